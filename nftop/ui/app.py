@@ -142,7 +142,9 @@ class NftopApp(App[None]):
         elif standing.phase != "none" and self._countdown is None:
             self._countdown = self.set_interval(_COUNT_DOWN_S, self._repaint)
         applied = standing.applied
-        self._main.has_made(self.changes.made, None if applied is None else applied.until_ns)
+        self._main.set_own_changes(
+            self.changes.own_changes, None if applied is None else applied.until_ns
+        )
         if standing.receipt is not None and standing.receipt.outcome == "kept":
             self.changes.dismiss()
             self._say(outcome_text(standing.receipt))

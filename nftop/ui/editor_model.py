@@ -39,7 +39,8 @@ AppliedOutcome: TypeAlias = Literal["open", "kept", "back"]
 class EditorModel:
     """Attributes.
 
-    draft: what is wished for. spot: where one is. said: what there is to say until the next key.
+    draft: what is wished for. selection: class, mask and way.
+    message: shown until the next key.
     applied: the draft that was applied, until that is kept: taken back it is drafted again.
     acts: what keys do, given how far. answers: what is done with a text that was asked for.
     """
@@ -65,24 +66,26 @@ class EditorModel:
         self.draft = drafts.begin(base, rules, program)
         self.applied: Draft | None = None
         self.profiles = profiles or {}
-        self.said = ""
+        self.message = ""
         self._where = where
         self._rows: tuple[MaskRow, ...] = ()
         self._read_at_ns = read_at_ns
         self._foreign: tuple[Change, ...] = ()
-        self.spot = self._first(group, l3=l3)
+        self.selection = self._first(group, l3=l3)
         self.acts: Mapping[str, Callable[[int], None]] = {
             "class": self._class,
             "way": self._way,
-            "toggle": lambda _: self._edit(drafts.toggle, self.spot.way),
+            "toggle": lambda _: self._edit(drafts.toggle, self.selection.way),
             "shift": lambda by: self._edit(drafts.shift, by),
-            "grow": lambda by: self._edit(drafts.grow if by > 0 else drafts.shrink, self.spot.way),
+            "grow": lambda by: self._edit(
+                drafts.grow if by > 0 else drafts.shrink, self.selection.way
+            ),
             "alike": lambda _: self._alike(),
             "bandwidth": self._bandwidth,
             "domain": self._domain,
             "link": lambda _: self._link(),
             "cache": lambda _: self._cache(),
-            "remove": lambda _: self._take(drafts.remove(self.draft, self.spot.group)),
+            "remove": lambda _: self._take(drafts.remove(self.draft, self.selection.group)),
             "reset": lambda _: self._take(drafts.reset(self.draft)),
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
@@ -100,11 +103,11 @@ class EditorModel:
         # CPUs come and go by themselves; nothing else does.
         itself = all(item.cell.kind == "cpu" and None in (item.old, item.new)
                      for item in self._foreign)  # fmt: skip
-        who = "changed" if itself else "changed by somebody else"
-        said = ", ".join(differences(self._foreign, "was", "is"))
-        return (f"{who} since the draft began ({_RELOAD}): {said}",)
+        prefix = "changed" if itself else "changed by somebody else"
+        changes = ", ".join(differences(self._foreign, "was", "is"))
+        return (f"{prefix} since the draft began ({_RELOAD}): {changes}",)
 
-    def board(
+    def editor_state(
         self, frame: Frame, *, locked: str = "", keep_within_s: float = KEEP_WITHIN_S
     ) -> EditorState:
         """What is to be drawn."""
@@ -114,7 +117,7 @@ class EditorModel:
             target=self.draft.target,
             plan=self.draft.plan,
             rules=self._line_rules,
-            spot=self.spot,
+            selection=self.selection,
             unit="percent" if rules.limit is None else rules.limit.unit,
             io=rules.io,
             threads={row.name: row.tasks for row in frame.groups},
@@ -127,7 +130,7 @@ class EditorModel:
 
     def see(self, frame: Frame) -> None:
         """A new frame: rows may be others, and somebody may have changed something."""
-        self._rows = rows_of(self.board(frame), frame)
+        self._rows = rows_of(self.editor_state(frame), frame)
         # What a frame shows that was read before the base has is no news.
         since_ns = read_since_ns(frame)
         if since_ns is not None and since_ns >= self._read_at_ns:
@@ -142,77 +145,79 @@ class EditorModel:
         `fate`: of the draft that was applied, when the reading began.
         """
         applied, wishes = self.applied, drafts.actions(self.draft)
-        self.draft, self.said = rebased(self.draft, base, rules)
+        self.draft, self.message = rebased(self.draft, base, rules)
         if fate != "open":
             self.applied = None
         if fate == "back" and applied is not None:
-            again, said = rebased(applied, base, rules, wishes)
+            again, note = rebased(applied, base, rules, wishes)
             if again.target != self.draft.target:
                 self.draft = again
-                self.said = "; ".join(filter(None, (_AGAIN, said)))
+                self.message = "; ".join(filter(None, (_AGAIN, note)))
         self._read_at_ns, self._foreign = read_at_ns, ()
-        if self.spot.line not in self._line_rules:
-            self.spot = self._first(self.spot.group)
+        if self.selection.line not in self._line_rules:
+            self.selection = self._first(self.selection.group)
 
     # What keys do
 
     def _class(self, by: int) -> None:
         if self._rows:
-            here = self._place()
+            here = self._row_index()
             row = self._rows[max(0, min(here + by, len(self._rows) - 1))]
-            self.spot = replace(self.spot, group=row.group, line=row.line)
+            self.selection = replace(self.selection, group=row.group, line=row.line)
 
     def _way(self, by: int) -> None:
-        most = self._line_rules[self.spot.line].ways - 1
-        self.spot = replace(self.spot, way=max(0, min(self.spot.way + by, most)))
+        most = self._line_rules[self.selection.line].ways - 1
+        self.selection = replace(self.selection, way=max(0, min(self.selection.way + by, most)))
 
     def _domain(self, by: int) -> None:
-        every = domains_of(self.draft.base, self.spot.line)
-        at = every.index(self.spot.domain) if self.spot.domain in every else -by
-        self.spot = replace(self.spot, domain=every[(at + by) % len(every)])
+        every = domains_of(self.draft.base, self.selection.line)
+        at = every.index(self.selection.domain) if self.selection.domain in every else -by
+        self.selection = replace(self.selection, domain=every[(at + by) % len(every)])
 
     def _link(self) -> None:
-        self.spot = replace(self.spot, linked=not self.spot.linked)
-        self.said = (
-            f"what you change now is made the same in all {self.spot.cache} (L: in one only)"
-            if self.spot.linked
-            else f"what you change now is in {self.spot.cache} {self.spot.domain} only"
+        self.selection = replace(self.selection, linked=not self.selection.linked)
+        self.message = (
+            f"what you change now is made the same in all {self.selection.cache} (L: in one only)"
+            if self.selection.linked
+            else f"what you change now is in {self.selection.cache} {self.selection.domain} only"
         )
 
     def _cache(self) -> None:
         caches = caches_of(self._line_rules)
-        cache = caches[(caches.index(self.spot.cache) + 1) % len(caches)]
-        if cache == self.spot.cache:
-            self.said = f"only {cache} can be allocated here"
+        cache = caches[(caches.index(self.selection.cache) + 1) % len(caches)]
+        if cache == self.selection.cache:
+            self.message = f"only {cache} can be allocated here"
             return
-        self.spot = replace(self._first(self.spot.group, cache), linked=self.spot.linked)
+        self.selection = replace(
+            self._first(self.selection.group, cache), linked=self.selection.linked
+        )
 
     def _alike(self) -> None:
-        spot = self.spot
-        domains = _led(spot.domain, domains_of(self.draft.base, spot.line))
-        self._take(drafts.alike(self.draft, spot.group, spot.line, domains))
+        selection = self.selection
+        domains = _led(selection.domain, domains_of(self.draft.base, selection.line))
+        self._take(drafts.alike(self.draft, selection.group, selection.line, domains))
 
     def _move(self, text: str) -> None:
         try:
             cpus = parse_cpu_list(text)
         except ValueError as error:
-            self.said = str(error)
+            self.message = str(error)
             return
-        self._take(drafts.move(self.draft, self.spot.group, cpus))
+        self._take(drafts.move(self.draft, self.selection.group, cpus))
 
     def _create(self, text: str) -> None:
         known = {cell for cell in self.draft.target if cell.kind == "group"}
         self._take(drafts.create(self.draft, text))
         for cell in self.draft.target:
             if cell.kind == "group" and cell not in known:
-                self.spot = replace(self.spot, group=cell.group)
+                self.selection = replace(self.selection, group=cell.group)
 
     def _bandwidth(self, by: int) -> None:
         self._limited(lambda group, domains: drafts.step_limit(self.draft, group, domains, by))
 
     def _limit(self, text: str) -> None:
         if not (text.isascii() and text.isdigit() and len(text) < 11):
-            self.said = f"{text!r} is no limit: a whole number is"
+            self.message = f"{text!r} is no limit: a whole number is"
             return
         self._limited(lambda group, domains: drafts.limit(self.draft, group, domains, int(text)))
 
@@ -220,18 +225,18 @@ class EditorModel:
         """All that a profile asks for, on top of the draft; nothing of one that does not fit."""
         listing = self.profiles.get(name)
         if listing is None:
-            self.said = f"there is no profile {name!r}; there are {', '.join(self.profiles)}"
+            self.message = f"there is no profile {name!r}; there are {', '.join(self.profiles)}"
             return
-        found = fit(listing, self.draft.target, self.draft.rules)
-        wrong = [problem for problem in found.problems if problem.fatal]
+        result = fit(listing, self.draft.target, self.draft.rules)
+        wrong = [problem for problem in result.problems if problem.fatal]
         if wrong:
             more = f" and {len(wrong) - 1} more" * (len(wrong) > 1)
             hint = f"{self.draft.program} cat import offers fixes"
-            self.said = f"{name} does not fit: {wrong[0].text}{more}; {hint}"
+            self.message = f"{name} does not fit: {wrong[0].text}{more}; {hint}"
             return
-        notes = "".join(f"; {problem.text}" for problem in found.problems)
-        self._take(drafts.ask(self.draft, found.actions))
-        self.said = self.said or f"the draft has profile {name}{notes}"
+        notes = "".join(f"; {problem.text}" for problem in result.problems)
+        self._take(drafts.ask(self.draft, result.actions))
+        self.message = self.message or f"the draft has profile {name}{notes}"
 
     # How
 
@@ -249,32 +254,38 @@ class EditorModel:
         bits = drafts.mask(self.draft, group, line, domain) or 1
         return MaskSelection(group, line, domain, bits.bit_length() - 1)
 
-    def _place(self) -> int:
-        here = MaskRow(self.spot.group, self.spot.line)
+    def _row_index(self) -> int:
+        here = MaskRow(self.selection.group, self.selection.line)
         return self._rows.index(here) if here in self._rows else 0
 
     def _settle(self) -> None:
         """The selected class may be gone."""
-        if self._rows and MaskRow(self.spot.group, self.spot.line) not in self._rows:
+        if self._rows and MaskRow(self.selection.group, self.selection.line) not in self._rows:
             self._class(0)
 
     def _domains(self, line: str) -> tuple[int, ...]:
         """Those that are changed, the selected one first."""
         every = domains_of(self.draft.base, line)
-        return _led(self.spot.domain, every) if self.spot.linked else (self.spot.domain,)
+        return (
+            _led(self.selection.domain, every)
+            if self.selection.linked
+            else (self.selection.domain,)
+        )
 
     def _limited(self, how: Callable[[str, tuple[int, ...]], Step]) -> None:
-        if self.spot.cache != "L3":
-            self.said = "bandwidth is limited by L3: c leads there"
+        if self.selection.cache != "L3":
+            self.message = "bandwidth is limited by L3: c leads there"
             return
-        self._take(how(self.spot.group, self._domains(MB)))
+        self._take(how(self.selection.group, self._domains(MB)))
 
     def _edit(self, how: Callable[..., Step], by: int) -> None:
-        spot = self.spot
-        self._take(how(self.draft, spot.group, spot.line, self._domains(spot.line), by))
+        selection = self.selection
+        self._take(
+            how(self.draft, selection.group, selection.line, self._domains(selection.line), by)
+        )
 
     def _take(self, step: Step) -> None:
-        self.draft, self.said = step
+        self.draft, self.message = step
 
 
 def drift_of(draft: Draft, proposal: Proposal) -> tuple[str, ...]:

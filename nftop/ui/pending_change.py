@@ -33,7 +33,7 @@ _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
 # After any other outcome the change is known to be off the host, as far as it can be taken back.
 _MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
 # Applied and taken back: more than a frame remembers of what was noticed.
-_MOST_MADE = 4 * MOST
+_MOST_OWN = 4 * MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ChangeControl:
 
         `left`: what became of a change that was under way when the application ended; None where
         it was kept, and is as it was asked for.
-        `made`: what was written here and taken back, the oldest first.
+        `own_changes`: what was written here and taken back, the oldest first.
         `last`: the receipt of the latest change that is over, and whether its time had expired.
         """
         self.gate = gate
@@ -100,7 +100,7 @@ class ChangeControl:
         self.standing = ChangeState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
-        self.made: tuple[Made, ...] = ()
+        self.own_changes: tuple[Made, ...] = ()
         self._tell = tell
         self._clock = clock
         self._closing = False
@@ -267,7 +267,7 @@ class ChangeControl:
     def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
         """Between then and now, so that nobody else is said to have."""
         one = Made(changes, began_ns, time.monotonic_ns())
-        self.made = (*self.made, one)[-_MOST_MADE:]
+        self.own_changes = (*self.own_changes, one)[-_MOST_OWN:]
 
     def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:
         back = tuple(Change(change.cell, change.new, change.old) for change in reversed(changes))

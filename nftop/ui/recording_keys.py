@@ -26,13 +26,13 @@ class RecordingKeys:
         answers: by what it was about, what an answer does.
     """
 
-    def __init__(self, watch: SessionView, options: Options) -> None:
-        self._watch = watch
+    def __init__(self, session: SessionView, options: Options) -> None:
+        self._session = session
         self._recorder, self._new_sink = options.recorder, options.new_sink
-        self._player = watch.feed if isinstance(watch.feed, Player) else None
+        self._player = session.feed if isinstance(session.feed, Player) else None
         self._marked_ns = 0
         self._baseline_kept = False  # by the last key for baselines
-        watch.recording = self._state
+        session.recording = self._state
         self.acts: Mapping[str, Callable[[int], object]] = {
             "pause": self._pause,
             "record": self._record,
@@ -54,17 +54,17 @@ class RecordingKeys:
         if self._recorder is None:
             return ""
         now, last = self._recorder.recording, self._recorder.last
-        told = last if now is None and last is not None and last.over else now
-        if told is None:
+        shown = last if now is None and last is not None and last.over else now
+        if shown is None:
             return ""
         return recording_text(
-            told.seconds, told.lost, told.problem, over=told.over, before_s=told.before_s
+            shown.seconds, shown.lost, shown.problem, over=shown.over, before_s=shown.before_s
         )
 
     def _with_player(self, do: Callable[[Player, int], None]) -> Callable[[int], None]:
         def act(by: int) -> None:
             if self._player is None:
-                self._watch.message = _NO_REPLAY
+                self._session.message = _NO_REPLAY
             else:
                 do(self._player, by)
 
@@ -72,43 +72,45 @@ class RecordingKeys:
 
     def _pause(self, _: int) -> None:
         if self._player is None:
-            self._watch.pause()
+            self._session.pause()
         else:
             self._player.pause()
 
     def _record(self, _: int) -> None:
         if self._recorder is None or self._new_sink is None:
-            self._watch.message = _NO_RECORDER
+            self._session.message = _NO_RECORDER
             return
         now = self._recorder.recording
         if now is not None and not now.over:
             self._recorder.stop()
-            self._watch.message = recorded(now.name, now.ticks, now.size)
+            self._session.message = recorded(now.name, now.ticks, now.size)
             return
         sink = self._new_sink()
         self._recorder.start(sink)
-        self._watch.message = f"recording into {sink.name}"
+        self._session.message = f"recording into {sink.name}"
 
     def _baseline(self, *, keep: bool) -> None:
         """It is of the newest ticks, wherever the screen stands still."""
-        self._watch.feed.baseline(keep=keep)
+        self._session.feed.baseline(keep=keep)
         if keep:
-            said = (
+            message = (
                 f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
             )
         elif self._player is not None:
-            said = "from the next tick on compared with the recording's own baseline, if it has one"
+            message = (
+                "from the next tick on compared with the recording's own baseline, if it has one"
+            )
         else:
-            newest = self._watch.newest
+            newest = self._session.newest
             # One that was kept since the newest frame is not in it yet.
             had = self._baseline_kept or (newest is not None and newest.baselines is not None)
-            said = "baseline forgotten" if had else "no baseline to forget: b keeps one"
+            message = "baseline forgotten" if had else "no baseline to forget: b keeps one"
         self._baseline_kept = keep
-        self._watch.message = said
+        self._session.message = message
 
     def _ask_mark(self) -> tuple[str, str, str] | None:
         if self._recorder is None:
-            self._watch.message = _NO_RECORDER
+            self._session.message = _NO_RECORDER
             return None
         # What is marked is what was on screen when the key was pressed.
         self._marked_ns = time.time_ns()
@@ -119,11 +121,11 @@ class RecordingKeys:
             return
         self._recorder.mark(text, self._marked_ns)
         running = self._recorder.recording is not None
-        self._watch.message = "marked" if running else "marked: R records, the last minutes too"
+        self._session.message = "marked" if running else "marked: R records, the last minutes too"
 
     def _ask_seek(self) -> tuple[str, str, str] | None:
         if self._player is None:
-            self._watch.message = _NO_REPLAY
+            self._session.message = _NO_REPLAY
             return None
         return "seek", "go to (03:12:07 UTC, +30s from start, -5m from end, start, end)", ""
 
@@ -134,4 +136,4 @@ class RecordingKeys:
         try:
             self._player.seek(moment_ns(text, here))
         except ValueError:
-            self._watch.message = f"no time: {FORMS}"
+            self._session.message = f"no time: {FORMS}"

@@ -25,12 +25,12 @@ class SessionView:
     ended: why there will be no more frames, "" where that was asked for; None while there will.
     view: which CPUs are shown, in which order.
     rows: those of the frame on screen.
-    place: the CPU selected.
+    cursor: the CPU selected.
     page: CPUs that a page is, so far as there are pages of them.
-    sought: what was last looked for.
+    search: text of the last search.
     recording: how a recording does that is under way, as the header has it.
     message: what there is to say at the bottom until the next key.
-    made: what nftop itself wrote of cache classes; what else is noticed others did.
+    own_changes: what nftop itself wrote of cache classes; what else is noticed others did.
     until_ns: CLOCK_MONOTONIC when nftop's change of classes is taken back; None if none waits.
     """
 
@@ -41,11 +41,11 @@ class SessionView:
     ended: str | None = None
     view: CpuView = field(default_factory=CpuView)
     rows: CpuRows = field(default_factory=lambda: CpuRows((), 0))
-    place: Cursor = field(default_factory=Cursor)
+    cursor: Cursor = field(default_factory=Cursor)
     page: int = 1
-    sought: str = ""
+    search: str = ""
     message: str = ""
-    made: tuple[Made, ...] = ()
+    own_changes: tuple[Made, ...] = ()
     until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
 
@@ -57,7 +57,7 @@ class SessionView:
     @property
     def row(self) -> int | None:
         """The selected row of the frame's CPUs; None where none is shown."""
-        return self.rows.shown[self.place.index] if self.rows.shown else None
+        return self.rows.shown[self.cursor.index] if self.rows.shown else None
 
     @property
     def cpu(self) -> Cpu | None:
@@ -92,25 +92,25 @@ class SessionView:
         """Bring the place in line with the rows, of which `page` are in view at a time."""
         if self.frame is not None:
             self.page = max(1, page)
-            self.place = settle(self.place, self.frame.cpus, self.rows, self.page)
+            self.cursor = settle(self.cursor, self.frame.cpus, self.rows, self.page)
 
     def move(self, by: int) -> None:
         """Select the CPU so many rows down."""
         if self.frame is not None:
             self.message = ""
-            self.place = move(self.place, by, self.frame.cpus, self.rows, self.page)
+            self.cursor = move(self.cursor, by, self.frame.cpus, self.rows, self.page)
 
-    def look(self, **changes: object) -> None:
+    def change_view(self, **changes: object) -> None:
         """Change the view."""
         self.view = replace(self.view, **changes)  # type: ignore[arg-type]
         self.message = ""
 
-    def turn(self, step: int, keys: Sequence[str]) -> None:
+    def cycle_sort(self, step: int, keys: Sequence[str]) -> None:
         """Sort by the next of these columns, or the one before; without any nothing changes."""
         if not keys:
             return
         at = keys.index(self.view.sort) if self.view.sort in keys else -step
-        self.look(sort=keys[(at + step) % len(keys)], inverted=False)
+        self.change_view(sort=keys[(at + step) % len(keys)], inverted=False)
 
     def can_sort(self, key: str) -> bool:
         """Whether the table of CPUs has a column with this key."""
@@ -124,15 +124,15 @@ class SessionView:
         """Select the next row that matches what is sought, or say that there is none."""
         if self.frame is None:
             return
-        if not self.sought:
+        if not self.search:
             self.message = "nothing to find again: / finds a thread, an NF or a CPU"
             return
-        by = find(self.place, self.sought, step, self.frame.cpus, self.rows)
+        by = find(self.cursor, self.search, step, self.frame.cpus, self.rows)
         if by is not None:
             self.move(by)
             return
         hidden = ", i shows all CPUs" if self.rows.folded else ""
-        self.message = f"not found: {self.sought}{hidden}"
+        self.message = f"not found: {self.search}{hidden}"
 
 
 def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:

@@ -51,7 +51,7 @@ class TableAlone(Counted):
             view,
             arrange(frame.cpus, view),
             columns=columns_for(width, frame.cpus),
-            place=Cursor(),
+            cursor=Cursor(),
             height=height,
         )
 

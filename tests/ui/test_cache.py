@@ -95,7 +95,7 @@ async def test_the_selected_class_stays_in_view_when_the_verdict_comes() -> None
         assert marked(run).startswith("COS2  ovs")
         text = await run.give(*CHANGED[29:])
         assert "VERDICT" in text and marked(run).startswith("COS2  ovs")
-        assert run.app._main._view.edited == ("ovs", 1)
+        assert run.app._main._view.editor_start == ("ovs", 1)
 
 
 async def test_a_class_that_goes_gives_way_to_another_of_its_cache() -> None:
@@ -155,11 +155,11 @@ async def test_a_verdict_follows_the_frames_until_it_is_final() -> None:
 async def test_the_verdict_is_as_long_as_a_change_waits_to_be_kept() -> None:
     story = tuple(Story(changed_at=30, shown=cheaper).frames(60))
     async with running(*story[:49], size=(120, 36)) as run:
-        run.app._main.has_made((), story[29].monotonic_ns + 60 * 10**9)
+        run.app._main.set_own_changes((), story[29].monotonic_ns + 60 * 10**9)
         await run.press("3")
         text = await run.give(story[49])
         assert "up to 5" in text and "up to 120 s" not in text
-        run.app._main.has_made((), None)
+        run.app._main.set_own_changes((), None)
         assert "up to 120 s" in await run.give(story[50])
 
 
@@ -167,7 +167,7 @@ async def test_what_nftop_did_is_not_somebody_elses() -> None:
     async with running(*CHANGED, size=(120, 36)) as run:
         noticed = CHANGED[-1].noticed
         made = (Made(item.changes, item.since_ns, item.at_ns) for item in noticed)
-        run.app._main.has_made(tuple(made))
+        run.app._main.set_own_changes(tuple(made))
         text = await run.press("3")
         assert "CHANGED 00:00:30Z here: vpp L3 0" in text
         assert " *3f0 " in text and "!3f0" not in text

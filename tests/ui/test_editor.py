@@ -403,7 +403,7 @@ async def test_taken_back_by_a_key(key: str) -> None:
         assert " 0f0 " in row(run, "vpp")
         assert "change 1 is over (reverted)" in await run.press("K")
         assert "no change waits" in await run.press("U")
-        there, back = run.app.changes.made
+        there, back = run.app.changes.own_changes
         assert [(change.old, change.new) for change in there.changes] == [("f0", "1f0")]
         assert [(change.old, change.new) for change in back.changes] == [("1f0", "f0")]
         assert there.from_ns <= there.until_ns <= back.until_ns
@@ -436,7 +436,7 @@ async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
         await run.press("r")
         screen = run.app.screen
         assert isinstance(screen, EditorScreen)
-        await run.until(lambda: screen._read_last == screen._asked)
+        await run.until(lambda: screen._read_last == screen._requested)
         assert "->" not in row(run, "vpp") + row(run, "ovs")
 
 
@@ -460,12 +460,12 @@ async def test_what_is_previewed_is_the_draft_as_it_was_then() -> None:
     gate = open_gate()
     async with edited(gate, "plus") as run:
         editor = run.app.screen
-        assert isinstance(editor, EditorScreen) and editor._desk is not None
+        assert isinstance(editor, EditorScreen) and editor._model is not None
         gate.free.clear()
         await run.press("enter")
         gate.host.lab.echo("L3:0=3", "/ovs/schemata")
         # A reading comes meanwhile: what it takes over is not what was asked about.
-        editor._desk.reload(gate.host.state(), gate.host.rules(), 0)
+        editor._model.reload(gate.host.state(), gate.host.rules(), 0)
         gate.free.set()
         await run.until(lambda: "the host changed since the draft began" in run.text)
         assert "0f0 -> ..#####.... 1f0" in run.text
@@ -785,10 +785,10 @@ async def test_no_sequence_of_keys_is_illegal_or_applies_without_its_confirmatio
         for _ in range(60):
             await run.pilot.press(chance.choice(KEYS))
             screen = run.app.screen
-            if isinstance(screen, EditorScreen) and screen._desk is not None:
+            if isinstance(screen, EditorScreen) and screen._model is not None:
                 if screen._asking:
                     await run.pilot.press(*chance.choice(["1-2", "nftop.x", "50", ""]), "enter")
-                draft = screen._desk.draft
+                draft = screen._model.draft
                 proposal = propose(draft.base, draft.rules, drafts.actions(draft))
                 assert proposal.refusals == ()
             elif not isinstance(screen, ConfirmScreen) and chance.random() < 0.5:
@@ -801,7 +801,7 @@ async def next_key(run: Running, gate: MemoryGate, chance: random.Random) -> Non
     """Press what leads on from what is on the screen, more often than not."""
     screen = run.app.screen
     if isinstance(screen, EditorScreen):  # so that the same keys do the same
-        await run.until(lambda: screen._read_last == screen._asked)
+        await run.until(lambda: screen._read_last == screen._requested)
     if phase(run) == "unkept" and chance.random() < 0.6:
         # Each in its turn.
         await run.press("KuKU"[len(gate.pending) % 4])
@@ -810,8 +810,8 @@ async def next_key(run: Running, gate: MemoryGate, chance: random.Random) -> Non
         await run.until(lambda: screen._planned is not None or bool(screen._why))
         await run.press(chance.choice(["y", "y", "y", "escape"]))
         await run.until(lambda: phase(run) != "applying")
-    elif isinstance(screen, EditorScreen) and screen._desk is not None:
-        drafted = screen._desk.draft.changed
+    elif isinstance(screen, EditorScreen) and screen._model is not None:
+        drafted = screen._model.draft.changed
         await run.press(chance.choice(["enter", "enter", "u", "plus"] if drafted else
                                       ["plus", "minus", "tab", "left_square_bracket"]))  # fmt: skip
     else:

@@ -39,7 +39,7 @@ _TEXTS = st.tuples(
 )
 
 
-def desk(*, cdp: bool = False) -> EditorModel:
+def new_model(*, cdp: bool = False) -> EditorModel:
     host = OPENED[cdp]
     return EditorModel(
         STATES[cdp],
@@ -57,20 +57,20 @@ def desk(*, cdp: bool = False) -> EditorModel:
 def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_fit(
     cdp: bool, pressed: list[tuple[str, int | str]], width: int
 ) -> None:
-    board = desk(cdp=cdp)
+    model = new_model(cdp=cdp)
     frame = FRAMES[cdp]
     for action, given_to_it in pressed:
-        board.see(frame)
+        model.see(frame)
         if isinstance(given_to_it, str):
-            board.answers[action](given_to_it)
-        elif action in board.acts:
-            board.acts[action](given_to_it)
-        draft = board.draft
+            model.answers[action](given_to_it)
+        elif action in model.acts:
+            model.acts[action](given_to_it)
+        draft = model.draft
         assert propose(draft.base, draft.rules, drafts.actions(draft)).refusals == ()
-    board.see(frame)
-    shown = board.board(frame)
-    assert (board.spot.group, board.spot.line) in rows_of(shown, frame)
-    assert 0 <= board.spot.way < 11
+    model.see(frame)
+    shown = model.editor_state(frame)
+    assert (model.selection.group, model.selection.line) in rows_of(shown, frame)
+    assert 0 <= model.selection.way < 11
     for height in (5, 23, 60):
         lines = editor_lines(shown, frame, width, height)
         assert len(lines) <= height
@@ -78,63 +78,63 @@ def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_f
 
 
 def test_the_selected_class_is_shown_however_few_lines_there_are() -> None:
-    board = desk()
+    model = new_model()
     for _ in range(9):
-        board.acts["class"](1)
-        board.see(FRAMES[False])
+        model.acts["class"](1)
+        model.see(FRAMES[False])
         for height in range(6, 30):
-            texts = [line.text for line in editor_lines(board.board(FRAMES[False]), FRAMES[False],
-                                                        80, height)]  # fmt: skip
+            shown = editor_lines(model.editor_state(FRAMES[False]), FRAMES[False], 80, height)
+            texts = [line.text for line in shown]
             assert any(text.startswith("> ") for text in texts)
 
 
 def test_a_class_that_somebody_removes_is_not_selected_any_more() -> None:
-    board = desk()
-    board.see(FRAMES[False])
-    board.acts["shift"](1)
+    model = new_model()
+    model.see(FRAMES[False])
+    model.acts["shift"](1)
     without = {cell: value for cell, value in STATES[False].items() if cell.group != "vpp"}
     without |= {cell: "/" for cell, where in without.items() if where == "vpp"}
-    board.reload(without, board.draft.rules, 0)
-    board.see(frame_at(without))
-    assert board.spot.group == "/"
-    assert board.said == "left out of the draft: vpp L3 0=1e0 (there is no group vpp)"
-    assert board.trouble == ()
+    model.reload(without, model.draft.rules, 0)
+    model.see(frame_at(without))
+    assert model.selection.group == "/"
+    assert model.message == "left out of the draft: vpp L3 0=1e0 (there is no group vpp)"
+    assert model.trouble == ()
 
 
 def test_what_somebody_else_changed_is_said_from_the_first_reading_after_the_base() -> None:
     """Also where none agreed with the base before: it was changed right behind it."""
     other = frame_at({**STATES[False], Cell("schemata", "vpp", "L3", 0): "3c0"})
     read_at_ns = other.monotonic_ns - 10**9
-    board = desk()
-    board.reload(STATES[False], board.draft.rules, read_at_ns)
-    for age_s, took_s, said in ((1.1, 0.0, False), (0.9, 0.4, False), (0.9, 0.1, True)):
+    model = new_model()
+    model.reload(STATES[False], model.draft.rules, read_at_ns)
+    for age_s, took_s, message in ((1.1, 0.0, False), (0.9, 0.4, False), (0.9, 0.1, True)):
         seen = SourceState(Reason.PRESENT, "", age_s, took_s)
-        board.see(replace(other, sources={"resctrl": seen}))
-        assert bool(board.trouble) == said
+        model.see(replace(other, sources={"resctrl": seen}))
+        assert bool(model.trouble) == message
     stale = SourceState(Reason.STALE, "late", 0.0, 0.0)
-    board.reload(STATES[False], board.draft.rules, read_at_ns)
-    board.see(replace(other, sources={"resctrl": stale}))
-    assert board.trouble == ()
+    model.reload(STATES[False], model.draft.rules, read_at_ns)
+    model.see(replace(other, sources={"resctrl": stale}))
+    assert model.trouble == ()
     msr = SourceState(Reason.PRESENT, "", 0.9, 0.1)
-    board.see(replace(other, sources={"resctrl": stale, "pqos": msr}))
-    assert "L3 0 of vpp: f0 was, 3c0 is" in str(board.trouble)
+    model.see(replace(other, sources={"resctrl": stale, "pqos": msr}))
+    assert "L3 0 of vpp: f0 was, 3c0 is" in str(model.trouble)
 
 
 def test_a_profile_is_taken_into_the_draft_or_not_at_all() -> None:
-    board = desk()
-    board.answers["profile"]("wide")
-    assert not board.draft.changed
-    assert board.said == (
+    model = new_model()
+    model.answers["profile"]("wide")
+    assert not model.draft.changed
+    assert model.message == (
         "wide does not fit: mask 0xfffff0: the cache has 11 ways, 0x7ff at most; 0x7f0 is what is "
         "left and 1 more; nftop cat import offers fixes"
     )
-    board.answers["profile"]("loud")
-    assert board.said == "there is no profile 'loud'; there are quiet, wide"
+    model.answers["profile"]("loud")
+    assert model.message == "there is no profile 'loud'; there are quiet, wide"
 
     for _ in range(2):  # a second time it is so already
-        board.answers["profile"]("quiet")
-        assert drafts.commands(drafts.actions(board.draft), "nftop") == (
+        model.answers["profile"]("quiet")
+        assert drafts.commands(drafts.actions(model.draft), "nftop") == (
             "nftop cat create --group nftop.b --l3 0=c --l3 1=c --mba 0=20 --mba 1=20 --cpus 6-7",
             "nftop cat set --group vpp --l3 0=7f0 --l3 1=7f0",
         )
-        assert "takes 12 as decimal: ways 0xc" in board.said
+        assert "takes 12 as decimal: ways 0xc" in model.message

@@ -60,12 +60,12 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
 
 def bar(readings: Mapping[str, Reading], cells: int) -> Line:
     """The bar of something else than a CPU; `readings` has the metrics `tma.` of the catalogue."""
-    told = {name: readings[f"tma.{name}"] for name in _NAMES}
+    values = {name: readings[f"tma.{name}"] for name in _NAMES}
     numbers = {
         name: np.array([np.nan if isinstance(item, Missing) else item])
-        for name, item in told.items()
+        for name, item in values.items()
     }
-    missing = (told[name] for name in _LEVEL_1)
+    missing = (values[name] for name in _LEVEL_1)
     why = next((int(item.reason) for item in missing if isinstance(item, Missing)), 0)
     return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
 
@@ -75,21 +75,21 @@ def _shares(values: Mapping[str, Floats]) -> Floats:
     level_1 = [values[name] for name in _LEVEL_1]
     frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
     memory, core = (_positive(values[name]) for name in _LEVEL_2)
-    told = memory + core > 0
-    of_memory = memory / np.where(told, memory + core, 1.0)
-    each = np.array(
+    split = memory + core > 0
+    of_memory = memory / np.where(split, memory + core, 1.0)
+    slots = np.array(
         [
             frontend,
             speculation,
-            np.where(told, 0.0, backend),
-            np.where(told, backend * of_memory, 0.0),
-            np.where(told, backend * (1.0 - of_memory), 0.0),
+            np.where(split, 0.0, backend),
+            np.where(split, backend * of_memory, 0.0),
+            np.where(split, backend * (1.0 - of_memory), 0.0),
             retiring,
         ]
     ).T
     total = frontend + speculation + backend + retiring
     known = (total > 0)[:, None]  # not so where a part is NaN
-    return np.where(known, each / np.where(known, total[:, None], 1.0), 0.0)
+    return np.where(known, slots / np.where(known, total[:, None], 1.0), 0.0)
 
 
 def _positive(values: Floats) -> Floats:
@@ -108,8 +108,8 @@ def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
     whole = np.floor(exact + 1e-9)
     left = np.where(parts.any(axis=1), cells - whole.sum(axis=1), 0.0)
     order = np.argsort(whole - exact, axis=1, kind="stable")
-    place = np.argsort(order, axis=1, kind="stable")
-    return (whole + (place < left[:, None])).astype(np.int64)
+    rank = np.argsort(order, axis=1, kind="stable")
+    return (whole + (rank < left[:, None])).astype(np.int64)
 
 
 def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
@@ -118,7 +118,7 @@ def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
         why = Reason(reason) if reason else Reason.IDLE
         return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
     runs = _runs(base, cells)
-    return Line(tuple([runs[part][count] for part, count in enumerate(counts) if count]))
+    return Line(tuple([runs[kind][count] for kind, count in enumerate(counts) if count]))
 
 
 @lru_cache(maxsize=16)

@@ -66,14 +66,14 @@ BLANK = Line()
 def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     """One line from texts, spans and lines; all text is made printable, equal tones are joined."""
     spans: list[Span] = []
-    for part in parts:
-        if isinstance(part, Line):
-            for text, tone in part.spans:
+    for item in parts:
+        if isinstance(item, Line):
+            for text, tone in item.spans:
                 _add(spans, text, tone)
-        elif isinstance(part, str):
-            _add(spans, safe.printable(part), Tone.PLAIN)
+        elif isinstance(item, str):
+            _add(spans, safe.printable(item), Tone.PLAIN)
         else:
-            _add(spans, safe.printable(part.text), part.tone)
+            _add(spans, safe.printable(item.text), item.tone)
     return Line(tuple(spans), fill)
 
 

@@ -25,7 +25,7 @@ from nftop.render.base.text import fit
 from nftop.render.cache.panel import cache_absences, group_name
 from nftop.render.cache.table import nf_names
 from nftop.render.editor.change import drawn, limit
-from nftop.render.frame.changes import about, clock_of, texts, who
+from nftop.render.frame.changes import about, author, clock_of, texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ _UNITS = {metric.id: metric.unit for metric in GROUP_METRICS}
 
 
 def class_lines(
-    frame: Frame, key: ClassKey, width: int, trends: Trends, made: Sequence[Made]
+    frame: Frame, key: ClassKey, width: int, trends: Trends, own_changes: Sequence[Made]
 ) -> list[Line]:
     """All there is to say of a class in a cache; none where it is not there.
 
@@ -60,7 +60,7 @@ def class_lines(
         key: the group's name and the cache.
         width: cells a line may take.
         trends: history, asked for where there is room for a graph.
-        made: what nftop wrote itself.
+        own_changes: what nftop wrote itself.
     """
     group = next((item for item in frame.groups if item.name == key[0]), None)
     domain = next((entry for entry in frame.domains if entry.l3 == key[1]), None)
@@ -70,32 +70,34 @@ def class_lines(
     rows = [
         *_ways(frame, group, cache, domain),
         *_level_2(group.l2),
-        *_people(frame, group, domain),
+        *_users(frame, group, domain),
         *_monitors(group, cache),
-        *_changes(frame, group, made),
+        *_changes(frame, group, own_changes),
     ]
-    told = [item for label, text in rows for item in paragraph(text, width, lead=_lead(label))]
+    paragraphs = [
+        item for label, text in rows for item in paragraph(text, width, lead=_lead(label))
+    ]
     graphs = [_graph(cache, key, one, width, trends) for one in _GRAPHS]
-    return [crop(graph, width) for graph in (_head(group, domain), *graphs, *told)]
+    return [crop(graph, width) for graph in (_head(group, domain), *graphs, *paragraphs)]
 
 
 def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
     """How much of what the hardware has to give is taken: classes and monitors."""
     monitors = sum(1 + len(group.monitors) for group in groups)
-    said = [f"COS {len(groups)}{_of(limits.closids)}", f"RMID {monitors}{_of(limits.rmids)}"]
+    facts = [f"COS {len(groups)}{_of(limits.closids)}", f"RMID {monitors}{_of(limits.rmids)}"]
     if limits.min_bits is not None:
         ways = f"{limits.min_bits} way{'s' * (limits.min_bits != 1)}"
         shape = {True: "any ways", False: "ways side by side", None: ""}[limits.sparse]
-        said.append(", ".join(filter(None, (f"masks of {ways} or more", shape))))
-    said += ["CDP"] if limits.cdp else []
+        facts.append(", ".join(filter(None, (f"masks of {ways} or more", shape))))
+    facts += ["CDP"] if limits.cdp else []
     if limits.mba_least is not None:
-        said.append(f"limits from {limits.mba_least} in steps of {limits.mba_step or '?'}")
-    return crop(line(Span("; ".join(said), Tone.DIM)), width)
+        facts.append(f"limits from {limits.mba_least} in steps of {limits.mba_step or '?'}")
+    return crop(line(Span("; ".join(facts), Tone.DIM)), width)
 
 
 def absence_lines(frame: Frame, width: int) -> list[Line]:
     """Why numbers of classes are absent, each reason once; and why there is no class at all."""
-    found = [(why, f"{', '.join(labels)}: ") for why, labels in cache_absences(frame)]
+    rows = [(why, f"{', '.join(labels)}: ") for why, labels in cache_absences(frame)]
     if not frame.groups:
         state = frame.sources.get("resctrl")
         sentence = "resctrl is not read" if state is None else state.detail
@@ -103,7 +105,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
         return paragraph(sentence, width, lead=line(Span(f"{mark:<4}", Tone.MISSING)))
     return [
         item
-        for why, labels in found
+        for why, labels in rows
         for item in paragraph(
             f"{labels}{why.message}",
             width,
@@ -135,11 +137,11 @@ def _lead(label: str) -> Line:
 
 def _head(group: GroupRow, domain: CacheDomain) -> Line:
     number = "COS -" if group.clos is None else f"COS{group.clos}"
-    said = [f"{group.owner}'s by its name"] if group.owner else []
-    said += [group.mode] if group.mode not in ("", "shareable") else []
-    said += [] if group.rmid is None else [f"RMID {group.rmid}"]
+    facts = [f"{group.owner}'s by its name"] if group.owner else []
+    facts += [group.mode] if group.mode not in ("", "shareable") else []
+    facts += [] if group.rmid is None else [f"RMID {group.rmid}"]
     text = f"{number} {group_name(group.name)} in L3 {domain.l3}"
-    about = f"  {', '.join(said)}" if said else ""
+    about = f"  {', '.join(facts)}" if facts else ""
     return line(Span(text + about, Tone.HEADER), fill=Tone.HEADER)
 
 
@@ -154,14 +156,14 @@ def _ways(
             yield label, f"{drawn(mask.bits, mask.width)}, {_size(domain, mask)}"
     shares = shares_of(frame.groups, domain).get(group.name)
     if shares is not None:
-        yield "whose", "; ".join(_whose(shares, domain))
+        yield "whose", "; ".join(_sharers(shares, domain))
     if isinstance(cache.mba, Missing):
         yield "limit", f"{cache.mba.reason.mark} {cache.mba.message}"
     else:
         yield "limit", limit(int(cache.mba), group.mba_unit)
 
 
-def _whose(shares: Shares, domain: CacheDomain) -> Iterator[str]:
+def _sharers(shares: Shares, domain: CacheDomain) -> Iterator[str]:
     yield f"alone {_named(shares.private, domain)}"
     for other, ways in shares.others.items():
         yield f"with {group_name(other)} {_named(ways, domain)}"
@@ -193,9 +195,9 @@ def _level_2(masks: Sequence[L2Mask]) -> Iterator[tuple[str, str]]:
         yield "L2", text if code is None else f"{text}, code {drawn(code.bits, code.width)}"
 
 
-def _people(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tuple[str, str]]:
-    beside = {info.cpu for info in frame.topology.cpus if info.l3 == domain.l3}
-    own = [cpu for cpu in group.cpus if cpu in beside]
+def _users(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tuple[str, str]]:
+    near = {info.cpu for info in frame.topology.cpus if info.l3 == domain.l3}
+    own = [cpu for cpu in group.cpus if cpu in near]
     yield "CPU", format_cpu_list(own) or "none beside this cache"
     names = nf_names(frame, group.name, domain.l3)
     if names:
@@ -209,41 +211,43 @@ def _people(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tupl
 
 def _differing(cpus: CpuTable, group: GroupRow) -> Iterator[str]:
     """CPUs on which another class counts than their own: what polls there has it by itself."""
-    found: dict[str, list[int]] = {}
+    by_reason: dict[str, list[int]] = {}
     for info, own in zip(cpus.topology.cpus, cpus.group, strict=True):
         mine = info.cpu in group.cpus
         if isinstance(own, Missing):
             if mine:
-                found.setdefault(own.message, []).append(info.cpu)
+                by_reason.setdefault(own.message, []).append(info.cpu)
         elif mine and own.name != group.name:
-            said = f"what polls there is in {group_name(own.name)}"
-            found.setdefault(said, []).append(info.cpu)
+            reason = f"what polls there is in {group_name(own.name)}"
+            by_reason.setdefault(reason, []).append(info.cpu)
         elif not mine and own.name == group.name:
-            found.setdefault("another class' CPU, and what polls there is in this", []).append(
+            by_reason.setdefault("another class' CPU, and what polls there is in this", []).append(
                 info.cpu
             )
-    for text, those in found.items():
+    for text, those in by_reason.items():
         yield f"CPU {format_cpu_list(those)}: {text}"
 
 
 def _monitors(group: GroupRow, cache: GroupCacheRow) -> Iterator[tuple[str, str]]:
     for monitor in group.monitors:
         readings = monitor.readings.get(cache.l3)
-        said = [] if monitor.rmid is None else [f"RMID {monitor.rmid}"]
-        said += [f"{monitor.owner}'s by its name"] if monitor.owner else []
-        said += [f"CPU {format_cpu_list(monitor.cpus)}"] if monitor.cpus else []
+        facts = [] if monitor.rmid is None else [f"RMID {monitor.rmid}"]
+        facts += [f"{monitor.owner}'s by its name"] if monitor.owner else []
+        facts += [f"CPU {format_cpu_list(monitor.cpus)}"] if monitor.cpus else []
         if readings is not None:
-            said += [
+            facts += [
                 f"{label} {fmt.worded(readings[name], _UNITS[name])}" for label, name in _GRAPHS
             ]
-        yield "meters", f"{monitor.name}: {', '.join(said)}"
+        yield "meters", f"{monitor.name}: {', '.join(facts)}"
 
 
-def _changes(frame: Frame, group: GroupRow, made: Sequence[Made]) -> Iterator[tuple[str, str]]:
+def _changes(
+    frame: Frame, group: GroupRow, own_changes: Sequence[Made]
+) -> Iterator[tuple[str, str]]:
     """The last of them first."""
     for item in about(frame.noticed, group.name)[:_MOST_CHANGES]:
-        said = f"{who(item, made)}: {', '.join(texts(item.changes))}"
-        yield "changed", f"{clock_of(item.wall_ns)} {said}"
+        text = f"{author(item, own_changes)}: {', '.join(texts(item.changes))}"
+        yield "changed", f"{clock_of(item.wall_ns)} {text}"
 
 
 def _graph(
@@ -251,7 +255,7 @@ def _graph(
 ) -> Line:
     label, name = one
     reading, unit = cache.readings[name], _UNITS[name]
-    head = line(_lead(label), Span(fit(_said(cache, name, reading), _NUMBER), _tone(reading)))
+    head = line(_lead(label), Span(fit(_value_text(cache, name, reading), _NUMBER), _tone(reading)))
     if isinstance(reading, Missing):
         return line(head, Span(reading.message, Tone.DIM))
     points = min(_MOST_GRAPH, width - head.width - 22)
@@ -266,13 +270,13 @@ def _graph(
     return line(head, Span(spark.graph(values, top, 1)[0], Tone.AREA), Span(scale, Tone.DIM))
 
 
-def _said(cache: GroupCacheRow, name: str, reading: Reading) -> str:
+def _value_text(cache: GroupCacheRow, name: str, reading: Reading) -> str:
     capacity = cache.readings["capacity_bytes"]
     if name != "occupancy_bytes" or isinstance(capacity, Missing):
         return fmt.worded(reading, _UNITS[name])
-    said = fmt.cell(reading, Unit.BYTES, 7)
+    text = fmt.cell(reading, Unit.BYTES, 7)
     beyond = "" if isinstance(reading, Missing) or reading <= capacity else ", too many"
-    return f"{said} of {fmt.worded(capacity, Unit.BYTES)}{beyond}"
+    return f"{text} of {fmt.worded(capacity, Unit.BYTES)}{beyond}"
 
 
 def _tone(reading: Reading) -> Tone:

@@ -64,9 +64,9 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
     """
     wide = width >= _SPREAD_FROM
     drawn = [_head(verdict, wide=wide), *_notes(verdict, width)]
-    for part in verdict.parts:
-        drawn.append(_part(part))
-        drawn += [_row(row, wide=wide) for row in part.rows]
+    for subject in verdict.parts:
+        drawn.append(_subject_line(subject))
+        drawn += [_row(row, wide=wide) for row in subject.rows]
     if not verdict.parts:
         drawn.append(line(Span("no class that was changed is there any more", Tone.DIM)))
     return [crop(item, width) for item in drawn]
@@ -74,11 +74,11 @@ def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
 
 def summary(verdict: Verdict) -> Line:
     """The card in a line: what became of each network function, else of each class."""
-    parts = [part for part in verdict.parts if part.kind == "nf"] or list(verdict.parts)
-    said: list[str | Span] = []
-    for part in parts:
-        said += [", " if said else "", f"{_name(part)} ", *_words(part.word, part.why)]
-    return line(*said)
+    subjects = [subject for subject in verdict.parts if subject.kind == "nf"] or list(verdict.parts)
+    spans: list[str | Span] = []
+    for subject in subjects:
+        spans += [", " if spans else "", f"{_name(subject)} ", *_words(subject.word, subject.why)]
+    return line(*spans)
 
 
 def _head(verdict: Verdict, *, wide: bool) -> Line:
@@ -111,18 +111,18 @@ def _notes(verdict: Verdict, width: int) -> list[Line]:
     return [item for note in verdict.notes for item in paragraph(note, width, lead=lead)]
 
 
-def _name(part: Part) -> str:
-    return group_name(part.name) if part.kind == "class" else part.name
+def _name(subject: Part) -> str:
+    return group_name(subject.name) if subject.kind == "class" else subject.name
 
 
-def _part(part: Part) -> Line:
+def _subject_line(subject: Part) -> Line:
     """`vpp` of class `vpp`, or the class itself; and its word where its rows are weighed."""
-    what = "class " if part.kind == "class" else ""
-    where = "" if part.kind == "class" else f" in {', '.join(map(group_name, part.groups))}"
-    how = "changed" if part.changed else "overlaps"
-    said = _words(part.word, part.why) if part.kind == "nf" else []
-    head = Span(f"{what}{_name(part)}", Tone.TITLE)
-    return line(head, Span(f"{where}, {how}", Tone.DIM), "  " * bool(said), *said)
+    what = "class " if subject.kind == "class" else ""
+    where = "" if subject.kind == "class" else f" in {', '.join(map(group_name, subject.groups))}"
+    how = "changed" if subject.changed else "overlaps"
+    words = _words(subject.word, subject.why) if subject.kind == "nf" else []
+    head = Span(f"{what}{_name(subject)}", Tone.TITLE)
+    return line(head, Span(f"{where}, {how}", Tone.DIM), "  " * bool(words), *words)
 
 
 def _row(row: Compared, *, wide: bool) -> Line:
@@ -154,8 +154,8 @@ def _spread(row: Compared) -> str:
 
 
 def _words(word: Word, why: str) -> list[str | Span]:
-    said = Span(word, _TONES.get(word, Tone.DIM))
-    return [said, Span(f": {why}", Tone.DIM)] if why else [said]
+    span = Span(word, _TONES.get(word, Tone.DIM))
+    return [span, Span(f": {why}", Tone.DIM)] if why else [span]
 
 
 # Lines that the table keeps for itself, and that make the lower part worth its place.
@@ -179,21 +179,21 @@ class CachePage:
     lower: tuple[Line, ...]
 
 
-def upper(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> ClassTable:
+def upper(frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool) -> ClassTable:
     """The table, and below its last cache second-level caches and why numbers are absent."""
-    found = cache_table(frame, width, made, folded=folded)
+    table = cache_table(frame, width, own_changes, folded=folded)
     more = [*level_2_lines(frame, width)]
     absent = absence_lines(frame, width)
     more += [BLANK, *absent] if absent and frame.groups else absent
     return ClassTable(
-        found.header,
-        (*found.lines, *(crop(item, width) for item in more)),
-        (*found.rows, *[None] * len(more)),
+        table.header,
+        (*table.lines, *(crop(item, width) for item in more)),
+        (*table.rows, *[None] * len(more)),
     )
 
 
 def page(
-    frame: Frame, table: ClassTable, width: int, height: int, parts: Sequence[Sequence[Line]]
+    frame: Frame, table: ClassTable, width: int, height: int, blocks: Sequence[Sequence[Line]]
 ) -> CachePage:
     """Share the height out: the table first, what is below it takes the rest, in its order.
 
@@ -202,13 +202,13 @@ def page(
         table: of `upper`.
         width: cells a line may take.
         height: lines of all.
-        parts: what there is for the lower part, each of them with a header of its own.
+        blocks: those of the lower part, each with a header of its own.
     """
     fixed: tuple[Line, ...] = ()
     if frame.groups:
         fixed = (budget_line(frame.limits, frame.groups, width), table.header)
     room = max(0, height - len(fixed))
-    wanted = [item for part in parts for item in part]
+    wanted = [item for block in blocks for item in block]
     least = min(len(table.lines), max(_TABLE_LEAST, room // 2))
     lower = min(len(wanted), room - least)
     if lower < min(_LOWER_LEAST, len(wanted)):
@@ -220,13 +220,13 @@ def page(
     return CachePage(fixed, table.lines, table.rows, room - lower, tuple(shown))
 
 
-def whole(frame: Frame, parts: Sequence[Sequence[Line]], width: int) -> list[Line]:
+def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
     """All that is below the table, as a page of its own that says whose and of when it is."""
     title = Span(f"Cache, below the table at {time_of_day(frame)}", Tone.TITLE)
     head = line(
-        *(part for badge_line in badge_lines(frame.host) for part in (badge_line, " ")), title
+        *(block for badge_line in badge_lines(frame.host) for block in (badge_line, " ")), title
     )
-    return [crop(head, width), *(item for part in parts if part for item in (BLANK, *part))]
+    return [crop(head, width), *(item for block in blocks if block for item in (BLANK, *block))]
 
 
 def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
@@ -241,11 +241,11 @@ def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
     return verdict_of(window, last.at_ns, groups_in(last.changes), Term(until_ns))
 
 
-def card(verdict: Verdict, width: int, made: Sequence[Made]) -> list[Line]:
+def card(verdict: Verdict, width: int, own_changes: Sequence[Made]) -> list[Line]:
     """What was changed last, by whom, and what became of it."""
     head, *rest = verdict_lines(verdict, width)
-    said = [noticed_line(item, made) for item in reversed(verdict.noticed)]
-    more = len(said) - _MOST_CHANGES
+    changes = [noticed_line(item, own_changes) for item in reversed(verdict.noticed)]
+    more = len(changes) - _MOST_CHANGES
     left_out = [line(Span(f"+ {more} changes before", Tone.DIM))] if more > 0 else []
-    shown = [*said[:_MOST_CHANGES], *left_out, summary(verdict)]
+    shown = [*changes[:_MOST_CHANGES], *left_out, summary(verdict)]
     return [head, *(crop(item, width) for item in shown), *rest]

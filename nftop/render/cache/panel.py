@@ -102,29 +102,29 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     ways = max(4, *((domain.ways or 0) for domain in frame.domains))
     digits = max(-(-ways // 4), 3) + 2
     least = _Shape(_NAME_LEAST, ways + 2, digits)
-    beside = max(1, min(len(frame.domains), (width + len(_GAP)) // (least.width + len(_GAP))))
-    each = (width - (beside - 1) * len(_GAP)) // beside
+    abreast = max(1, min(len(frame.domains), (width + len(_GAP)) // (least.width + len(_GAP))))
+    block_width = (width - (abreast - 1) * len(_GAP)) // abreast
     longest = max(cell_len(group_name(group.name)) for group in frame.groups) + 2
-    name = _NAME_LEAST + max(0, each - least.width)
+    name = _NAME_LEAST + max(0, block_width - least.width)
     shape = _Shape(min(name, _NAME_MOST, max(longest, _NAME_LEAST)), ways + 2, digits)
     used = [group for group in frame.groups if in_use(group)]
     unused = len(frame.groups) - len(used)
     blocks = [_block(used, unused, domain, shape) for domain in frame.domains]
-    bands = [blocks[at : at + beside] for at in range(0, len(blocks), beside)]
+    bands = [blocks[at : at + abreast] for at in range(0, len(blocks), abreast)]
     return [crop(band, width) for band in _within(bands, shape.width, limit)]
 
 
 def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
     """Every reason a value of the panel is absent, and the columns it is the reason of."""
-    found: dict[Missing, dict[str, None]] = {}
+    by_reason: dict[Missing, dict[str, None]] = {}
     for cache in (cache for group in frame.groups for cache in group.caches):
         named: list[tuple[str, Cbm | Reading]] = [("MASK", cache.cbm)]
         named += [(metric.label, cache.readings[metric.id]) for metric in GROUP_METRICS]
         for label, value in named:
             if isinstance(value, Missing):
                 why = Missing(value.reason, value.message)
-                found.setdefault(why, {})[label] = None
-    return [(why, list(labels)) for why, labels in found.items()]
+                by_reason.setdefault(why, {})[label] = None
+    return [(why, list(labels)) for why, labels in by_reason.items()]
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:
@@ -227,9 +227,9 @@ def _used_cells(cache: GroupCacheRow) -> list[Span]:
         Span(f"{fmt.cell(item, Unit.BYTES, 5):{side}5}", _tone(item))
         for item, side in ((used, ">"), (capacity, "<"))
     ]
-    said = _fullness(used, capacity)
+    state = _fullness(used, capacity)
     room = " " * (_USED - 11)
-    return [cells[0], Span("/", Tone.DIM), cells[1], Span(room + fit(said, _FULL), Tone.ACCENT)]
+    return [cells[0], Span("/", Tone.DIM), cells[1], Span(room + fit(state, _FULL), Tone.ACCENT)]
 
 
 def _fullness(used: Reading, capacity: Reading) -> str:

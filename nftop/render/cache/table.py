@@ -20,7 +20,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, group_name, way_spans
-from nftop.render.frame.changes import OURS, clock_of, last_of, who
+from nftop.render.frame.changes import OURS, author, clock_of, last_of
 
 _BAR = 10
 _UNITS: Mapping[MbaUnit, str] = {"percent": "%", "MBps": "M", "GBps/8": "/8G"}
@@ -85,8 +85,8 @@ def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
 
 
 def _state(one: ClassCell) -> list[Span]:
-    said = state_of(one.cache, one.frame.noticed, one.group.name)
-    return [Span(f" {fit(said, 6)}", Tone.ACCENT)]
+    text = state_of(one.cache, one.frame.noticed, one.group.name)
+    return [Span(f" {fit(text, 6)}", Tone.ACCENT)]
 
 
 def _bar(one: ClassCell) -> list[Span]:
@@ -141,19 +141,19 @@ def _runs_on(one: ClassCell) -> list[Span]:
     ]
     names = ", ".join(nf_names(one.frame, one.group.name, one.domain.l3))
     threads = f"{one.group.tasks} threads" if one.group.tasks else ""
-    said = (names, f"CPU {format_cpu_list(rest)}" if rest else "", threads)
-    return [Span(f" {'; '.join(filter(None, said))}", Tone.PLAIN)]
+    text = (names, f"CPU {format_cpu_list(rest)}" if rest else "", threads)
+    return [Span(f" {'; '.join(filter(None, text))}", Tone.PLAIN)]
 
 
 def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
     """The network functions on whose CPUs a class counts, with these CPUs: `vpp 12-14`."""
     cpus = frame.cpus
-    found: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for info, nf, own in zip(cpus.topology.cpus, cpus.nf, cpus.group, strict=True):
         here = l3 is None or info.l3 == l3
         if nf is not None and here and not isinstance(own, Missing) and own.name == group:
-            found.setdefault(nf, []).append(info.cpu)
-    return [f"{name} {format_cpu_list(where)}" for name, where in found.items()]
+            by_name.setdefault(nf, []).append(info.cpu)
+    return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]
 
 
 def _number(reading: Reading, unit: Unit, width: int) -> Span:
@@ -209,13 +209,15 @@ class _Shape:
     columns: tuple[ClassColumn, ...]
 
 
-def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool) -> ClassTable:
+def cache_table(
+    frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool
+) -> ClassTable:
     """All caches one below the other.
 
     Args:
         frame: whose `groups` and `domains` are shown.
         width: cells a line may take.
-        made: what nftop wrote itself.
+        own_changes: what nftop wrote itself.
         folded: count the classes that nobody uses instead of showing them.
     """
     shape = _shape(frame, width)
@@ -230,7 +232,7 @@ def cache_table(frame: Frame, width: int, made: Sequence[Made], *, folded: bool)
                 if cache.l3 == domain.l3:
                     one = ClassCell(frame, group, cache, domain, shares.get(group.name))
                     key = group.name, domain.l3
-                    drawn += [(row, key) for row in _rows(one, shape, made)]
+                    drawn += [(row, key) for row in _rows(one, shape, own_changes)]
         if unused:
             text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
             drawn.append((line(Span(text, Tone.DIM)), None))
@@ -272,28 +274,28 @@ def _header(frame: Frame, shape: _Shape) -> Line:
 def _title(frame: Frame, domain: CacheDomain) -> Line:
     info = [cpu for cpu in frame.topology.cpus if cpu.l3 == domain.l3]
     packages = sorted({item.package for item in info if item.package is not None})
-    said = [f"socket {', '.join(map(str, packages))}"] if packages else []
+    facts = [f"socket {', '.join(map(str, packages))}"] if packages else []
     if domain.ways:
         of = f"{domain.ways} ways"
         if domain.size_bytes is not None:
             way = fmt.way_mib(domain.size_bytes / domain.ways)
             of += f" of {way} MiB, {fmt.worded(float(domain.size_bytes), Unit.BYTES)} in all"
-        said.append(of)
+        facts.append(of)
     if domain.parts:
-        said.append(f"nodes {', '.join(map(str, domain.parts))} together (SNC)")
+        facts.append(f"nodes {', '.join(map(str, domain.parts))} together (SNC)")
     if info:
-        said.append(f"CPU {format_cpu_list(item.cpu for item in info)}")
-    return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(said)}", Tone.DIM))
+        facts.append(f"CPU {format_cpu_list(item.cpu for item in info)}")
+    return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(facts)}", Tone.DIM))
 
 
-def _rows(one: ClassCell, shape: _Shape, made: Sequence[Made]) -> Iterator[Line]:
+def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[Made]) -> Iterator[Line]:
     number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == "exclusive"
     parts: list[Span] = [
         Span(fit(number, _COS), Tone.PLAIN),
         Span(fit(group_name(one.group.name), shape.name - 1) + " ", Tone.PLAIN),
         *_ways(one, one.cache.cbm, shape, exclusive=exclusive),
-        _mask(one, one.cache.cbm, shape, made),
+        _mask(one, one.cache.cbm, shape, own_changes),
     ]
     for col in shape.columns:
         parts += col.cell(one)
@@ -314,13 +316,13 @@ def _ways(one: ClassCell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool
     return [*spans, Span(" " * (shape.ways - mask.width), Tone.PLAIN)]
 
 
-def _mask(one: ClassCell, mask: Cbm | Missing, shape: _Shape, made: Sequence[Made]) -> Span:
+def _mask(one: ClassCell, mask: Cbm | Missing, shape: _Shape, own_changes: Sequence[Made]) -> Span:
     if isinstance(mask, Missing):
         return Span(" " * shape.digits, Tone.PLAIN)
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
     sign, tone = " ", Tone.PLAIN
     if last is not None:
-        ours = who(last, made) == OURS
+        ours = author(last, own_changes) == OURS
         sign, tone = ("*", Tone.ACCENT) if ours else ("!", Tone.BAD)
     return Span(f"{sign}{fit(mask.hex, shape.digits - 1)}", tone)
 
@@ -346,8 +348,8 @@ def _no_class(shares: Mapping[str, Shares], domain: CacheDomain, shape: _Shape) 
         return
     ways = "".join("u" if free.has(way) else "." for way in reversed(range(free.width)))
     size = domain.capacity_bytes(free)
-    said = "" if isinstance(size, Missing) else f" {fmt.worded(size, Unit.BYTES)}"
-    text = f"{said}{_else(free, domain)}"
+    size_text = "" if isinstance(size, Missing) else f" {fmt.worded(size, Unit.BYTES)}"
+    text = f"{size_text}{_else(free, domain)}"
     head = fit("no class", _COS + shape.name) + fit(ways, shape.ways)
     yield line(head, f" {fit(free.hex, shape.digits - 1)}", Span(text, Tone.DIM))
 

@@ -152,7 +152,7 @@ def columns_for(
     `cpus` has one. What this hardware can't give any CPU makes room for what there is.
     """
     optional = {col.key: col for col in _OPTIONAL[table]}
-    here = frozenset(key for key, col in optional.items() if _is_told(col, cpus))
+    here = frozenset(key for key, col in optional.items() if _has_value(col, cpus))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
     return _columns_for(width, here, never, table)
@@ -181,14 +181,14 @@ def _columns_for(
     return tuple(shown)
 
 
-def _is_told(col: Col, cpus: CpuTable | None) -> bool:
+def _has_value(col: Col, cpus: CpuTable | None) -> bool:
     """Whether some CPU has anything to put in an optional column."""
-    if col.key in _THERE:
-        return cpus is not None and _THERE[col.key](cpus)
+    if col.key in _OPTIONAL_TESTS:
+        return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
     return col.metric is not None and is_here(col.metric, cpus)
 
 
-_THERE: Mapping[str, Callable[[CpuTable], bool]] = {
+_OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
     "sst": lambda cpus: any(isinstance(setting.priority, str) for setting in cpus.settings),
     "cp": lambda cpus: any(isinstance(entry.cp_class, int) for entry in cpus.settings),
@@ -225,8 +225,8 @@ def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
     if cpus is None:
         return False
     column = cpus.columns[metric.id]
-    told = metric.told and len(column) and bool((column.reasons != _SOURCE).any())
-    return bool(told or column.present.any())
+    readable = metric.told and len(column) and bool((column.reasons != _SOURCE).any())
+    return bool(readable or column.present.any())
 
 
 def is_column(key: str) -> bool:

@@ -67,17 +67,17 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     """The panel, in at most `height` lines."""
     head = [rule_line(frame.cpus, row, width)]
     # Why a number is not there is what is missed first where there is little room.
-    said = [
+    notes = [
         *absence_lines(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
         *sibling_lines(frame.cpus, row, width),
-        *_place(frame.cpus, row, width),
+        *_placement(frame.cpus, row, width),
         *process_lines(frame, frame.cpus.topology.cpus[row].cpu, width),
     ]
     room = height - len(head)
-    tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(said)))
+    tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(notes)))
     graph = _graph(frame.cpus, row, trend, width, tall) if room >= _LEAST_GRAPH + 2 else []
-    return [*head, *_cut(said, room - len(graph), width), *graph][: max(0, height)]
+    return [*head, *_cut(notes, room - len(graph), width), *graph][: max(0, height)]
 
 
 def absences(
@@ -87,15 +87,15 @@ def absences(
 
     That is, unless told otherwise, of the metrics that are a column of these CPUs.
     """
-    found: dict[Missing, list[str]] = {}
+    by_reason: dict[Missing, list[str]] = {}
     for metric in metrics or (item for item in _SHOWN if is_here(item, cpus)):
         column = cpus.columns[metric.id]
         # Most have a value, and to make a reading of each only to see that takes longer.
         reading = column[row] if column.reasons[row] else None
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.message)
-            found.setdefault(why, []).append(metric.label)
-    return list(found.items())
+            by_reason.setdefault(why, []).append(metric.label)
+    return list(by_reason.items())
 
 
 def absence_lines(
@@ -117,12 +117,12 @@ def absence_lines(
 def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
     """How packets were put on this CPU and which clock its cycles are of; none without either."""
     clock = CLOCK_TEXTS.get(cpus.cpp_clock[row] or "")
-    said = [
+    facts = [
         cpus.attribution[row],
         _SENT if cpus.direction[row] == "tx" else "",
         f"CPP in {clock}" if clock else "",
     ]
-    text = "; ".join(item for item in said if item)
+    text = "; ".join(item for item in facts if item)
     return paragraph(text, width) if text else []
 
 
@@ -131,11 +131,14 @@ def sibling_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
     siblings = cpus.topology.cpus[row].siblings
     if not siblings:
         return []
-    said = [f"{_SIBLING_WORDS[metric.id]} {_told(cpus, row, metric)}" for metric in SIBLING_METRICS]
-    return paragraph(f"sibling {format_cpu_list(siblings)}: {', '.join(said)}", width)
+    facts = [
+        f"{_SIBLING_WORDS[metric.id]} {_sibling_value(cpus, row, metric)}"
+        for metric in SIBLING_METRICS
+    ]
+    return paragraph(f"sibling {format_cpu_list(siblings)}: {', '.join(facts)}", width)
 
 
-def _told(cpus: CpuTable, row: int, metric: Metric) -> str:
+def _sibling_value(cpus: CpuTable, row: int, metric: Metric) -> str:
     estimate = any(estimates(cpus, [row], metric))
     return fmt.cell(cpus.columns[metric.id][row], metric.unit, 8, estimate=estimate)
 
@@ -168,7 +171,7 @@ def _titled(title: str, width: int) -> Line:
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
-def _place(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
+def _placement(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
     facts = tuple(
         setting_facts(
             cpus.settings[row], *(cpus.columns[metric.id][row] for metric in FREQUENCY_METRICS)

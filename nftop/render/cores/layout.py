@@ -70,7 +70,7 @@ def share_out(
     rows: int,
     width: int,
     height: int,
-    sought: str = "",
+    search: str = "",
 ) -> ScreenSections:
     """Share the screen out between its parts.
 
@@ -85,14 +85,14 @@ def share_out(
         rows: lines the table would like for its body.
         width: of the screen, in cells.
         height: of the screen, in lines.
-        sought: what the rows are filtered by.
+        search: what the rows are filtered by.
     """
     if is_tiny(width, height):
         top = _too_small(frame, width, height)
         return ScreenSections(top, height - len(top), (), 0, 0)
     head = _head(frame, status, width, height)
     room = height - _FOOTER - len(head)
-    nfs = _nfs(frame, sought, width, height, room)
+    nfs = _nfs(frame, search, width, height, room)
     room -= len(nfs)
     spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
     drawn: list[Line] = []
@@ -102,7 +102,7 @@ def share_out(
         taken = sum(map(len, below))
         drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare - taken))
         room -= taken + len(drawn)
-    above = [part for part in (head, nfs, drawn) if part]
+    above = [section for section in (head, nfs, drawn) if section]
     if room < _DETAIL_FROM:
         return ScreenSections(_joined(above), room, _joined(below), 0, _FOOTER)
     wanted = rows + 1 + (not below)  # a line apart from what follows
@@ -111,8 +111,8 @@ def share_out(
     if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
         return ScreenSections(_joined(above), table, _joined(below), room - table, _FOOTER)
     # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
-    parts_above = [line for part in above for line in (*part, BLANK)]
-    parts_below = [line for part in below for line in (BLANK, *part)]
+    parts_above = [line for section in above for line in (*section, BLANK)]
+    parts_below = [line for section in below for line in (BLANK, *section)]
     return ScreenSections(parts_above, table, parts_below, room - table - gaps, _FOOTER)
 
 
@@ -144,13 +144,13 @@ def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
     return [*badge, *alert_lines(notice, width=width)[:room]]
 
 
-def _nfs(frame: Frame, sought: str, width: int, height: int, room: int) -> list[Line]:
+def _nfs(frame: Frame, search: str, width: int, height: int, room: int) -> list[Line]:
     """The network functions, where the table has lines to spare for them."""
     if height < _NFS_FROM:
         return []
     limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)
-    return nf_lines(frame, width, max(0, limit), sought)
+    return nf_lines(frame, width, max(0, limit), search)
 
 
-def _joined(parts: Iterable[Sequence[Line]]) -> list[Line]:
-    return [line for part in parts for line in part]
+def _joined(sections: Iterable[Sequence[Line]]) -> list[Line]:
+    return [line for section in sections for line in section]

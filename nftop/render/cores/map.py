@@ -66,7 +66,7 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
     if room < _LEAST_CORES or height < 1:
         return []
     blocks = [
-        part for grid in cpus.topology.grids for part in np.array_split(
+        piece for grid in cpus.topology.grids for piece in np.array_split(
             grid, max(1, -(-grid.shape[1] // room)), axis=1
         )
     ]  # fmt: skip

@@ -30,7 +30,7 @@ _COVERAGES = tuple(
 )
 
 
-def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "") -> list[Line]:
+def nf_lines(frame: Frame, width: int, limit: int | None = None, search: str = "") -> list[Line]:
     """Headers and the network functions; where they need more than `limit`, those in trouble first.
 
     `sought`, if given, leaves those with this in their name or on CPUs that match it. Without any
@@ -42,12 +42,12 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "
     lines = [_headers(metrics, width)]
     blocks = [
         (nf, [_row(frame, nf, metrics, width), *_problem(nf, width)])
-        for nf in matching_nfs(frame, sought)
+        for nf in matching_nfs(frame, search)
     ]
     if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
         blocks.sort(key=lambda block: _is_well(block[0]))
-    for place, (_, rows) in enumerate(blocks):
-        left = len(blocks) - place
+    for index, (_, rows) in enumerate(blocks):
+        left = len(blocks) - index
         # The last line is kept for saying how many more there are.
         if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
             more = f"  + {left} more network function{'s' * (left != 1)}"
@@ -56,16 +56,16 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, sought: str = "
     return lines
 
 
-def matching_nfs(frame: Frame, sought: str) -> Sequence[NfRow]:
+def matching_nfs(frame: Frame, search: str) -> Sequence[NfRow]:
     """Those with this in their name, or on CPUs that match it; all where it is empty."""
-    if not sought:
+    if not search:
         return frame.nfs
-    row_of, found = frame.cpus.topology.row_of, matching(frame.cpus, sought)
+    row_of, matches = frame.cpus.topology.row_of, matching(frame.cpus, search)
     return [
         nf
         for nf in frame.nfs
-        if sought.casefold() in nf.name.casefold()
-        or any(found[row_of[cpu]] for cpu in nf.cpus if cpu in row_of)
+        if search.casefold() in nf.name.casefold()
+        or any(matches[row_of[cpu]] for cpu in nf.cpus if cpu in row_of)
     ]
 
 

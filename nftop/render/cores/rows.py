@@ -108,9 +108,9 @@ def polled(cpus: CpuTable) -> Bools:
 @lru_cache(maxsize=4)  # pollers hardly ever move, and every tick asks where they are
 def _polled(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
     pairs = zip(nfs, threads, strict=True)
-    found = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
-    found.flags.writeable = False
-    return found
+    mask = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
+    mask.flags.writeable = False
+    return mask
 
 
 def _rank(cpus: CpuTable, key: str) -> Floats:
@@ -129,8 +129,8 @@ def _rank_siblings(cpus: CpuTable) -> Floats:
 
 
 def _rank_names(names: Sequence[str | None]) -> Floats:
-    places = {name: place for place, name in enumerate(sorted({name for name in names if name}))}
-    return np.array([places[name] if name else np.nan for name in names], np.float64)
+    ranks = {name: rank for rank, name in enumerate(sorted({name for name in names if name}))}
+    return np.array([ranks[name] if name else np.nan for name in names], np.float64)
 
 
 def _rank_groups(cpus: CpuTable) -> Floats:
@@ -140,8 +140,8 @@ def _rank_groups(cpus: CpuTable) -> Floats:
         for item in cpus.group
     ]
     known = sorted({key for key in keys if key is not None})
-    places = {item: float(place) for place, item in enumerate(known)}
-    return np.array([np.nan if key is None else places[key] for key in keys], np.float64)
+    ranks = {item: float(rank) for rank, item in enumerate(known)}
+    return np.array([np.nan if key is None else ranks[key] for key in keys], np.float64)
 
 
 def _word(value: object) -> str | None:
@@ -175,28 +175,28 @@ class Cursor:
     top: int = 0
 
 
-def settle(place: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
+def settle(cursor: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     """The same place after rows came, went or moved, in a window of `height` lines.
 
     A CPU that is no longer shown gives way to the row now where it was.
     """
     if not rows.shown:
         return Cursor()
-    row = cpus.topology.row_of.get(place.cpu) if place.cpu is not None else None
-    gone = min(place.index, len(rows.shown) - 1)
+    row = cpus.topology.row_of.get(cursor.cpu) if cursor.cpu is not None else None
+    gone = min(cursor.index, len(rows.shown) - 1)
     index = rows.shown.index(row) if row is not None and row in rows.shown else gone
-    return _at(index, place.top, cpus, rows, height)
+    return _at(index, cursor.top, cpus, rows, height)
 
 
-def move(place: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
+def move(cursor: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     """`by` rows down (up if negative), no further than the ends."""
     if not rows.shown:
         return Cursor()
-    index = min(max(0, place.index + by), len(rows.shown) - 1)
-    return _at(index, place.top, cpus, rows, height)
+    index = min(max(0, cursor.index + by), len(rows.shown) - 1)
+    return _at(index, cursor.top, cpus, rows, height)
 
 
-def find(place: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> int | None:
+def find(cursor: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> int | None:
     """How far to the next row shown that matches `text`, in direction `step`, around the ends.
 
     The selected row comes last; None if no row shown matches. A number is a CPU's, if there is one.
@@ -208,9 +208,9 @@ def find(place: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> 
         hits = np.flatnonzero(matching(cpus, text)[shown])
     if not len(hits):
         return None
-    away = (hits - place.index) * step % len(rows.shown)
+    away = (hits - cursor.index) * step % len(rows.shown)
     away[away == 0] = len(rows.shown)
-    return int(hits[np.argmin(away)]) - place.index
+    return int(hits[np.argmin(away)]) - cursor.index
 
 
 def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:

@@ -47,8 +47,8 @@ def header_line(columns: Sequence[Col], view: CpuView) -> Line:
 def _headers(cells: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
     """Labels with their widths and whether they stand right, the one at `at` with the arrow."""
     parts = []
-    for place, (label, width, right) in enumerate(cells):
-        mark = arrow if place == at else " "
+    for index, (label, width, right) in enumerate(cells):
+        mark = arrow if index == at else " "
         text = fit(label, width - 1, right=True) + mark if right else label + mark
         parts.append(Span(fit(text, width), Tone.HEADER))
     return line(*parts, fill=Tone.HEADER)
@@ -103,11 +103,11 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
     """Where a present value was counted too little of the time, or not by the core's clock."""
     at = np.array(rows, np.intp)
-    there = cpus.columns[metric.id].present[at].tolist()
+    present = cpus.columns[metric.id].present[at].tolist()
     return [
         here and (partial or (metric.per_clock and other))
         for here, partial, other in zip(
-            there, _partial(cpus, at, metric.coverage), _other_clock(cpus, rows), strict=True
+            present, _partial(cpus, at, metric.coverage), _other_clock(cpus, rows), strict=True
         )
     ]
 
@@ -150,8 +150,8 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
         at,
         # Idle rows step back only where there are busy ones to step back from.
         [
-            Tone.DIM if 0 < rows.first_unattached <= place else Tone.PLAIN
-            for place in range(top, top + len(shown))
+            Tone.DIM if 0 < rows.first_unattached <= index else Tone.PLAIN
+            for index in range(top, top + len(shown))
         ],
         [cpus.saturated[row] for row in shown],
         [cpus.cpp_clock[row] for row in shown],

@@ -41,10 +41,10 @@ def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -
 
 def against(proposal: Proposal) -> list[str]:
     """What speaks against it: nobody should confirm it without having seen that."""
-    said = (
+    kinds = (
         ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
     )  # fmt: skip
-    return [f"{mark}: {printable(sentence)}" for mark, sentences in said for sentence in sentences]
+    return [f"{mark}: {printable(sentence)}" for mark, sentences in kinds for sentence in sentences]
 
 
 def drawn(bits: int, ways: int) -> str:
@@ -105,8 +105,8 @@ def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
             if change.cell.kind == kind and change.old is not None and change.new is not None:
                 ways.setdefault((change.old, change.new), []).append(change.cell)
         for (old, new), those in ways.items():
-            who = _threads(those) if kind == "task" else format_cpu_list(c.number for c in those)
-            yield f"{head} {who}", named(old), named(new)
+            names = _threads(those) if kind == "task" else format_cpu_list(c.number for c in those)
+            yield f"{head} {names}", named(old), named(new)
 
 
 # Cells of frequencies, and how a row of them is called.
@@ -182,18 +182,20 @@ def confirm_lines(
     lines = [row for item in against(proposal) for row in paragraph(item, width, tone=_tone(item))]
     warned = len(lines)
     lines += [BLANK] * bool(warned and proposal.changes)
-    said = changed(proposal.changes, ways, unit)
-    said += [f"note: {printable(effect)}" for effect in proposal.effects]
-    lines += [row for item in said for row in paragraph(item, width, tone=_tone(item))]
+    texts = changed(proposal.changes, ways, unit)
+    texts += [f"note: {printable(effect)}" for effect in proposal.effects]
+    lines += [row for item in texts for row in paragraph(item, width, tone=_tone(item))]
     # Several commands are several changes, each with a way back of its own.
     commands = proposal.commands
-    for title, texts in (
+    for title, shell_lines in (
         ("written", writes),
         ("the same by" if len(commands) < 2 else "by single commands", commands),
     ):
-        if texts:
+        if shell_lines:
             lines += [BLANK, line(Span(title, Tone.HEADER))]
-            lines += [row for text in texts for row in paragraph(text, width, lead=line("  "))]
+            lines += [
+                row for text in shell_lines for row in paragraph(text, width, lead=line("  "))
+            ]
     lines.append(BLANK)
     if obstacle:
         return [*lines, *paragraph(obstacle, width, tone=Tone.BAD)], warned

@@ -57,7 +57,7 @@ class EditorState:
     """Attributes.
 
     base: what is on the host. target: what the draft leads to. plan: how.
-    rules: of masks, by line. spot: where one is. unit: of limits on bandwidth.
+    rules: of masks, by line. selection: class, mask and way. unit: of limits on bandwidth.
     io: by L3 the ways that devices write into as well, and how that is known.
     threads: how many are in a class by themselves, as last told.
     filled: classes that have lines in a last-level cache, as last told.
@@ -71,7 +71,7 @@ class EditorState:
     target: State
     plan: Proposal
     rules: Mapping[str, LineRule]
-    spot: MaskSelection
+    selection: MaskSelection
     unit: MbaUnit = "percent"
     io: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
@@ -84,19 +84,19 @@ class EditorState:
     @property
     def rule(self) -> LineRule:
         """Of the selected line."""
-        return self.rules[self.spot.line]
+        return self.rules[self.selection.line]
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """Every class there is or would be; those to be made come last."""
         named = {cell.group for cell in self.base if cell.kind == "mode"}
-        made = {cell.group for cell in self.target if cell.kind == "mode"} - named
-        return (*sorted(named), *sorted(made))
+        created = {cell.group for cell in self.target if cell.kind == "mode"} - named
+        return (*sorted(named), *sorted(created))
 
     def bits(self, row: MaskRow, *, base: bool = False) -> int:
         """The ways of a class in the selected cache; 0 where it has no mask there."""
         state = self.base if base else self.target
-        return int(state.get(Cell("schemata", row.group, row.line, self.spot.domain), "0"), 16)
+        return int(state.get(Cell("schemata", row.group, row.line, self.selection.domain), "0"), 16)
 
     def bits_of(self, group: str, *, base: bool = False) -> int:
         """All ways that a class may fill in the selected cache, be it with data or code."""
@@ -105,15 +105,15 @@ class EditorState:
     @cached_property
     def _unions(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """All ways of each class in the selected cache: after the draft, and before it."""
-        found: list[dict[str, int]] = [{}, {}]
+        unions: list[dict[str, int]] = [{}, {}]
         for base in (False, True):
             for group in self.groups:
-                for line in lines_of(self.rules, self.spot.cache):
+                for line in lines_of(self.rules, self.selection.cache):
                     bits = self.bits(MaskRow(group, line), base=base)
-                    found[base][group] = found[base].get(group, 0) | bits
-        return found[0], found[1]
+                    unions[base][group] = unions[base].get(group, 0) | bits
+        return unions[0], unions[1]
 
-    def there(self, group: str, *, base: bool = False) -> bool:
+    def exists(self, group: str, *, base: bool = False) -> bool:
         """Whether there is such a class."""
         return Cell("mode", group) in (self.base if base else self.target)
 
@@ -150,11 +150,11 @@ class EditorState:
     @cached_property
     def cpus(self) -> Mapping[str, tuple[int, ...]]:
         """The CPUs of each class after the draft, ascending."""
-        found: dict[str, list[int]] = {group: [] for group in self.groups}
+        by_class: dict[str, list[int]] = {group: [] for group in self.groups}
         for cell, where in sorted(self.target.items()):
             if cell.kind == "cpu":
-                found.setdefault(parts(where)[0], []).append(cell.number)
-        return {group: tuple(cpus) for group, cpus in found.items()}
+                by_class.setdefault(parts(where)[0], []).append(cell.number)
+        return {group: tuple(cpus) for group, cpus in by_class.items()}
 
 
 def lines_of(rules: Mapping[str, LineRule], cache: str) -> tuple[str, ...]:
@@ -173,25 +173,25 @@ def domains_of(state: State, line: str) -> tuple[int, ...]:
                          if cell.kind == "schemata" and cell.name == line}))  # fmt: skip
 
 
-def rows_of(board: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
+def rows_of(editor: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
     """The masks there are or would be in the selected cache: classes in the order of the frame."""
     known = [row.name for row in frame.groups]
-    order = sorted(board.groups, key=lambda group: (
+    order = sorted(editor.groups, key=lambda group: (
         group != ROOT, known.index(group) if group in known else len(known)))  # fmt: skip
     return tuple(
         row
         for group in order
-        for row in (MaskRow(group, line) for line in lines_of(board.rules, board.spot.cache))
-        if board.bits(row) or board.bits(row, base=True)
+        for row in (MaskRow(group, line) for line in lines_of(editor.rules, editor.selection.cache))
+        if editor.bits(row) or editor.bits(row, base=True)
     )
 
 
-def shares_at(board: EditorState, row: MaskRow, *, base: bool = False) -> Shares:
+def shares_at(editor: EditorState, row: MaskRow, *, base: bool = False) -> Shares:
     """Whose the ways of a mask would be, or are; by the rules of every screen."""
-    ways, used = board.rules[row.line].ways, board.used(base=base)
-    others = {item: Cbm(board.bits_of(item, base=base), ways) for item in used - {row.group}}
-    io = board.io.get(board.spot.domain, (0, ""))[0] if board.spot.cache == "L3" else 0
-    own = Cbm(board.bits(row, base=base), ways)
+    ways, used = editor.rules[row.line].ways, editor.used(base=base)
+    others = {item: Cbm(editor.bits_of(item, base=base), ways) for item in used - {row.group}}
+    io = editor.io.get(editor.selection.domain, (0, ""))[0] if editor.selection.cache == "L3" else 0
+    own = Cbm(editor.bits(row, base=base), ways)
     return shares_with(own, dict(sorted(others.items())), io, used=row.group in used)
 
 

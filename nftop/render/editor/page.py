@@ -27,14 +27,14 @@ _MOST_NAMED = 4
 _LEAST = (("NOTE", 1), ("PLAN", 3), ("NOTE", 0), ("CHECK", 2), ("PLAN", 1))
 
 
-def notes(board: EditorState, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
+def notes(editor: EditorState, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
     """All of them; with a limit as many lines, what is left out is counted in the last."""
     parts = {
-        "WARN": _warn_lines(board, width),
-        "CHECK": _check_lines(board, frame, width),
-        "NOTE": _note_lines(board, frame, width),
-        "PLAN": _plan_lines(board, width),
-        "SAFE": _safe_lines(board, width),
+        "WARN": _warn_lines(editor, width),
+        "CHECK": _check_lines(editor, frame, width),
+        "NOTE": _note_lines(editor, frame, width),
+        "PLAN": _plan_lines(editor, width),
+        "SAFE": _safe_lines(editor, width),
     }
     whole = sum(map(len, parts.values()))
     if limit is not None and whole > limit:
@@ -42,59 +42,59 @@ def notes(board: EditorState, frame: Frame, width: int, limit: int | None = None
             over = sum(map(len, parts.values())) + 1 - limit
             keep = max(least, len(parts[name]) - max(0, over))
             parts[name] = parts[name][:keep]
-    lines = [item for part in parts.values() for item in part]
+    lines = [item for section in parts.values() for item in section]
     if limit is None or whole <= limit:
         return lines
     lines = lines[: max(0, limit - 1)]
     return [*lines, line(Span(f"+ {whole - len(lines)} more lines: d shows all", Tone.DIM))][:limit]
 
 
-def _warn_lines(board: EditorState, width: int) -> list[Line]:
+def _warn_lines(editor: EditorState, width: int) -> list[Line]:
     """What speaks against the draft's plan."""
-    said = [*(f"not done: {item}" for item in board.plan.unmet), *board.plan.warnings]
-    rows = [row for item in said for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
+    texts = [*(f"not done: {item}" for item in editor.plan.unmet), *editor.plan.warnings]
+    rows = [row for item in texts for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
     return _under("WARN", rows)
 
 
-def _check_lines(board: EditorState, frame: Frame, width: int) -> list[Line]:
+def _check_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
     """Of the selected mask: its shape, the ways of devices, who else has them, what is its own."""
-    items = [line(Span(mark, tone), text) for mark, tone, text in _checks(board, frame)]
+    items = [line(Span(mark, tone), text) for mark, tone, text in _checks(editor, frame)]
     return _under("CHECK", flow(items, width - _HEAD, "   "))
 
 
-def _plan_lines(board: EditorState, width: int) -> list[Line]:
+def _plan_lines(editor: EditorState, width: int) -> list[Line]:
     """The commands that do the same, and what would be different."""
-    ways = {name: rule.ways for name, rule in board.rules.items()}
-    changes = board.plan.changes
+    ways = {name: rule.ways for name, rule in editor.rules.items()}
+    changes = editor.plan.changes
     if not changes:
         return _under("PLAN", paragraph("nothing is changed", width - _HEAD, tone=Tone.DIM))
     lead = line(Span("$ ", Tone.DIM))
     rows = [
         row
-        for command in board.plan.commands
+        for command in editor.plan.commands
         for row in paragraph(command, width - _HEAD, lead=lead, tone=Tone.ACCENT)
     ]
-    said = changed(changes, ways, board.unit)
+    texts = changed(changes, ways, editor.unit)
     return _under(
-        "PLAN", [*rows, *(row for item in said for row in paragraph(item, width - _HEAD))]
+        "PLAN", [*rows, *(row for item in texts for row in paragraph(item, width - _HEAD))]
     )
 
 
-def _checks(board: EditorState, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
-    spot, rule = board.spot, board.rule
-    row = MaskRow(spot.group, spot.line)
-    bits = board.bits(row)
+def _checks(editor: EditorState, frame: Frame) -> Iterator[tuple[str, Tone, str]]:
+    selection, rule = editor.selection, editor.rule
+    row = MaskRow(selection.group, selection.line)
+    bits = editor.bits(row)
     if not bits:
-        yield "-- ", Tone.DIM, f"{group_name(spot.group)} is to be removed"
+        yield "-- ", Tone.DIM, f"{group_name(selection.group)} is to be removed"
         return
     if Cbm(bits, rule.ways).contiguous:
         yield "ok ", Tone.RETIRING, "side by side"
     else:
         yield "ok ", Tone.RETIRING, "gaps are allowed here"
-    yield from _io_checks(board, frame, bits)
-    yield from _overlap_checks(board, row)
-    private = shares_at(board, row).private.bits
-    sizes = [capacity_bytes(board, frame, item) for item in (private, bits)]
+    yield from _io_checks(editor, frame, bits)
+    yield from _overlap_checks(editor, row)
+    private = shares_at(editor, row).private.bits
+    sizes = [capacity_bytes(editor, frame, item) for item in (private, bits)]
     if not any(isinstance(size, Missing) for size in sizes):
         mib = [fmt.cell(size, Unit.BYTES, 6).removesuffix(".0") for size in sizes]
         yield "", Tone.PLAIN, f"private {mib[0]} of {mib[1]} MiB"
@@ -102,16 +102,16 @@ def _checks(board: EditorState, frame: Frame) -> Iterator[tuple[str, Tone, str]]
         yield "", Tone.PLAIN, f"private {private.bit_count()} of {bits.bit_count()} ways"
 
 
-def _io_checks(board: EditorState, frame: Frame, bits: int) -> Iterator[tuple[str, Tone, str]]:
-    if board.spot.cache != "L3":
+def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[tuple[str, Tone, str]]:
+    if editor.selection.cache != "L3":
         return
-    if board.spot.domain not in board.io:
-        domain = domain_of(board, frame)
+    if editor.selection.domain not in editor.io:
+        domain = domain_of(editor, frame)
         absent = domain is not None and isinstance(domain.io, Missing)
         why = domain.io.message if absent else ""  # type: ignore[union-attr]
         yield "?? ", Tone.MISSING, f"I/O ways unknown{': ' if why else ''}{why}"
         return
-    io, origin = board.io[board.spot.domain]
+    io, origin = editor.io[editor.selection.domain]
     both = bits & io
     if both:
         yield "!! ", Tone.BAD, f"devices write into {_named(both)} too ({origin})"
@@ -119,16 +119,16 @@ def _io_checks(board: EditorState, frame: Frame, bits: int) -> Iterator[tuple[st
         yield "ok ", Tone.RETIRING, "avoids I/O ways"
 
 
-def _overlap_checks(board: EditorState, row: MaskRow) -> Iterator[tuple[str, Tone, str]]:
+def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[tuple[str, Tone, str]]:
     """Who else may fill its ways; who was alone in his before is said to be so no more."""
-    now, before = (shares_at(board, row, base=base).others for base in (False, True))
+    now, before = (shares_at(editor, row, base=base).others for base in (False, True))
     if not now:
         yield "ok ", Tone.RETIRING, "no overlap"
     for group, both in list(now.items())[:_MOST_NAMED]:
         new = both.bits & ~(before[group].bits if group in before else 0)
         alone = new and not any(
-            shares_at(board, MaskRow(group, rule), base=True).others
-            for rule in board.rules
+            shares_at(editor, MaskRow(group, rule), base=True).others
+            for rule in editor.rules
             if rule[:2] == row.line[:2]
         )
         name = group_name(group)
@@ -139,24 +139,24 @@ def _overlap_checks(board: EditorState, row: MaskRow) -> Iterator[tuple[str, Ton
         yield "!  ", Tone.ACCENT, f"and {len(now) - _MOST_NAMED} classes more"
 
 
-def _note_lines(board: EditorState, frame: Frame, width: int) -> list[Line]:
-    said = [
+def _note_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
+    texts = [
         f"draining: {name} holds {used:.1f} MiB, its ways are {capacity:.1f}"
-        for name, used, capacity in draining(board, frame)
+        for name, used, capacity in draining(editor, frame)
     ]
     # The ways that the selected mask comes to share are in the checks already.
-    spot = board.spot
-    looked_at = Cell("schemata", spot.group, spot.line, spot.domain)
-    checked = {mask for cell, mask in board.plan.of_masks if cell == looked_at}
-    said += [effect for effect in board.plan.effects if effect not in checked]
-    return _under("NOTE", [row for item in said for row in paragraph(item, width - _HEAD)])
+    selection = editor.selection
+    selected = Cell("schemata", selection.group, selection.line, selection.domain)
+    checked = {mask for cell, mask in editor.plan.of_masks if cell == selected}
+    texts += [effect for effect in editor.plan.effects if effect not in checked]
+    return _under("NOTE", [row for item in texts for row in paragraph(item, width - _HEAD)])
 
 
-def _safe_lines(board: EditorState, width: int) -> list[Line]:
-    if board.locked:
-        return _under("SAFE", paragraph(board.locked, width - _HEAD, tone=Tone.BADGE))
+def _safe_lines(editor: EditorState, width: int) -> list[Line]:
+    if editor.locked:
+        return _under("SAFE", paragraph(editor.locked, width - _HEAD, tone=Tone.BADGE))
     # A line of 80 cells.
-    text = f"Enter previews, y applies; taken back in {board.keep_within_s:g} s unless K keeps it"
+    text = f"Enter previews, y applies; taken back in {editor.keep_within_s:g} s unless K keeps it"
     return _under("SAFE", paragraph(text, width - _HEAD, tone=Tone.DIM))
 
 
@@ -180,35 +180,35 @@ _MOST_DOMAINS = 12
 
 
 def editor_lines(
-    board: EditorState, frame: Frame, width: int, height: int, card: Sequence[Line] = ()
+    editor: EditorState, frame: Frame, width: int, height: int, card: Sequence[Line] = ()
 ) -> list[Line]:
     """At most `height` lines.
 
     The selected class is always among those shown; what is left out is counted.
 
     Args:
-        board: the draft.
+        editor: the draft.
         frame: the newest; occupancy, cores and cycles per packet are its.
         width: cells a line may take.
         height: lines there are.
         card: what became of the last change, below the rest.
     """
-    rows = rows_of(board, frame)
-    head = [*_head(board, frame, width), *alert_lines(*board.trouble, width=width)]
-    table = table_lines(board, frame, rows, width)
-    below = notes(board, frame, width)
+    rows = rows_of(editor, frame)
+    head = [*_head(editor, frame, width), *alert_lines(*editor.trouble, width=width)]
+    table = table_lines(editor, frame, rows, width)
+    below = notes(editor, frame, width)
     room = height - len(head) - _TABLE_HEAD
     if len(rows) + len(below) + len(card) <= room:
-        parts = [part for part in (head, table, below, list(card)) if part]
+        parts = [section for section in (head, table, below, list(card)) if section]
         gap = len(rows) + len(below) + len(card) + len(parts) <= room
-        spaced = [(BLANK, *part) if gap and at else part for at, part in enumerate(parts)]
-        return [crop(row, width) for part in spaced for row in part]
+        spaced = [(BLANK, *section) if gap and at else section for at, section in enumerate(parts)]
+        return [crop(row, width) for section in spaced for row in section]
     # Classes come first, then what is said of the draft; the card has what is left.
-    said = min(len(below), _NOTES_LEAST)
-    shown = min(len(rows), max(_ROWS_LEAST, room - max(said, len(below)) - bool(card)))
-    body = _window(table, rows, board, shown)
+    note_lines = min(len(below), _NOTES_LEAST)
+    shown = min(len(rows), max(_ROWS_LEAST, room - max(note_lines, len(below)) - bool(card)))
+    body = _window(table, rows, editor, shown)
     left = max(0, height - len(head) - len(body))
-    rest = notes(board, frame, width, max(said, min(left, len(below))))
+    rest = notes(editor, frame, width, max(note_lines, min(left, len(below))))
     rest += _cut(card, left - len(rest))
     return [crop(item, width) for item in (*head, *body, *rest)][:height]
 
@@ -221,53 +221,55 @@ def _cut(card: Sequence[Line], room: int) -> list[Line]:
     return [*card[: room - 1], more] if room > 1 else []
 
 
-def diff_lines(board: EditorState, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:
+def diff_lines(editor: EditorState, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:
     """All that the editor would say had it the room: for a page of its own."""
-    return [*_head(board, frame, width), BLANK, *notes(board, frame, width), BLANK, *card]
+    return [*_head(editor, frame, width), BLANK, *notes(editor, frame, width), BLANK, *card]
 
 
-def _head(board: EditorState, frame: Frame, width: int) -> list[Line]:
+def _head(editor: EditorState, frame: Frame, width: int) -> list[Line]:
     """Which cache, how large, what rules; where one is."""
-    spot, rule = board.spot, board.rule
-    sockets = {cpu.package for cpu in frame.topology.cpus if cpu.l3 == spot.domain}
-    socket = f" (socket {min(sockets)})" if spot.cache == "L3" and sockets - {None} else ""  # type: ignore[type-var]
-    way = capacity_bytes(board, frame, 1)
+    selection, rule = editor.selection, editor.rule
+    sockets = {cpu.package for cpu in frame.topology.cpus if cpu.l3 == selection.domain}
+    socket = f" (socket {min(sockets)})" if selection.cache == "L3" and sockets - {None} else ""  # type: ignore[type-var]
+    way = capacity_bytes(editor, frame, 1)
     size = "" if isinstance(way, Missing) else f" x {fmt.way_mib(way)} MiB"
     shape = "gaps allowed" if rule.sparse else "side by side"
     items = [
         *badge_lines(frame.host),
         line(Span("CAT editor", Tone.TITLE)),
-        line(Span(f"{spot.cache} {spot.domain}{socket}", Tone.TITLE)),
+        line(Span(f"{selection.cache} {selection.domain}{socket}", Tone.TITLE)),
         line(f"{rule.ways} ways{size}"),
-        line(Span(f"via {board.where}", Tone.DIM)),
+        line(Span(f"via {editor.where}", Tone.DIM)),
         line(Span(f"rule: {shape}, {rule.min_bits} way{'s' * (rule.min_bits != 1)} at least",
                   Tone.DIM)),
-        _domains(board),
+        _domains(editor),
     ]  # fmt: skip
     return flow(items, width, "  ")
 
 
-def _domains(board: EditorState) -> Line:
+def _domains(editor: EditorState) -> Line:
     """The caches of the line, and which of them are changed."""
-    every = domains_of(board.base, board.spot.line)
+    every = domains_of(editor.base, editor.selection.line)
     if len(every) == 1:
         return line("the only one")
-    if board.spot.linked:
-        return line(Span(f"LINKED: all {len(every)} {board.spot.cache} alike", Tone.BADGE))
+    if editor.selection.linked:
+        return line(Span(f"LINKED: all {len(every)} {editor.selection.cache} alike", Tone.BADGE))
     shown = every if len(every) <= _MOST_DOMAINS else ()
-    names = [line(Span(f"[{item}]", Tone.TITLE)) if item == board.spot.domain else line(str(item))
-             for item in shown]  # fmt: skip
-    spaced = [part for name in names for part in (" ", name)]
-    return line(f"of {board.spot.cache}", *(spaced or [f" 0..{len(every) - 1}"]))
+    names = [
+        line(Span(f"[{item}]", Tone.TITLE)) if item == editor.selection.domain else line(str(item))
+        for item in shown
+    ]
+    spaced = [item for name in names for item in (" ", name)]
+    return line(f"of {editor.selection.cache}", *(spaced or [f" 0..{len(every) - 1}"]))
 
 
 def _window(
-    table: list[Line], rows: Sequence[MaskRow], board: EditorState, shown: int
+    table: list[Line], rows: Sequence[MaskRow], editor: EditorState, shown: int
 ) -> list[Line]:
     """The table's headers and so many rows around the selected one."""
     heads, body = table[: len(table) - len(rows)], table[len(table) - len(rows) :]
-    selected = (board.spot.group, board.spot.line)
-    at = next((place for place, row in enumerate(rows) if row == selected), 0)
+    selected = (editor.selection.group, editor.selection.line)
+    at = next((index for index, row in enumerate(rows) if row == selected), 0)
     top = max(0, min(at - shown // 2, len(rows) - shown))
     hidden = len(rows) - shown
     if not hidden or shown < 2:
@@ -278,8 +280,7 @@ def _window(
     return [*heads, *kept, line(Span(f"  + {hidden + 1} classes more", Tone.DIM))]
 
 
-def where_text(board: EditorState) -> str:
-    """For the right of the footer: the class and the way one is at."""
-    return (
-        f"{group_name(board.spot.group)} {board.spot.line} {board.spot.domain} way {board.spot.way}"
-    )
+def where_text(editor: EditorState) -> str:
+    """Selected class and way, for the footer."""
+    at = editor.selection
+    return f"{group_name(at.group)} {at.line} {at.domain} way {at.way}"

@@ -40,27 +40,27 @@ CPP = 6  # cells of cycles per packet
 NOBODY = ClassUsers("none", "", "")
 
 
-def class_users(board: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
+def class_users(editor: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
     """Of each class those on the selected cache: what runs elsewhere fills other caches."""
-    wanted = board.spot.domain if board.spot.cache == "L3" else None
+    wanted = editor.selection.domain if editor.selection.cache == "L3" else None
     near = {cpu.cpu for cpu in frame.topology.cpus if wanted in (None, cpu.l3)}
     rows: dict[str, list[int]] = defaultdict(list)
     for row, nf in enumerate(frame.cpus.nf):
         if nf is not None and frame.cpus.topology.cpus[row].cpu in near:
-            rows[_class_of(frame, row, board.target)].append(row)
+            rows[_class_of(frame, row, editor.target)].append(row)
     kinds_of = kinds(frame.cpus)
-    found = {}
-    for group in board.groups:
-        every = board.cpus.get(group, ())
+    result = {}
+    for group in editor.groups:
+        every = editor.cpus.get(group, ())
         here = [cpu for cpu in every if cpu in near]
         cpus = _cores(here, kinds_of) if here or not every else "elsewhere"
-        found[group] = ClassUsers(cpus, *_network_functions(frame, rows[group]))
-    return found
+        result[group] = ClassUsers(cpus, *_network_functions(frame, rows[group]))
+    return result
 
 
 def _cores(cpus: Sequence[int], kinds_of: Mapping[Cpu, Priority]) -> str:
-    told = {LETTERS[kinds_of[Cpu(cpu)]] for cpu in cpus if Cpu(cpu) in kinds_of}
-    return f"{format_cpu_list(cpus) or NOBODY.cpus} {'/'.join(sorted(told))}".rstrip()
+    letters = {LETTERS[kinds_of[Cpu(cpu)]] for cpu in cpus if Cpu(cpu) in kinds_of}
+    return f"{format_cpu_list(cpus) or NOBODY.cpus} {'/'.join(sorted(letters))}".rstrip()
 
 
 def _network_functions(frame: Frame, rows: Sequence[int]) -> tuple[str, str]:
@@ -75,9 +75,9 @@ def _network_functions(frame: Frame, rows: Sequence[int]) -> tuple[str, str]:
 
 def _class_of(frame: Frame, row: int, target: State) -> str:
     """The class that counts on a CPU: its poller's own, or the CPU's after the draft."""
-    told = frame.cpus.group[row]
-    if isinstance(told, CacheClass) and told.of == "task":
-        return told.name
+    group = frame.cpus.group[row]
+    if isinstance(group, CacheClass) and group.of == "task":
+        return group.name
     cpu = frame.cpus.topology.cpus[row].cpu
     return parts(target.get(Cell("cpu", "", number=cpu), ROOT))[0]
 
@@ -117,12 +117,12 @@ _BEHIND = (
 
 
 def table_lines(
-    board: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int
+    editor: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int
 ) -> list[Line]:
     """A header, the ways of devices, and a line for each of `rows`."""
-    ways = board.rule.ways
-    who = class_users(board, frame)
-    texts = [_texts(board, frame, row, who) for row in rows]
+    ways = editor.rule.ways
+    users = class_users(editor, frame)
+    texts = [_texts(editor, frame, row, users) for row in rows]
     gap = " " if width >= _WIDE_FROM else ""
     room = width - (ways + (ways - 1) * len(gap)) - 1
     widths = _shared_out(texts, room)
@@ -131,20 +131,20 @@ def table_lines(
     lines = [
         line(
             _joined(heads[:split], widths[:split]),
-            *_scale(board, gap),
+            *_scale(editor, gap),
             " ",
             _joined(heads[split:], widths[split:]),
             fill=Tone.HEADER,
         ),
-        _io_line(board, frame, widths, gap),
+        _io_line(editor, frame, widths, gap),
     ]
     for row, text in zip(rows, texts, strict=True):
-        here = (row.group, row.line) == (board.spot.group, board.spot.line)
+        here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
         before = _joined(text[:split], widths[:split])
         lines.append(
             line(
                 Span(before, Tone.TITLE if here else Tone.PLAIN),
-                *_ways(board, row, gap, here=here),
+                *_ways(editor, row, gap, here=here),
                 " ",
                 _joined(text[split:], widths[split:]),
             )
@@ -152,85 +152,85 @@ def table_lines(
     return [crop(item, width) for item in lines]
 
 
-def draining(board: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
+def draining(editor: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
     """Classes that hold more than the ways they have now: name, MiB held, MiB of their ways."""
-    found = []
-    for group, cache in _in_cache(board, frame):
+    rows = []
+    for group, cache in _in_cache(editor, frame):
         used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
         both = not isinstance(used, Missing) and not isinstance(capacity, Missing)
         if both and used > OVER_RATIO * capacity > 0:  # type: ignore[operator]
-            found.append((group_name(group.name), used / 2**20, capacity / 2**20))  # type: ignore[operator]
-    return found
+            rows.append((group_name(group.name), used / 2**20, capacity / 2**20))  # type: ignore[operator]
+    return rows
 
 
-def domain_of(board: EditorState, frame: Frame) -> CacheDomain | None:
+def domain_of(editor: EditorState, frame: Frame) -> CacheDomain | None:
     """The selected last-level cache; None for another."""
-    if board.spot.cache != "L3":
+    if editor.selection.cache != "L3":
         return None
-    return next((domain for domain in frame.domains if domain.l3 == board.spot.domain), None)
+    return next((domain for domain in frame.domains if domain.l3 == editor.selection.domain), None)
 
 
-def capacity_bytes(board: EditorState, frame: Frame, bits: int) -> float | Missing:
+def capacity_bytes(editor: EditorState, frame: Frame, bits: int) -> float | Missing:
     """The size of these ways in the selected cache."""
-    domain = domain_of(board, frame)
+    domain = domain_of(editor, frame)
     if domain is None:
         return Missing(Reason.SOURCE, "the size of this cache is not known")
-    return domain.capacity_bytes(Cbm(bits, board.rule.ways))
+    return domain.capacity_bytes(Cbm(bits, editor.rule.ways))
 
 
-def _in_cache(board: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
-    if board.spot.cache != "L3":
+def _in_cache(editor: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
+    if editor.selection.cache != "L3":
         return []
     return [(group, cache) for group in frame.groups for cache in group.caches
-            if cache.l3 == board.spot.domain]  # fmt: skip
+            if cache.l3 == editor.selection.domain]  # fmt: skip
 
 
 def _texts(
-    board: EditorState, frame: Frame, row: MaskRow, who: Mapping[str, ClassUsers]
+    editor: EditorState, frame: Frame, row: MaskRow, users: Mapping[str, ClassUsers]
 ) -> list[str]:
     """What stands in the columns before and behind the ways."""
-    here = (row.group, row.line) == (board.spot.group, board.spot.line)
+    here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
     mark = ">" if here else ""
-    told = next((group for group in frame.groups if group.name == row.group), None)
-    masks = _changed(*(mask_text(board.bits(row, base=base), board.rules[row.line].ways)
+    group_row = next((group for group in frame.groups if group.name == row.group), None)
+    masks = _changed(*(mask_text(editor.bits(row, base=base), editor.rules[row.line].ways)
                        for base in (True, False)))  # fmt: skip
     if row.line.endswith("CODE"):
         return [mark, "", "  code", masks, "", "", "", "", ""]
     return [
         mark,
-        _class_number(board, row.group, told),
+        _class_number(editor, row.group, group_row),
         group_name(row.group),
         masks,
-        _used(board, frame, row),
-        _bandwidth(board, row.group),
-        *(who.get(row.group) or NOBODY),
+        _used(editor, frame, row),
+        _bandwidth(editor, row.group),
+        *(users.get(row.group) or NOBODY),
     ]
 
 
-def _class_number(board: EditorState, group: str, told: GroupRow | None) -> str:
-    if not board.there(group, base=True):
+def _class_number(editor: EditorState, group: str, group_row: GroupRow | None) -> str:
+    if not editor.exists(group, base=True):
         return "new"
-    if not board.there(group):
+    if not editor.exists(group):
         return "gone"
-    return "COS -" if told is None or told.clos is None else f"COS{told.clos}"
+    return "COS -" if group_row is None or group_row.clos is None else f"COS{group_row.clos}"
 
 
 def _changed(old: str, new: str) -> str:
     return new if old == new else f"{old}->{new}"
 
 
-def _used(board: EditorState, frame: Frame, row: MaskRow) -> str:
+def _used(editor: EditorState, frame: Frame, row: MaskRow) -> str:
     """`15.8/16->24`: what it has filled, what its ways hold and what they would."""
-    found = [cache for group, cache in _in_cache(board, frame) if group.name == row.group]
-    sizes = [capacity_bytes(board, frame, board.bits_of(row.group, base=base))
+    caches = [cache for group, cache in _in_cache(editor, frame) if group.name == row.group]
+    sizes = [capacity_bytes(editor, frame, editor.bits_of(row.group, base=base))
              for base in (True, False)]  # fmt: skip
     # The class itself is told of later where it is new.
     used: Reading = (
-        found[0].readings["occupancy_bytes"]
-        if found
+        caches[0].readings["occupancy_bytes"]
+        if caches
         else Missing(Reason.WARMING, "nothing was told of this class yet")
     )
-    if board.spot.cache != "L3":
+    if editor.selection.cache != "L3":
         return ""
     held = fmt.cell(used, Unit.BYTES, 5)
     return f"{held}/{_changed(_mib(sizes[0]), _mib(sizes[1]))}"
@@ -240,47 +240,47 @@ def _mib(size: Reading) -> str:
     return fmt.cell(size, Unit.BYTES, 5).removesuffix(".0")
 
 
-def _bandwidth(board: EditorState, group: str) -> str:
-    cell = Cell("schemata", group, "MB", board.spot.domain)
-    values = [state.get(cell) for state in (board.base, board.target)]
-    shown = ["-" if value is None else limit(int(value), board.unit).replace(" ", "")
+def _bandwidth(editor: EditorState, group: str) -> str:
+    cell = Cell("schemata", group, "MB", editor.selection.domain)
+    values = [state.get(cell) for state in (editor.base, editor.target)]
+    shown = ["-" if value is None else limit(int(value), editor.unit).replace(" ", "")
              for value in values]  # fmt: skip
-    return _changed(*shown) if board.spot.cache == "L3" and values != [None, None] else ""
+    return _changed(*shown) if editor.selection.cache == "L3" and values != [None, None] else ""
 
 
-def _ways(board: EditorState, row: MaskRow, gap: str, *, here: bool) -> list[Span]:
+def _ways(editor: EditorState, row: MaskRow, gap: str, *, here: bool) -> list[Span]:
     """A cell for each way of a mask, the highest first."""
-    old, new = board.bits(row, base=True), board.bits(row)
-    shares = shares_at(board, row)
-    exclusive = board.target.get(Cell("mode", row.group)) == "exclusive"
+    old, new = editor.bits(row, base=True), editor.bits(row)
+    shares = shares_at(editor, row)
+    exclusive = editor.target.get(Cell("mode", row.group)) == "exclusive"
     spans: list[Span] = []
-    for way in reversed(range(board.rule.ways)):
+    for way in reversed(range(editor.rule.ways)):
         has, gets = (bool(bits >> way & 1) for bits in (old, new))
         kind = way_mark(shares, way, exclusive=exclusive)
         glyph = kind if has and gets else "+" if gets else "-" if has else "."
-        tone = Tone.CURSOR if here and way == board.spot.way else _TONES[glyph]
+        tone = Tone.CURSOR if here and way == editor.selection.way else _TONES[glyph]
         spans += [Span(glyph, tone)] + [Span(gap, Tone.PLAIN)] * bool(gap and way)
     return spans
 
 
-def _scale(board: EditorState, gap: str) -> list[Span]:
+def _scale(editor: EditorState, gap: str) -> list[Span]:
     """The last digit of each way's number; `v` above the selected one."""
     spans: list[Span] = []
-    for way in reversed(range(board.rule.ways)):
-        here = way == board.spot.way
+    for way in reversed(range(editor.rule.ways)):
+        here = way == editor.selection.way
         spans.append(Span("v" if here else str(way % 10), Tone.TITLE if here else Tone.PLAIN))
         spans += [Span(gap, Tone.PLAIN)] * bool(gap and way)
     return spans
 
 
-def _io_line(board: EditorState, frame: Frame, widths: Sequence[int], gap: str) -> Line:
+def _io_line(editor: EditorState, frame: Frame, widths: Sequence[int], gap: str) -> Line:
     head = _joined(["", "I/O", "DDIO"], widths[: len(_BEFORE)])
-    domain = domain_of(board, frame)
-    ways = board.rule.ways
-    if board.spot.cache != "L3":
+    domain = domain_of(editor, frame)
+    ways = editor.rule.ways
+    if editor.selection.cache != "L3":
         return line(head, Span(" " * ways, Tone.DIM), Span(" devices write into L3", Tone.DIM))
-    if board.spot.domain in board.io:
-        bits, origin = board.io[board.spot.domain]
+    if editor.selection.domain in editor.io:
+        bits, origin = editor.io[editor.selection.domain]
         drawn = gap.join("I" if bits >> way & 1 else "." for way in reversed(range(ways)))
         return line(head, drawn, " ", mask_text(bits, ways), "  ", Span(origin, Tone.DIM))
     why = "unknown"

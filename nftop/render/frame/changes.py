@@ -21,18 +21,18 @@ def clock_of(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
-def noticed_line(noticed: Noticed, made: Sequence[Made]) -> Line:
+def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
     """When, by whom and what, in a line that may be long."""
     return line(
         Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
-        Span(who(noticed, made), Tone.DIM),
+        Span(author(noticed, own_changes), Tone.DIM),
         f": {', '.join(texts(noticed.changes))}",
     )
 
 
-def who(noticed: Noticed, made: Sequence[Made]) -> str:
+def author(noticed: Noticed, own_changes: Sequence[Made]) -> str:
     """Whether these changes were made here, so far as nftop knows what it did itself."""
-    known = [is_made_by(change, noticed, made) for change in noticed.changes]
+    known = [is_made_by(change, noticed, own_changes) for change in noticed.changes]
     if all(known):
         return OURS
     return f"{OURS}, and in part {THEIRS}" if any(known) else THEIRS
@@ -41,7 +41,7 @@ def who(noticed: Noticed, made: Sequence[Made]) -> str:
 def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | None:
     """The last change of a group's masks and limits in a cache; None where there was none."""
     for item in reversed(noticed):
-        mine = tuple(change for change in item.changes if _is_there(change.cell, group, l3))
+        mine = tuple(change for change in item.changes if _concerns(change.cell, group, l3))
         if mine:
             return replace(item, changes=mine)
     return None
@@ -49,12 +49,12 @@ def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | N
 
 def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
     """What was changed of a group, its CPUs and threads included; the last first."""
-    found = []
+    result = []
     for item in reversed(noticed):
         mine = tuple(change for change in item.changes if group in groups_in((change,)))
         if mine:
-            found.append(replace(item, changes=mine))
-    return found
+            result.append(replace(item, changes=mine))
+    return result
 
 
 def texts(changes: Sequence[Change]) -> list[str]:
@@ -62,7 +62,7 @@ def texts(changes: Sequence[Change]) -> list[str]:
     return [*_schemata(changes), *_groups(changes), *_moves(changes)]
 
 
-def _is_there(cell: Cell, group: str, l3: L3Domain) -> bool:
+def _concerns(cell: Cell, group: str, l3: L3Domain) -> bool:
     mine = cell.kind == "schemata" and cell.group == group and cell.number == l3
     return mine and not cell.name.startswith("L2")
 
@@ -102,7 +102,7 @@ def _named(group: str) -> str:
 
 
 # What the operator asked for, so that no screen has to go on saying it.
-_AS_ASKED: tuple[Outcome, ...] = ("kept",)
+_AS_REQUESTED: tuple[Outcome, ...] = ("kept",)
 _MOST_LINES = 3
 
 
@@ -132,7 +132,7 @@ def settling_lines(word: str, width: int) -> list[Line]:
 
 def outcome_lines(receipt: Receipt, width: int) -> list[Line]:
     """What became of it, until Esc; none where it is as it was asked for."""
-    if receipt.outcome in _AS_ASKED:
+    if receipt.outcome in _AS_REQUESTED:
         return []
     lead = line(Span(f" {receipt.outcome.upper()} ", Tone.BADGE), " ")
     text = "; ".join(receipt.sentences)

@@ -33,14 +33,14 @@ def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
     shown = [finding[0] for finding in _by_rule(frame.findings)[:limit]]
     hidden = len(frame.findings) - len(shown)
     lines = []
-    for number, found in enumerate(shown, 1):
+    for number, finding in enumerate(shown, 1):
         last = number == len(shown)
         more = f" and {hidden} more:" if hidden else ""
         tail = line(
-            Span(f" {_age(frame, found)}{more if last else ''}", Tone.DIM),
+            Span(f" {_age(frame, finding)}{more if last else ''}", Tone.DIM),
             *([Span(f" {KEY} all", Tone.ACCENT)] if last else []),
         )
-        lines.append(_fitted(_lead(found), _said(found), tail, width))
+        lines.append(_fitted(_lead(finding), _text(finding), tail, width))
     return lines
 
 
@@ -48,11 +48,11 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
     """All of them, for the batch output: since when, where, what, and by which rule."""
     return [
         item
-        for found in frame.findings
+        for finding in frame.findings
         for item in paragraph(
-            f"{found.where}: {found.text} [{found.rule}, since {clock_of(found.since_ns)}]",
+            f"{finding.where}: {finding.text} [{finding.rule}, since {clock_of(finding.since_ns)}]",
             width,
-            lead=_lead(found),
+            lead=_lead(finding),
         )
     ]
 
@@ -71,11 +71,11 @@ def finding_page_lines(frame: Frame, width: int) -> list[Line]:
     return lines
 
 
-def _of_rule(frame: Frame, found: Sequence[Finding], width: int) -> list[Line]:
-    rule = rule_called(found[0].rule)
-    title = found[0].rule if rule is None else f"{rule.title} ({rule.id})"
-    lines = [crop(line(_lead(found[0]), Span(title, Tone.TITLE)), width)]
-    for item in found:
+def _of_rule(frame: Frame, findings: Sequence[Finding], width: int) -> list[Line]:
+    rule = rule_called(findings[0].rule)
+    title = findings[0].rule if rule is None else f"{rule.title} ({rule.id})"
+    lines = [crop(line(_lead(findings[0]), Span(title, Tone.TITLE)), width)]
+    for item in findings:
         lead = line("  ", Span(f"{_age(frame, item):>4} ", Tone.DIM))
         lines += paragraph(f"{item.where}: {item.text}", width, lead=lead)
     facts = () if rule is None else rule_facts(rule)
@@ -87,29 +87,29 @@ def _of_rule(frame: Frame, found: Sequence[Finding], width: int) -> list[Line]:
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Frames have them in the order of rules."""
-    return [list(finding) for _, finding in groupby(findings, key=lambda found: found.rule)]
+    return [list(finding) for _, finding in groupby(findings, key=lambda item: item.rule)]
 
 
-def _lead(found: Finding) -> Line:
-    return line(Span("i ", Tone.ACCENT) if found.is_note else Span("! ", Tone.BAD))
+def _lead(finding: Finding) -> Line:
+    return line(Span("i ", Tone.ACCENT) if finding.is_note else Span("! ", Tone.BAD))
 
 
-def _said(found: Finding) -> Line:
-    return line(f"{found.where}: {found.text}")
+def _text(finding: Finding) -> Line:
+    return line(f"{finding.where}: {finding.text}")
 
 
-def _age(frame: Frame, found: Finding) -> str:
+def _age(frame: Frame, finding: Finding) -> str:
     """How long it has been there: `12s`, `3m`, `5h`, `2d`."""
-    seconds = max(frame.wall_ns - found.since_ns, 0) // 10**9
+    seconds = max(frame.wall_ns - finding.since_ns, 0) // 10**9
     for size, unit, until in ((1, "s", 120), (60, "m", 7200), (3600, "h", 172_800)):
         if seconds < until:
             return f"{seconds // size}{unit}"
     return f"{seconds // 86_400}d"
 
 
-def _fitted(lead: Line, said: Line, tail: Line, width: int) -> Line:
+def _fitted(lead: Line, text: Line, tail: Line, width: int) -> Line:
     """What is said is cut for what is behind it; that goes where too little would be left."""
     room = width - lead.width - tail.width
     if room < width // 3:
-        return crop(line(lead, said), width)
-    return line(lead, crop(said, room), tail)
+        return crop(line(lead, text), width)
+    return line(lead, crop(text, room), tail)

@@ -25,22 +25,22 @@ from nftop.render.cores.rows import CpuView
 def banner_lines(position: Position, width: int) -> list[Line]:
     """A line across the screen: time, place, speed; below it what there is to say of this place."""
     text = " REPLAY  " + "  ".join(
-        filter(None, (_time(position), _place(position), _how(position)))
+        filter(None, (_time(position), _progress(position), _how(position)))
     )
     loud = line(Span(f"{text:<{width}}", Tone.BADGE))
-    said = [
+    remarks = [
         row
         for sentence in _remarks(position)
         for row in paragraph(sentence, width, lead=line(Span("> ", Tone.ACCENT)), tone=Tone.PLAIN)
     ]
-    return [crop(loud, width), *said]
+    return [crop(loud, width), *remarks]
 
 
 def _time(position: Position) -> str:
     return datetime.fromtimestamp(position.at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def _place(position: Position) -> str:
+def _progress(position: Position) -> str:
     whole_ns = position.last_ns - position.first_ns
     if whole_ns <= 0:
         return ""
@@ -59,12 +59,12 @@ def _how(position: Position) -> str:
 
 
 def _remarks(position: Position) -> list[str]:
-    said = [printable(position.remark)] if position.remark else []
+    remarks = [printable(position.remark)] if position.remark else []
     if position.warmed is not None and position.warmed < _WARM_TICKS:
-        said.append(
+        remarks.append(
             f"jumped here: these numbers rest on the {position.warmed} ticks before this one"
         )
-    return said
+    return remarks
 
 
 # From so many ticks on nothing is left of having jumped.
@@ -127,7 +127,7 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
             for name, state in frame.sources.items()
             if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
         ),
-        (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_told(frame.own) else (),
+        (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_measured(frame.own) else (),
         () if status.tabs is None else _tabs(status.tabs),
     )
     banner = [] if status.position is None else banner_lines(status.position, width)
@@ -171,9 +171,9 @@ def _tabs(tabs: Tabs) -> tuple[Line, ...]:
     """The screens with their keys; the one that is up in brackets."""
     return tuple(
         line(Span(f"[{number} {name}]", Tone.TITLE))
-        if place == tabs.up
+        if index == tabs.up
         else line(Span(number, Tone.ACCENT), f" {name}")
-        for place, (number, name) in enumerate(tabs.names)
+        for index, (number, name) in enumerate(tabs.names)
     )
 
 
@@ -243,7 +243,7 @@ def _age(state: SourceState) -> str:
     return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
-def _is_told(own: SelfCost) -> bool:
+def _is_measured(own: SelfCost) -> bool:
     """Not so where frames were made without asking, as those of a clock that is stepped."""
     readings = (own.cpu_ratio, own.counters.reads)
     return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
@@ -266,10 +266,10 @@ def where(view: CpuView, top: int, height: int, rows: int) -> str:
 
 
 def footer_line(
-    hints: tuple[tuple[str, str], ...], place: str, width: int, message: str = ""
+    hints: tuple[tuple[str, str], ...], position: str, width: int, message: str = ""
 ) -> Line:
     """Hints (key and word) as many as fit, or a message instead of them; then `place`."""
-    right = crop(line(Span(place, Tone.DIM)), width)
+    right = crop(line(Span(position, Tone.DIM)), width)
     room = width - right.width - 2
     left = crop(line(Span(message, Tone.BAD)), room) if message else _hints(hints, room)
     return line(left, " " * (width - left.width - right.width), right)

@@ -16,7 +16,7 @@ from nftop.render.frame.header import alert_lines
 LINKS = "Links"  # what a package's links are called beside the labels of metrics
 
 
-def told_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Line]:
+def origin_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Line]:
     """Of packages' numbers those not of their first choice: by whom, how old, and which.
 
     Before them where perf and a sensor server have told different numbers for some time.
@@ -43,8 +43,8 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
     known = state.detail.removesuffix(frame.apart).removesuffix("; ") if source == "pcm" else ""
-    said = "; ".join(filter(None, (what, known)))
-    return paragraph(said, width, lead=lead, tone=Tone.DIM)
+    text = "; ".join(filter(None, (what, known)))
+    return paragraph(text, width, lead=lead, tone=Tone.DIM)
 
 
 def caveat(row: PackageRow, metric: str) -> str:
@@ -56,21 +56,23 @@ def caveat(row: PackageRow, metric: str) -> str:
     return f"; told by {source}{', ' + more if more else ''}"
 
 
-def reason_lines(named: Iterable[tuple[str, Reading, str]], places: int, width: int) -> list[Line]:
+def reason_lines(
+    named: Iterable[tuple[str, Reading, str]], locations: int, width: int
+) -> list[Line]:
     """Why numbers are absent: each reason once, with what it is the reason of and where.
 
     `named` are labels, their readings and whose they are; where all `places` have the reason they
     are not listed.
     """
-    found: dict[Missing, dict[str, list[str]]] = {}
-    for label, reading, place in named:
+    by_reason: dict[Missing, dict[str, list[str]]] = {}
+    for label, reading, location in named:
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.message)
-            found.setdefault(why, {}).setdefault(label, []).append(place)
+            by_reason.setdefault(why, {}).setdefault(label, []).append(location)
     lines: list[Line] = []
-    for why, labels in found.items():
-        everywhere = all(len(where) == places for where in labels.values())
-        listed = dict.fromkeys(place for where in labels.values() for place in where)
+    for why, labels in by_reason.items():
+        everywhere = all(len(where) == locations for where in labels.values())
+        listed = dict.fromkeys(location for where in labels.values() for location in where)
         where = "" if everywhere else f" on {', '.join(listed)}"
         lines += paragraph(
             f"{', '.join(labels)}{where}: {why.message}",
@@ -85,10 +87,10 @@ def _by_source(
     packages: Iterable[PackageRow], metrics: tuple[Metric, ...]
 ) -> Mapping[str, list[str]]:
     """Labels by the source that stands in for the first choice, in the order of the metrics."""
-    found: dict[str, dict[str, None]] = {}
+    result: dict[str, dict[str, None]] = {}
     names = [*((metric.id, metric.label) for metric in metrics), ("links", LINKS)]
     for row in packages:
         for name, label in names:
             if name in row.origins:
-                found.setdefault(row.origins[name], {})[label] = None
-    return {source: list(labels) for source, labels in found.items()}
+                result.setdefault(row.origins[name], {})[label] = None
+    return {source: list(labels) for source, labels in result.items()}

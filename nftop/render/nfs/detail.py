@@ -55,25 +55,25 @@ class EntryTable(Generic[T]):
     readings: Sequence[tuple[str, Callable[[T], Reading]]]
 
 
-def table_of(parts: Sequence[T] | Missing, shape: EntryTable[T], width: int) -> list[Line]:
+def table_of(entries: Sequence[T] | Missing, shape: EntryTable[T], width: int) -> list[Line]:
     """Headers, a line each, and why numbers are absent; for what is not told only why."""
     name, columns, row, readings = shape.name, shape.columns, shape.row, shape.readings
-    if isinstance(parts, Missing):
-        if parts.reason is Reason.UNDEFINED:
+    if isinstance(entries, Missing):
+        if entries.reason is Reason.UNDEFINED:
             return []
-        lead = line(Span(f"{parts.reason.mark:<4}", Tone.MISSING))
-        return paragraph(f"{name}: {parts.message}", width, lead=lead, tone=Tone.DIM)
-    if not parts:
+        lead = line(Span(f"{entries.reason.mark:<4}", Tone.MISSING))
+        return paragraph(f"{name}: {entries.message}", width, lead=lead, tone=Tone.DIM)
+    if not entries:
         return []
-    found: dict[Missing, dict[str, None]] = {}
-    for part in parts:
+    by_reason: dict[Missing, dict[str, None]] = {}
+    for entry in entries:
         for label, of in readings:
-            reading = of(part)
+            reading = of(entry)
             if isinstance(reading, Missing) and reading.reason is not Reason.IDLE:
                 why = Missing(reading.reason, reading.message)
-                found.setdefault(why, {})[label] = None
-    lines = [head_line(columns), *(Line(tuple(row(part))) for part in parts)]
-    for why, labels in found.items():
+                by_reason.setdefault(why, {})[label] = None
+    lines = [head_line(columns), *(Line(tuple(row(entry))) for entry in entries)]
+    for why, labels in by_reason.items():
         lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
         lines += paragraph(f"{', '.join(labels)}: {why.message}", width, lead=lead, tone=Tone.DIM)
     return lines
@@ -194,25 +194,25 @@ _MPPS = Unit.PACKETS_PER_S
 
 
 def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[list[Line]]:
-    """The parts, each with a header of its own; `workload` as `reference_lines` has it."""
-    parts = [
+    """Blocks with a header each; `workload` as in `reference_lines`."""
+    blocks = [
         [_rule(nf, width), *_trouble(nf, width), *_threads(frame, nf, width)],
-        _said(nf, width),
+        _notes(nf, width),
         _baseline(frame, nf, width),
         queue_lines(nf, width),
         port_lines(nf, width),
         node_lines(nf, width),
         reference_lines(frame, nf, workload, width),
     ]
-    return [[crop(item, width) for item in part] for part in parts if part]
+    return [[crop(item, width) for item in block] for block in blocks if block]
 
 
-def joined(parts: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
-    """One below the other, with a blank line between them where there is room."""
+def joined(blocks: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
+    """The blocks below each other, `apart` by blank lines."""
     lines: list[Line] = []
-    for part in parts:
+    for block in blocks:
         lines += [BLANK] if apart and lines else []
-        lines += part
+        lines += block
     return lines
 
 
@@ -231,7 +231,7 @@ def _trouble(nf: NfRow, width: int) -> list[Line]:
     return paragraph(nf.problem.message, width, lead=lead)
 
 
-def _said(nf: NfRow, width: int) -> list[Line]:
+def _notes(nf: NfRow, width: int) -> list[Line]:
     """Why numbers are absent, how packets were counted, whose its cache is."""
     lines: list[Line] = []
     for why, labels in _absences(nf).items():
@@ -239,21 +239,21 @@ def _said(nf: NfRow, width: int) -> list[Line]:
         text = f"{', '.join(labels)}: {why.message}"
         lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
     clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
-    said = [
+    facts = [
         nf.attribution,
         clock and f"CPP in {clock}",
         "it only generates: CPP is by packets sent",
     ]
-    lines += paragraph("; ".join(filter(None, said[: 2 + (nf.direction == "tx")])), width)
+    lines += paragraph("; ".join(filter(None, facts[: 2 + (nf.direction == "tx")])), width)
     if nf.classes:
-        beside = f"; LLC is not all its own: {nf.beside}" if nf.beside else "; nobody else is in it"
-        lines += paragraph(f"class {class_text(nf, names=True)}{beside}", width)
+        shared = f"; LLC is not all its own: {nf.beside}" if nf.beside else "; nobody else is in it"
+        lines += paragraph(f"class {class_text(nf, names=True)}{shared}", width)
     return lines
 
 
 def _absences(nf: NfRow) -> dict[Missing, list[str]]:
     """Each reason once, with what it is the reason of; top-down as one."""
-    found: dict[Missing, list[str]] = {}
+    by_reason: dict[Missing, list[str]] = {}
     for metric in NF_METRICS:
         reading = nf.readings[metric.id]
         known = metric.priority is not None or metric.id == "tma.retiring"
@@ -262,8 +262,8 @@ def _absences(nf: NfRow) -> dict[Missing, list[str]]:
         if metric.id == "cpp_vs_base" and reading.reason is Reason.SOURCE and not reading.detail:
             continue
         label = metric.label if metric.priority is not None else "TMA"
-        found.setdefault(Missing(reading.reason, reading.message), []).append(label)
-    return found
+        by_reason.setdefault(Missing(reading.reason, reading.message), []).append(label)
+    return by_reason
 
 
 def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:

@@ -51,36 +51,36 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
         return []
     here = here_of(frame, nf)
     uarch = frame.host.uarch
-    found = [
+    matches = [
         row
         for row in matching(kind=nf.kind, workload=workload, smt=here.smt)
         if row.figures.keys() & set(BY_CORE)
     ]
-    found.sort(key=lambda row: row.uarch != uarch)
+    matches.sort(key=lambda row: row.uarch != uarch)
     name = "any workload" if workload is None else title_of(workload)
     head = line(Span(f"PAPERS  {name}", Tone.HEADER), fill=Tone.HEADER)
-    said = _note(frame, nf, here, workload, found)
-    if not found:
-        return [crop(head, width), *paragraph(said, width, tone=Tone.DIM)]
+    note = _note(frame, nf, here, workload, matches)
+    if not matches:
+        return [crop(head, width), *paragraph(note, width, tone=Tone.DIM)]
     names = max(_LEAST_NAME, min(_MOST_NAME, width - sum(_CELLS.values()) - len(_CELLS)))
     labels = "".join(f"{label:>{cells}} " for label, cells in _COLUMNS.values())
     top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
     own = Line((Span(fit("here, by physical core", names), Tone.ACCENT), *_here(nf, here)))
     body = [
         Line((Span(fit(_named(row), names), tone), *_figures(row, tone)))
-        for row in found
+        for row in matches
         for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
     ]
-    lines = [top, own, *body, *paragraph(said, width, tone=Tone.DIM)]
+    lines = [top, own, *body, *paragraph(note, width, tone=Tone.DIM)]
     return [crop(item, width) for item in lines]
 
 
-def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequence[Row]) -> str:
+def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, matches: Sequence[Row]) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
     use = MIXED.message if here.smt is None else smt[here.smt]
-    if not found:
+    if not matches:
         return f"no paper has a row for {nf.kind} where {use}"
-    own = any(row.uarch == frame.host.uarch for row in found)
+    own = any(row.uarch == frame.host.uarch for row in matches)
     which = (
         f"those of its CPU ({frame.host.uarch}) first"
         if own
@@ -94,8 +94,8 @@ def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, found: Sequ
             parts.append(f"by its name or nodes it may be {title_of(likely)}")
     else:
         parts.append("the workload is as you chose it (w)")
-    papers = dict.fromkeys(row.paper_title for row in found)
-    bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in found))
+    papers = dict.fromkeys(row.paper_title for row in matches)
+    bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in matches))
     parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
     return "; ".join(parts)
 

@@ -78,20 +78,20 @@ class NfOrder:
 
     sort: str = ""
     inverted: bool = False
-    sought: str = ""
+    search: str = ""
 
 
 def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
     """Those shown; without a value they come last whatever the direction."""
-    found = list(matching_nfs(frame, order.sought))
+    rows = list(matching_nfs(frame, order.search))
     if not order.sort:
-        return tuple(found)
+        return tuple(rows)
     col = next(item for item in _COLS if item.key == order.sort)
     if col.metric is None:
-        return tuple(sorted(found, key=lambda nf: _label(nf, col), reverse=order.inverted))
+        return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))
     metric = col.metric.id
     known, rest = [], []
-    for nf in found:
+    for nf in rows:
         reading = nf.readings[metric]
         if isinstance(reading, Missing):
             rest.append(nf)

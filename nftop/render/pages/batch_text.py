@@ -58,24 +58,24 @@ def _interval_s(frame: Frame) -> float | None:
 def _reasons(frame: Frame, width: int) -> list[Line]:
     """Each sentence once, whichever CPUs or classes it is about; of one CPU alone, with which."""
     labels: dict[tuple[str, str], dict[str, None]] = {}
-    whose: dict[tuple[str, str], set[str]] = {}
+    owners: dict[tuple[str, str], set[str]] = {}
     infos = frame.cpus.topology.cpus
     of_cpus = (
         (f"cpu {infos[row].cpu}: ", *absence)
         for row in range(len(frame.cpus))
         for absence in absences(frame.cpus, row)
     )
-    for who, why, absent in (*of_cpus, *(("", *absence) for absence in cache_absences(frame))):
-        said = why.reason.mark, why.message
-        labels.setdefault(said, {}).update(dict.fromkeys(absent))
-        whose.setdefault(said, set()).add(who)
+    for owner, why, absent in (*of_cpus, *(("", *absence) for absence in cache_absences(frame))):
+        key = why.reason.mark, why.message
+        labels.setdefault(key, {}).update(dict.fromkeys(absent))
+        owners.setdefault(key, set()).add(owner)
     return [
         item
-        for said, names in labels.items()
-        for who in (next(iter(whose[said])) if len(whose[said]) == 1 < len(frame.cpus) else "",)
+        for key, names in labels.items()
+        for owner in (next(iter(owners[key])) if len(owners[key]) == 1 < len(frame.cpus) else "",)
         for item in paragraph(
-            f"{who}{', '.join(names)}: {said[1]}",
+            f"{owner}{', '.join(names)}: {key[1]}",
             width,
-            lead=line(Span(f"{said[0]:<4}", Tone.MISSING)),
+            lead=line(Span(f"{key[0]:<4}", Tone.MISSING)),
         )
     ]

@@ -45,14 +45,14 @@ def interval_line(name: str, file: str, host: str, interval: Interval, *, simula
     return f"{name}  {shown}  {times}  {interval.ticks} ticks{badge}"
 
 
-def comparison_text(found: Comparison, notes: Iterable[str]) -> str:
+def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:
     """All of it, each line with its end; below the lines of the intervals."""
     lines = [line for note in notes for line in _hanging("note: ", note)]
-    for part in found.parts:
-        lines += ["", *_part(part)]
-    if not found.parts:
+    for section in comparison.parts:
+        lines += ["", *_section(section)]
+    if not comparison.parts:
         lines += ["", "nothing is in both intervals"]
-    for name, things in (("A", found.only_a), ("B", found.only_b)):
+    for name, things in (("A", comparison.only_a), ("B", comparison.only_b)):
         if things:
             listed = ", ".join(_name(item) for item in things)
             lines += ["", *_hanging(f"only in {name}: ", listed)]
@@ -65,34 +65,34 @@ def _hanging(first: str, text: str) -> Iterator[str]:
         yield (first if not at else " " * len(first)) + line
 
 
-def _name(thing: Thing) -> str:
-    of = f" ({printable(thing.of)})" if thing.of else ""
-    return f"{_KINDS[thing.kind]} {printable(thing.name)}{of}"
+def _name(subject: Thing) -> str:
+    of = f" ({printable(subject.of)})" if subject.of else ""
+    return f"{_KINDS[subject.kind]} {printable(subject.name)}{of}"
 
 
-def _part(part: Part) -> Iterator[str]:
+def _section(section: Part) -> Iterator[str]:
     word = ""
-    if part.thing.kind == "nf":
-        word = f": {part.word}" + (f": {part.why}" if part.why else "")
-    yield from _hanging("", f"{_name(part.thing)}{word}")
-    for note in part.notes:
+    if section.thing.kind == "nf":
+        word = f": {section.word}" + (f": {section.why}" if section.why else "")
+    yield from _hanging("", f"{_name(section.thing)}{word}")
+    for note in section.notes:
         yield from _hanging("  ", note)
-    told = [row for row in part.rows if row.found.n_before or row.found.n_after]
-    if part.thing.kind == "class" and all(map(_nothing, told)):
+    shown = [row for row in section.rows if row.found.n_before or row.found.n_after]
+    if section.thing.kind == "class" and all(map(_nothing, shown)):
         yield "  nothing in it, in A and in B"
-    elif told:
+    elif shown:
         yield _HEAD
-        yield from map(_row, told)
-    yield from _reasons("", [row.found for row in told if row.found.why])
-    yield from _reasons("no ", [row.found for row in part.rows if row not in told])
+        yield from map(_row, shown)
+    yield from _reasons("", [row.found for row in shown if row.found.why])
+    yield from _reasons("no ", [row.found for row in section.rows if row not in shown])
 
 
 def _nothing(row: Row) -> bool:
     """It is 0 most of the time, or how much there could be and that is the same."""
-    found = row.found
-    if found.metric.id == "capacity_bytes":
-        return found.before == found.after
-    return (found.before, found.after) == (0.0, 0.0)
+    compared = row.found
+    if compared.metric.id == "capacity_bytes":
+        return compared.before == compared.after
+    return (compared.before, compared.after) == (0.0, 0.0)
 
 
 def _reasons(first: str, rows: Iterable[Compared]) -> Iterator[str]:
@@ -105,12 +105,12 @@ def _reasons(first: str, rows: Iterable[Compared]) -> Iterator[str]:
 
 
 def _row(row: Row) -> str:
-    found = row.found
-    unit = found.metric.unit
-    before = _side(found.before, found.spread_before, found.n_before, unit)
-    after = _side(found.after, found.spread_after, found.n_after, unit)
-    label = f"{fit(found.metric.label, _LABEL)} {_UNITS.get(unit, ''):7}"
-    return f"  {label}{before}{after}  {_change(found):>8}  {found.word}"
+    compared = row.found
+    unit = compared.metric.unit
+    before = _side(compared.before, compared.spread_before, compared.n_before, unit)
+    after = _side(compared.after, compared.spread_after, compared.n_after, unit)
+    label = f"{fit(compared.metric.label, _LABEL)} {_UNITS.get(unit, ''):7}"
+    return f"  {label}{before}{after}  {_change(compared):>8}  {compared.word}"
 
 
 def _side(middle: Reading, spread: Reading, count: int, unit: Unit) -> str:
@@ -118,6 +118,6 @@ def _side(middle: Reading, spread: Reading, count: int, unit: Unit) -> str:
     return f"  {numbers[0]:>{_NUMBER}} {numbers[1]:>{_SPREAD}} {count:>{_COUNT}}"
 
 
-def _change(found: Compared) -> str:
-    ratio = found.change_ratio
+def _change(compared: Compared) -> str:
+    ratio = compared.change_ratio
     return "-" if isinstance(ratio, Missing) else percent(ratio)

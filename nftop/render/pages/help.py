@@ -134,8 +134,8 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
         for row in frame.packages:
             reading = row.readings.get(metric.id, Missing(Reason.SOURCE))
             value = _worded(reading, metric, estimate=metric.id in row.estimates)
-            said = f"{value}{caveat(row, metric.id)}"
-            facts.append((f"socket {row.package}", f"{said}, at {time_of_day(frame)}"))
+            text = f"{value}{caveat(row, metric.id)}"
+            facts.append((f"socket {row.package}", f"{text}, at {time_of_day(frame)}"))
         lines += section(f"{metric.label} ({metric.id})", facts, width)
     return lines
 
@@ -225,26 +225,26 @@ def _definition(metric: Metric) -> list[tuple[str, str]]:
 def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.message}"
-    said = "; an estimate: its counters did not count all the time" if estimate else ""
+    note = "; an estimate: its counters did not count all the time" if estimate else ""
     ratio = metric.unit is Unit.RATIO
-    return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + said
+    return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + note
 
 
 def _value(frame: Frame, row: int, metric: Metric) -> str:
     reading = frame.cpus.columns[metric.id][row]
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.message}"
-    said = [fmt.worded(reading, metric.unit)]
+    texts = [fmt.worded(reading, metric.unit)]
     origin = frame.cpus.origins.get(metric.id)
     if origin is not None and origin[row] is not None:
-        said.append(f"told by {origin[row]}")
+        texts.append(f"told by {origin[row]}")
     saturated = frame.cpus.saturated[row]
     if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
         known = "known to be " if saturated is None else ""
-        said.append(f"an upper bound: the core is not {known}saturated")
+        texts.append(f"an upper bound: the core is not {known}saturated")
     if any(estimates(frame.cpus, [row], metric)):
-        said.append("an estimate: counters shared the hardware, or another clock than the core's")
-    return "; ".join(said)
+        texts.append("an estimate: counters shared the hardware, or another clock than the core's")
+    return "; ".join(texts)
 
 
 def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
@@ -255,14 +255,14 @@ def source_facts(frame: Frame) -> list[tuple[str, str]]:
     pairs = []
     for name, state in frame.sources.items():
         if state.reason is Reason.PRESENT:
-            said = [f"works, but not all of it: {state.detail}" if state.detail else "works"]
+            texts = [f"works, but not all of it: {state.detail}" if state.detail else "works"]
         else:
-            said = [f"{state.reason.mark} {state.detail or state.reason.sentence}"]
+            texts = [f"{state.reason.mark} {state.detail or state.reason.sentence}"]
         if state.age_s is not None:
-            said.append(f"{state.age_s:.1f} s old")
+            texts.append(f"{state.age_s:.1f} s old")
         if state.took_s is not None:
-            said.append(f"took {state.took_s * 1e3:.1f} ms")
-        pairs.append((name, ", ".join(said)))
+            texts.append(f"took {state.took_s * 1e3:.1f} ms")
+        pairs.append((name, ", ".join(texts)))
     return pairs
 
 

@@ -116,9 +116,9 @@ def _changes(changes: Sequence[Change], *, sources: bool) -> list[str]:
     for (cpu, against), mine in groupby(changes, key=lambda change: (change.cpu, change.against)):
         lines.append(f"  {cpu} against {against}, as its paper's text says:")
         for item in mine:
-            who = f"{', '.join(item.workloads)}{', HT' if item.smt else ''}"
+            scope = f"{', '.join(item.workloads)}{', HT' if item.smt else ''}"
             source = f"  ({item.source})" if sources else ""
-            lines.append(f"  {item.metric:<18}  {who:<37}  {_span(item)}{source}")
+            lines.append(f"  {item.metric:<18}  {scope:<37}  {_span(item)}{source}")
     return lines
 
 

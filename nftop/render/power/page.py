@@ -92,14 +92,14 @@ def power_parts(
         *package_lines(frame, past, columns, interval_s, width),
         *_absences(frame, row, columns, width),
     ]
-    told = _cut(lines, room - _TABLE_LEAST, width)
-    gap = [BLANK] if told and height >= _BLANKS_FROM else []
-    room -= len(told) + len(gap)
+    notes = _cut(lines, room - _TABLE_LEAST, width)
+    gap = [BLANK] if notes and height >= _BLANKS_FROM else []
+    room -= len(notes) + len(gap)
     wanted = rows + 2  # headers, and a line apart from what follows
     table = room if room < wanted + _DETAIL_LEAST else wanted
     if room >= _TABLE_LEAST + _DETAIL_LEAST and height >= _BLANKS_FROM:
         table = max(_TABLE_LEAST, min(wanted, room - max(_DETAIL_LEAST, room // 3)))
-    return ScreenSections([*above, *told, *gap], table, (), room - table, footer)
+    return ScreenSections([*above, *notes, *gap], table, (), room - table, footer)
 
 
 def package_lines(
@@ -116,14 +116,14 @@ def package_lines(
     lines += alert_lines(frame.apart, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
-    lines += source_lines(frame, "pcm", _told(frame, columns), width)
+    lines += source_lines(frame, "pcm", _pcm_contents(frame, columns), width)
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):
         lines += paragraph(START, width, tone=Tone.DIM)
     return [crop(item, width) for item in lines]
 
 
-def _told(frame: Frame, columns: Sequence[Col]) -> str:
+def _pcm_contents(frame: Frame, columns: Sequence[Col]) -> str:
     """What the server has told: with the columns in which it stands in for others."""
     if not any(row.origins for row in frame.packages) and not frame.cpus.origins:
         return ""
@@ -165,9 +165,9 @@ def _packages(
     labels = "".join(f"{metric.label:>{_CELL}} " for metric in shown)
     head = fit("SOCK", _NAME) + labels + (note if len(note) <= points + 1 else "")
     lines = [line(Span(head, Tone.HEADER), fill=Tone.HEADER)]
-    for place, row in enumerate(packages):
+    for index, row in enumerate(packages):
         cells = [_cell(row, metric) for metric in shown]
-        graph = " " + spark.graph(series[place], top, 1)[0] if known else ""
+        graph = " " + spark.graph(series[index], top, 1)[0] if known else ""
         lines.append(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells,
                            Span(graph, Tone.AREA))))  # fmt: skip
     return lines
@@ -183,7 +183,7 @@ def _cell(row: PackageRow, metric: Metric) -> Span:
 def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int) -> list[Line]:
     """Why packages, and the selected CPU, lack numbers; not what is said of the source already."""
     state = frame.sources.get("pcm")
-    said = state.detail if state is not None and state.reason is not Reason.PRESENT else None
+    reported = state.detail if state is not None and state.reason is not Reason.PRESENT else None
     of_packages = (
         (metric.label, package.readings.get(metric.id, _UNTOLD), f"s{package.package}")
         for package in frame.packages
@@ -192,17 +192,17 @@ def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int)
     named: list[tuple[str, Reading, str]] = []
     cpus = frame.cpus
     if row is not None:
-        place = f"cpu {cpus.topology.cpus[row].cpu}"
+        location = f"cpu {cpus.topology.cpus[row].cpu}"
         shown = [col.metric for col in columns if col.metric]
-        named = [(item.label, cpus.columns[item.id][row], place) for item in shown]
+        named = [(item.label, cpus.columns[item.id][row], location) for item in shown]
     news = [
-        [(label, reading, place) for label, reading, place in group
-         if not isinstance(reading, Missing) or reading.message != said]
+        [(label, reading, location) for label, reading, location in group
+         if not isinstance(reading, Missing) or reading.message != reported]
         for group in (of_packages, named)
     ]  # fmt: skip
     places = len(frame.packages)
     return list(
-        chain(reason_lines(news[0], places, width), reason_lines(news[1], places=0, width=width))
+        chain(reason_lines(news[0], places, width), reason_lines(news[1], locations=0, width=width))
     )
 
 

@@ -48,7 +48,7 @@ def priority_lines(
         locked: why nothing is applied; "" where it may be.
         stood_s: seconds until the last change was taken back; None if it was not.
     """
-    badge = [part for badge_line in badge_lines(frame.host) for part in (badge_line, " ")]
+    badge = [item for badge_line in badge_lines(frame.host) for item in (badge_line, " ")]
     lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
     lines += alert_lines(locked, width=width) if locked else []
     if isinstance(frame.frequencies, Missing):
@@ -58,9 +58,9 @@ def priority_lines(
         lines += alert_lines(f"{names} may set frequencies here too", width=width) if names else []
     lines.append(BLANK)
     spot = len(lines) + at
-    for place, text in enumerate(texts):
-        row = crop(line(("> " if place == at else "  ") + text), width)
-        lines.append(pointed_at(row) if place == at else row)
+    for index, text in enumerate(texts):
+        row = crop(line(("> " if index == at else "  ") + text), width)
+        lines.append(pointed_at(row) if index == at else row)
     lines += [BLANK, *paragraph(
         "Enter shows what would be written, before anything is. High-priority cores (SST-BF) are "
         "fixed in silicon: no setting makes a low one high.", width, tone=Tone.DIM,

@@ -110,40 +110,40 @@ def placement_lines(frame: Frame, width: int) -> list[Line]:
     lead = line(Span("! ", Tone.ACCENT))
     return [
         item
-        for found in misplaced(frame)
-        for item in paragraph(_placement(found), width, lead=lead, tone=Tone.PLAIN)
+        for group in misplaced(frame)
+        for item in paragraph(_placement(group), width, lead=lead, tone=Tone.PLAIN)
     ]
 
 
-def _placement(found: Misplaced) -> str:
-    who = ", ".join(
-        f"{format_cpu_list(cpus)} ({printable(name)})" for name, cpus in found.pollers.items()
+def _placement(group: Misplaced) -> str:
+    pollers = ", ".join(
+        f"{format_cpu_list(cpus)} ({printable(name)})" for name, cpus in group.pollers.items()
     )
     free = []
-    if found.near:
-        free.append(f"here {format_cpu_list(found.near)}")
-    if found.far and len(found.near) < sum(map(len, found.pollers.values())):
-        free.append(f"on other sockets {format_cpu_list(found.far)}")
+    if group.near:
+        free.append(f"here {format_cpu_list(group.near)}")
+    if group.far and len(group.near) < sum(map(len, group.pollers.values())):
+        free.append(f"on other sockets {format_cpu_list(group.far)}")
     idle = f"idle high-priority cores: {', '.join(free)}" if free else "no high-priority core idle"
-    return f"s{found.package}: these pollers sit on low-priority cores: {who}; {idle}"
+    return f"s{group.package}: these pollers sit on low-priority cores: {pollers}; {idle}"
 
 
 def host_lines(frame: Frame, width: int) -> list[Line]:
     """Driver, turbo, mesh, SST and who else sets frequencies; why nothing is told."""
-    told = frame.frequencies
-    if isinstance(told, Missing) and "cpufreq" not in frame.sources:
+    table = frame.frequencies
+    if isinstance(table, Missing) and "cpufreq" not in frame.sources:
         return []  # another host's server has no word for it
-    if isinstance(told, Missing):
-        lead = line(Span(f"cpufreq {told.reason.mark} ", Tone.MISSING))
-        return paragraph(told.message, width, lead=lead, tone=Tone.DIM)
-    parts = (_drivers(told), _no_base(frame), *_meshes(told), *_sst(told), _others(told))
-    said = "; ".join(filter(None, parts))
-    return paragraph(said, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
+    if isinstance(table, Missing):
+        lead = line(Span(f"cpufreq {table.reason.mark} ", Tone.MISSING))
+        return paragraph(table.message, width, lead=lead, tone=Tone.DIM)
+    parts = (_drivers(table), _no_base(frame), *_meshes(table), *_sst(table), _others(table))
+    text = "; ".join(filter(None, parts))
+    return paragraph(text, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
 
 
-def _drivers(told: CpufreqTable) -> str:
-    drivers = dict.fromkeys(printable(row.driver or "unnamed driver") for row in told.cpus)
-    turbo = None if told.pstate is None else told.pstate.turbo
+def _drivers(table: CpufreqTable) -> str:
+    drivers = dict.fromkeys(printable(row.driver or "unnamed driver") for row in table.cpus)
+    turbo = None if table.pstate is None else table.pstate.turbo
     words = {True: ", turbo on", False: ", turbo off", None: ""}
     return f"{', '.join(drivers)}{words[turbo]}"
 
@@ -157,12 +157,12 @@ def _no_base(frame: Frame) -> str:
     return printable(reading.message) if isinstance(reading, Missing) else ""
 
 
-def _meshes(told: CpufreqTable) -> list[str]:
+def _meshes(table: CpufreqTable) -> list[str]:
     """Of all dies together where they are alike."""
-    spans = {_mesh(item) for item in told.uncore}
+    spans = {_mesh(item) for item in table.uncore}
     if len(spans) == 1:
         return [f"mesh {spans.pop()} GHz"]
-    return [f"mesh of s{item.package} {_mesh(item)} GHz" for item in told.uncore]
+    return [f"mesh of s{item.package} {_mesh(item)} GHz" for item in table.uncore]
 
 
 def _mesh(limits: UncoreLimits) -> str:
@@ -171,24 +171,24 @@ def _mesh(limits: UncoreLimits) -> str:
     return span_text(limits.min_hz, limits.max_hz)
 
 
-def _sst(told: CpufreqTable) -> list[str]:
-    if isinstance(told.sst, SstState):
-        states = {_states(package) for package in told.sst.packages}
+def _sst(table: CpufreqTable) -> list[str]:
+    if isinstance(table.sst, SstState):
+        states = {_states(package) for package in table.sst.packages}
         if len(states) == 1:
             return [states.pop()]
-        return [f"s{package.package} {_states(package)}" for package in told.sst.packages]
-    return [] if told.sst.reason is Reason.SOURCE else [printable(told.sst.message)]
+        return [f"s{package.package} {_states(package)}" for package in table.sst.packages]
+    return [] if table.sst.reason is Reason.SOURCE else [printable(table.sst.message)]
 
 
 def _states(row: SstPackage) -> str:
-    each = (("BF", row.bf), ("TF", row.tf), ("CP", row.cp))
-    return ", ".join(f"SST-{name} {_switch(state)}" for name, state in each)
+    switches = (("BF", row.bf), ("TF", row.tf), ("CP", row.cp))
+    return ", ".join(f"SST-{name} {_switch(state)}" for name, state in switches)
 
 
 def _switch(state: Switch) -> str:
     return {True: "on", False: "off", None: "untold"}[state]
 
 
-def _others(told: CpufreqTable) -> str:
-    names = ", ".join(dict.fromkeys(keeper.name for keeper in told.keepers))
+def _others(table: CpufreqTable) -> str:
+    names = ", ".join(dict.fromkeys(keeper.name for keeper in table.keepers))
     return f"{names} may set frequencies here too" if names else ""

@@ -32,7 +32,7 @@ class Peers:
     """What a core is compared with: a row for each other core, and who they are, in words."""
 
     rows: NDArray[np.intp]
-    who: str
+    description: str
 
     def median(self, cpus: CpuTable, metric: str) -> Reading:
         """The median of those that have a number; why there is none otherwise."""
@@ -56,8 +56,11 @@ def peers_of(cpus: CpuTable, row: int) -> Peers:
         at for at in others if name and (cpus.nf[at], cpus.nf_pid[at]) == (name, cpus.nf_pid[row])
     ]
     rows = once_per_core(cpus, same or others)
-    who = f"other core{'s' * (len(rows) != 1)}"
-    return Peers(rows, f"{len(rows)} {who} of {name}" if same else f"{len(rows)} {who} that poll")
+    others_text = f"other core{'s' * (len(rows) != 1)}"
+    return Peers(
+        rows,
+        f"{len(rows)} {others_text} of {name}" if same else f"{len(rows)} {others_text} that poll",
+    )
 
 
 def once_per_core(cpus: CpuTable, rows: Sequence[int]) -> NDArray[np.intp]:
@@ -104,11 +107,11 @@ def _groups(
     cpus: CpuTable, shown: Sequence[int], by: Grouping
 ) -> list[tuple[str, NDArray[np.intp]]]:
     """Names and rows, a row for each core; those in no group come last."""
-    found: dict[tuple[bool, str], list[int]] = {}
+    groups: dict[tuple[bool, str], list[int]] = {}
     for row in shown:
         name = _nf_of(cpus, row) if by == "nf" else _class_of(cpus, row)
-        found.setdefault((name is None, name or "none"), []).append(row)
-    return [(name, once_per_core(cpus, rows)) for (_, name), rows in sorted(found.items())]
+        groups.setdefault((name is None, name or "none"), []).append(row)
+    return [(name, once_per_core(cpus, rows)) for (_, name), rows in sorted(groups.items())]
 
 
 def _nf_of(cpus: CpuTable, row: int) -> str | None:
@@ -130,12 +133,12 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Spa
     No range where all cores show the same.
     """
     column = cpus.columns[metric.id]
-    there = column.present[rows]
-    if not there.any():
+    present = column.present[rows]
+    if not present.any():
         reason = Reason(int(column.reasons[rows[0]]))
         mark = fmt.mark(reason, _MEDIAN)
         return (Span(f"{mark:>{_MEDIAN}}{' ' * (_CELL - _MEDIAN)}", Tone.MISSING),)
-    values: Floats = column.values[rows][there]
+    values: Floats = column.values[rows][present]
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
     estimate = bool(
         (coverage < ESTIMATE_BELOW).any()

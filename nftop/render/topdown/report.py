@@ -92,11 +92,11 @@ def _absences(
 ) -> Iterator[str]:
     """Each reason once behind its mark, with its nodes; whole branches by their first node."""
     why = {name: ratios[name] for name in names}
-    found: dict[Missing, list[str]] = {}
+    by_reason: dict[Missing, list[str]] = {}
     for name, item in why.items():
         if isinstance(item, Missing) and why.get(topdown.parent.get(name, "")) != item:
-            found.setdefault(item, []).append(name)
-    for key, first in found.items():
+            by_reason.setdefault(item, []).append(name)
+    for key, first in by_reason.items():
         parts = {topdown.parent.get(name) for name in names if why[name] == key}
         listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
         lead = f"{key.reason.mark:<4}"

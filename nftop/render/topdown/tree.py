@@ -34,7 +34,7 @@ _TONES = {
     "retiring": Tone.RETIRING,
 }
 # What the vendor's name does not say: the events are of persistent memory, on CPUs without CXL too.
-_SAID = {"cxl_mem_bound": "persistent mem bound"}
+_WORDS = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
 _PATIENCE_TICKS = 5  # what is asked for and not there after so many does not come
 _NAME, _OF, _CELL, _MOST_BAR = 28, 7, 7, 100
@@ -79,7 +79,7 @@ def core_lines(
     ]
     if focus is None:
         why = _no_level_3(frame, row, waited_s, frozen=frozen)
-        lines += _said(why, "level 3, probes", width)
+        lines += _reason_lines(why, "level 3, probes", width)
     lines += _absences(nodes, width)
     if focus is not None:
         lines += _probe_lines(focus, width)
@@ -111,8 +111,8 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
 
 def words(name: str) -> str:
     """A node's or a probe's name, readable: `ports utilization`."""
-    if name in _SAID:
-        return _SAID[name]
+    if name in _WORDS:
+        return _WORDS[name]
     return name.removesuffix("_per_s").replace("_", " ")
 
 
@@ -142,10 +142,12 @@ def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int
     lines = [_header(width, bar)]
     for node in nodes:
         metric = f"tma.{node.name}"
-        told = metric in frame.cpus.columns
-        beside = peers.median(frame.cpus, metric) if told else Missing(Reason.UNDEFINED)
-        lines.append(_node_line(node, beside, tones[node.name], width))
-    compared = f"peers: the median of {peers.who}" if len(peers.rows) else "no peers to compare"
+        measured = metric in frame.cpus.columns
+        peer_median = peers.median(frame.cpus, metric) if measured else Missing(Reason.UNDEFINED)
+        lines.append(_node_line(node, peer_median, tones[node.name], width))
+    compared = (
+        f"peers: the median of {peers.description}" if len(peers.rows) else "no peers to compare"
+    )
     return [*lines, *paragraph(compared, width, tone=Tone.DIM)]
 
 
@@ -166,28 +168,28 @@ def _bar_cells(width: int) -> int:
     return min(_MOST_BAR, left) if left >= _LEAST_BAR else 0
 
 
-def _node_line(node: TmaNode, beside: Reading, tone: Tone, width: int) -> Line:
+def _node_line(node: TmaNode, peer_median: Reading, tone: Tone, width: int) -> Line:
     name = fit("  " * (node.level - 1) + words(node.name), _name_cells(width) - 2)
     of = fit(node.of, _OF) if width >= _OF_FROM else ""
     mark = Span("! " if node.beyond else "  ", Tone.BAD)
     missing = isinstance(node.reading, Missing)
     after = _after(node.reading, node.coverage)
     share = Span(_percent(node.reading) + after, Tone.MISSING if missing else Tone.PLAIN)
-    peer = Span(f"{_percent(beside)} ", Tone.DIM)
+    peer = Span(f"{_percent(peer_median)} ", Tone.DIM)
     return line(name, mark, share, peer, Span(of, Tone.DIM),
-                *_bar(node.reading, beside, _bar_cells(width), tone))  # fmt: skip
+                *_bar(node.reading, peer_median, _bar_cells(width), tone))  # fmt: skip
 
 
 def _percent(reading: Reading) -> str:
     return f"{fmt.cell(reading, Unit.RATIO, _CELL - 1):>{_CELL - 1}}"
 
 
-def _bar(reading: Reading, beside: Reading, cells: int, tone: Tone) -> list[Span]:
+def _bar(reading: Reading, peer_median: Reading, cells: int, tone: Tone) -> list[Span]:
     """A bar on the scale 0..1, with a tick where the peers are."""
     length = 0 if isinstance(reading, Missing) else _cell_at(reading, cells)
     drawn = list("▇" * length + " " * (cells - length))
-    if not isinstance(beside, Missing) and cells:
-        at = min(max(_cell_at(beside, cells) - 1, 0), cells - 1)
+    if not isinstance(peer_median, Missing) and cells:
+        at = min(max(_cell_at(peer_median, cells) - 1, 0), cells - 1)
         text = "".join(drawn)
         return [Span(text[:at], tone), Span("│", Tone.PLAIN), Span(text[at + 1 :], tone)]
     return [Span("".join(drawn), tone)]
@@ -237,15 +239,19 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: in
 
 def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
     """Each reason a node has no number once, with the nodes it is the reason of."""
-    found: dict[Missing, list[str]] = {}
+    by_reason: dict[Missing, list[str]] = {}
     for node in nodes:
         if isinstance(node.reading, Missing):
             why = Missing(node.reading.reason, node.reading.message)
-            found.setdefault(why, []).append(words(node.name))
-    return [item for why, names in found.items() for item in _said(why, ", ".join(names), width)]
+            by_reason.setdefault(why, []).append(words(node.name))
+    return [
+        item
+        for why, names in by_reason.items()
+        for item in _reason_lines(why, ", ".join(names), width)
+    ]
 
 
-def _said(why: Missing, what: str, width: int) -> list[Line]:
+def _reason_lines(why: Missing, what: str, width: int) -> list[Line]:
     lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
     return paragraph(f"{what}: {why.message}", width, lead=lead, tone=Tone.DIM)
 
@@ -267,16 +273,16 @@ def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
     """The probes, each with what it means as far as there is room."""
     title = line(Span("PROBES", Tone.HEADER), fill=Tone.HEADER)
     lines: list[Line] = [BLANK, title]
-    found: dict[Missing, list[str]] = {}
+    by_reason: dict[Missing, list[str]] = {}
     for metric in CORE_METRICS:
         reading = focus.readings[metric.id]
         if isinstance(reading, Missing):
             why = Missing(reading.reason, reading.message)
-            found.setdefault(why, []).append(words(metric.id))
+            by_reason.setdefault(why, []).append(words(metric.id))
         coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
         lines.append(_probe_line(metric, reading, coverage, width))
-    for why, names in found.items():
-        lines += _said(why, ", ".join(names), width)
+    for why, names in by_reason.items():
+        lines += _reason_lines(why, ", ".join(names), width)
     return lines
 
 

@@ -24,7 +24,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
-from nftop.render.frame.provenance import reason_lines, told_lines
+from nftop.render.frame.provenance import origin_lines, reason_lines
 
 HIT_RATIO = "hit%"
 _TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
@@ -101,16 +101,16 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
         else:
             name = _bare(rest[-1] if rest else head)
             single.setdefault(head if rest else "package", []).append(TrafficRow(name, (metric,)))
-    found = []
+    result = []
     for head in dict.fromkeys((*single, *tables)):
         title = _TITLES.get(head, head)
         if head in single:
-            found.append(Section(title, ("",), tuple(single[head])))
+            result.append(Section(title, ("",), tuple(single[head])))
         if head in tables:
             rows = tables[head]
             cells = [_bare(metric.id.split(".")[-1]) for metric in next(iter(rows.values()))]
             ratio = [HIT_RATIO] if {"hit", "all"} <= set(cells) else []
-            found.append(
+            result.append(
                 Section(
                     title,
                     (*cells, *ratio),
@@ -118,7 +118,7 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
                           for name, row in rows.items()),
                 )
             )  # fmt: skip
-    return tuple(found)
+    return tuple(result)
 
 
 def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
@@ -147,13 +147,13 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
     """Why numbers are absent: each reason once, with what it is the reason of and where."""
     named: list[tuple[str, Reading, str]] = []
     for row in frame.packages:
-        place = f"s{row.package}"
-        named += [(metric.label, row.readings[metric.id], place) for metric in PACKAGE_METRICS]
+        socket = f"s{row.package}"
+        named += [(metric.label, row.readings[metric.id], socket) for metric in PACKAGE_METRICS]
         for boxes in BOXES:
             for box in boxes_of(row, boxes.attribute):
                 both = (box.in_bytes_per_s, box.out_bytes_per_s)
                 gone = next((item for item in both if isinstance(item, Missing)), 0.0)
-                named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, place))
+                named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, socket))
     lines = reason_lines(named, len(frame.packages), width)
     return [BLANK, *lines] if lines else []
 
@@ -224,8 +224,8 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
     """
     shape = _shape(len(frame.packages), width)
     shown = _that_can_be(frame)
-    told = told_lines(frame, TRAFFIC_METRICS, width)
-    drawn: list[tuple[Line, TrafficRow | None]] = [(item, None) for item in told]
+    notes = origin_lines(frame, TRAFFIC_METRICS, width)
+    drawn: list[tuple[Line, TrafficRow | None]] = [(item, None) for item in notes]
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
@@ -349,15 +349,15 @@ def _tops(
     values: dict[Unit, list[NDArray[np.float32]]] = {}
     for row in section.rows:
         for package in band:
-            each = series.get((row.label, package.package))
-            if each is not None and np.isfinite(each).any():
-                values.setdefault(row.main.unit, []).append(each)
+            graph = series.get((row.label, package.package))
+            if graph is not None and np.isfinite(graph).any():
+                values.setdefault(row.main.unit, []).append(graph)
     return {unit: spark.scale_top(np.concatenate(value), unit) for unit, value in values.items()}
 
 
 def _scale(tops: Mapping[Unit, float], span_s: float) -> str:
-    said = [_to(top, unit) for unit, top in tops.items()]
-    return f"{', '.join(said)}, {spark.span_name(span_s)}" if said else ""
+    texts = [_to(top, unit) for unit, top in tops.items()]
+    return f"{', '.join(texts)}, {spark.span_name(span_s)}" if texts else ""
 
 
 def _to(top: float, unit: Unit) -> str:

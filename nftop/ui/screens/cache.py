@@ -38,8 +38,8 @@ class CacheView(ScreenView):
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: SessionView) -> None:
-        super().__init__(watch)
+    def __init__(self, session: SessionView) -> None:
+        super().__init__(session)
         self.chosen: ClassKey | None = None
         self._keys: tuple[ClassKey, ...] = ()
         self._top = 0
@@ -49,37 +49,37 @@ class CacheView(ScreenView):
         self._shows_verdict = False
         self._judged: tuple[int, tuple[Noticed, ...], Verdict | None] = (0, (), None)
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
-        watch = self.watch
-        above, height, footer = above_text(frame, status, width=stage.width, height=stage.height)
-        table = upper(frame, stage.width, watch.made, folded=watch.view.folded)
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
+        session = self.session
+        above, height, footer = above_text(frame, status, width=layout.width, height=layout.height)
+        table = upper(frame, layout.width, session.own_changes, folded=session.view.folded)
         self._keys = tuple(dict.fromkeys(key for key in table.rows if key is not None))
         self._settle()
-        shown = page(frame, table, stage.width, height, self._lower(frame, stage.width))
+        shown = page(frame, table, layout.width, height, self._lower(frame, layout.width))
         self._room = shown.room
         body = [*shown.fixed, *self._scrolled(shown)]
         body += [Line()] * (height - len(body) - len(shown.lower))
-        stage.show_text(above, [*body, *shown.lower], height)
-        place = self._keys.index(self.chosen) + 1 if self.chosen in self._keys else 0
-        return f"{place}/{len(self._keys)}", bool(footer)
+        layout.show_text(above, [*body, *shown.lower], height)
+        position = self._keys.index(self.chosen) + 1 if self.chosen in self._keys else 0
+        return f"{position}/{len(self._keys)}", bool(footer)
 
     @property
-    def edited(self) -> tuple[str, int | None]:
+    def editor_start(self) -> tuple[str, int | None]:
         return (ROOT, None) if self.chosen is None else self.chosen
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         if self.chosen is None:
             return None
-        watch = self.watch
-        verdict, made = self._verdict(frame), watch.made
+        session = self.session
+        verdict, own_changes = self._verdict(frame), session.own_changes
         trends = self._trends(frame)
         key = self.chosen
         about = f"Class {group_name(key[0])} in L3 {key[1]}"
 
         def text(width: int) -> list[Line]:
-            detail = class_lines(frame, key, width, trends, made)
-            told = [] if verdict is None else card(verdict, width, made)
-            return explain_class_lines(frame, about, [*detail, *told], width)
+            detail = class_lines(frame, key, width, trends, own_changes)
+            verdict_lines = [] if verdict is None else card(verdict, width, own_changes)
+            return explain_class_lines(frame, about, [*detail, *verdict_lines], width)
 
         return text
 
@@ -91,28 +91,30 @@ class CacheView(ScreenView):
     def page(self, pages: int) -> None:
         self.move(pages * max(1, self._room - 1))
 
-    def jump(self, by: int) -> None:
+    def next_cache(self, by: int) -> None:
         caches = list(dict.fromkeys(l3 for _, l3 in self._keys))
         if self.chosen in self._keys and self.chosen is not None:
             name, l3 = self.chosen
             wanted = caches[(caches.index(l3) + by) % len(caches)]
-            there = [key for key in self._keys if key[1] == wanted]
-            self.chosen = (name, wanted) if (name, wanted) in there else there[0]
+            rows = [key for key in self._keys if key[1] == wanted]
+            self.chosen = (name, wanted) if (name, wanted) in rows else rows[0]
 
-    def swap(self) -> None:
+    def swap_card(self) -> None:
         if self._judged[2] is None:
-            self.watch.message = "no verdict: no change of classes was seen since nftop began"
+            self.session.message = "no verdict: no change of classes was seen since nftop began"
         else:
             self._verdict_first = not self._shows_verdict
 
-    def opened(self, frame: Frame) -> Callable[[int], list[Line]] | None:
-        verdict, made = self._verdict(frame), tuple(self.watch.made)
+    def full_page(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        verdict, own_changes = self._verdict(frame), tuple(self.session.own_changes)
         trends, key, first = self._trends(frame), self.chosen, self._shows_verdict
 
         def text(width: int) -> list[Line]:
-            detail = [] if key is None else class_lines(frame, key, width, trends, made)
-            told = [] if verdict is None else card(verdict, width, made)
-            return whole(frame, (told, detail) if first else (detail, told), width)
+            detail = [] if key is None else class_lines(frame, key, width, trends, own_changes)
+            verdict_lines = [] if verdict is None else card(verdict, width, own_changes)
+            return whole(
+                frame, (verdict_lines, detail) if first else (detail, verdict_lines), width
+            )
 
         return text
 
@@ -120,21 +122,25 @@ class CacheView(ScreenView):
         """Keep the class selected; one that is gone gives way to the first of its cache."""
         if self.chosen in self._keys:
             return
-        beside = [key for key in self._keys if self.chosen is not None and key[1] == self.chosen[1]]
-        self.chosen = next(iter([*beside, *self._keys]), None)
+        same_cache = [
+            key for key in self._keys if self.chosen is not None and key[1] == self.chosen[1]
+        ]
+        self.chosen = next(iter([*same_cache, *self._keys]), None)
 
     def _lower(self, frame: Frame, width: int) -> list[list[Line]]:
-        watch = self.watch
+        session = self.session
         detail = []
         if self.chosen is not None:
-            detail = class_lines(frame, self.chosen, width, self._trends(frame), watch.made)
+            detail = class_lines(
+                frame, self.chosen, width, self._trends(frame), session.own_changes
+            )
         verdict = self._verdict(frame)
         if verdict is None:
             self._shows_verdict = False
             return [detail]
         first = self._verdict_first
         self._shows_verdict = not verdict.over if first is None else first
-        both = [detail, card(verdict, width, watch.made)]
+        both = [detail, card(verdict, width, session.own_changes)]
         return both[::-1] if self._shows_verdict else both
 
     def _verdict(self, frame: Frame) -> Verdict | None:
@@ -144,14 +150,14 @@ class CacheView(ScreenView):
             return verdict
         final = verdict is not None and verdict.over
         if not (final and noticed == frame.noticed and at_ns < frame.monotonic_ns):
-            window = self.watch.history.window(frame) if frame.noticed else None
-            verdict = None if window is None else judged(window, self.watch.until_ns)
+            window = self.session.history.window(frame) if frame.noticed else None
+            verdict = None if window is None else judged(window, self.session.until_ns)
         self._judged = (frame.monotonic_ns, frame.noticed, verdict)
         return verdict
 
     def _scrolled(self, shown: CachePage) -> list[Line]:
         lines = list(shown.table)
-        at = [place for place, key in enumerate(shown.keys) if key and key == self.chosen]
+        at = [index for index, key in enumerate(shown.keys) if key and key == self.chosen]
         last = max(0, len(lines) - shown.room)
         if at:
             lines[at[0]] = pointed_at(lines[at[0]])
@@ -164,12 +170,12 @@ class CacheView(ScreenView):
 
     def _trends(self, frame: Frame) -> Trends:
         past = partial(self._past, until_ns=frame.monotonic_ns)
-        return Trends(past, self.watch.feed.interval_s)
+        return Trends(past, self.session.feed.interval_s)
 
     def _past(
         self, metric: str, key: ClassKey, points: int, span_s: float, *, until_ns: int
     ) -> NDArray[np.float32]:
-        return self.watch.history.class_series(metric, key, points, span_s, until_ns)
+        return self.session.history.class_series(metric, key, points, span_s, until_ns)
 
 
 register(ScreenRow("cache", "3", "Cache", CacheView, marks=(*CLASS_MARKS, *VERDICT_MARKS)))

@@ -86,7 +86,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self._badge = [] if frame is None else badge_lines(frame.host)
         self._planned: PreviewPlan | None = None
         self._why = "planning: the gate reads the host"
-        self._said = ""
+        self._message = ""
         self._top = 0
         # So many lines of the plan have been on the screen, and of so many the last has to be.
         self._seen, self._warned = 0, 0
@@ -109,7 +109,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self.paint()
 
     def action_act(self, action: str, by: int) -> None:
-        self._said = ""
+        self._message = ""
         if action == "close":
             self.dismiss(False)  # noqa: FBT003 - the screen's answer
         elif action == "help":
@@ -126,7 +126,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self.say_unbound(event)
 
     def say(self, message: str) -> None:
-        self._said = message
+        self._message = message
         self.paint()
 
     def paint(self) -> None:
@@ -142,15 +142,17 @@ class ConfirmScreen(BannerScreen[bool]):
         if self._planned is not None:
             # A `y` that was typed ahead is about no plan that anybody has seen.
             self.call_after_refresh(self._is_painted, self._top + len(shown), self.size)
-        place = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.query_one(Footer).show([footer_line(CONFIRM_HINTS, place, width, self._said)], 1)
+        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        self.query_one(Footer).show([footer_line(CONFIRM_HINTS, position, width, self._message)], 1)
 
     def _is_painted(self, upto: int, size: Size) -> None:
         if size == self.size:
             self._seen = max(self._seen, upto)
 
     def _lines(self, width: int) -> list[Line]:
-        head = line(*(part for item in self._badge for part in (item, " ")), self._title)
+        head = line(
+            *(item_or_gap for item in self._badge for item_or_gap in (item, " ")), self._title
+        )
         if self._planned is None:
             return [head, *alert_lines(self._why, width=width)]
         planned = self._planned
@@ -211,11 +213,11 @@ class ConfirmScreen(BannerScreen[bool]):
         """In a thread: a gate reads files, and may wait."""
         gate = self.changes.gate
         try:
-            found = None if gate is None else self._plan(gate)
-            if gate is None or found is None:
+            result = None if gate is None else self._plan(gate)
+            if gate is None or result is None:
                 self.post_message(PlanReady(None, "there is nothing to take back"))
                 return
-            proposal, undoes = found
+            proposal, undoes = result
             rules = gate.rules_for(proposal)
             planned = PreviewPlan(
                 proposal,

@@ -26,26 +26,26 @@ class CoresView(ScreenView):
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: SessionView) -> None:
-        super().__init__(watch)
+    def __init__(self, session: SessionView) -> None:
+        super().__init__(session)
         self._columns: tuple[Col, ...] = ()
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
-        watch = self.watch
-        watch.arrange()
-        self._columns = columns_for(stage.width, frame.cpus)
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
+        session = self.session
+        session.arrange()
+        self._columns = columns_for(layout.width, frame.cpus)
         parts = share_out(
             frame,
             status,
-            map_metric(frame.cpus, watch.view.sort),
-            rows=watch.rows.lines,
-            width=stage.width,
-            height=stage.height,
-            sought=watch.view.filter,
+            map_metric(frame.cpus, session.view.sort),
+            rows=session.rows.lines,
+            width=layout.width,
+            height=layout.height,
+            search=session.view.filter,
         )
-        watch.settle(parts.table - 1)
-        self._paint_parts(frame, parts, stage)
-        spot = where(watch.view, watch.place.top, watch.page, len(watch.rows.shown))
+        session.settle(parts.table - 1)
+        self._paint_parts(frame, parts, layout)
+        spot = where(session.view, session.cursor.top, session.page, len(session.rows.shown))
         return spot, bool(parts.footer)
 
     @property
@@ -54,54 +54,54 @@ class CoresView(ScreenView):
         return Focus(processes=self.watch.cpu)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
-        if self.watch.row is None:
+        if self.session.row is None:
             return None
-        metric = trend_metric(frame.cpus, self.watch.row, self.watch.view.sort)
-        return partial(explain_lines, frame, self.watch.row, metric)
+        metric = trend_metric(frame.cpus, self.session.row, self.session.view.sort)
+        return partial(explain_lines, frame, self.session.row, metric)
 
-    def turn(self, step: int) -> None:
-        self.watch.turn(step, [col.key for col in self._columns])
+    def cycle_sort(self, step: int) -> None:
+        self.session.cycle_sort(step, [col.key for col in self._columns])
 
     def click(self, line: int, x: int) -> None:
-        watch = self.watch
+        session = self.session
         if line < 0:
             self._sort_at(x)
-        elif watch.place.top + line < len(watch.rows.shown):
-            watch.move(watch.place.top + line - watch.place.index)
+        elif session.cursor.top + line < len(session.rows.shown):
+            session.move(session.cursor.top + line - session.cursor.index)
 
     def _sort_at(self, x: int) -> None:
         """Sort by the column whose header was clicked; the other way if it already is."""
-        view = self.watch.view
+        view = self.session.view
         for col in self._columns:
             if 0 <= x < col.width:
                 same = col.key == view.sort
-                self.watch.look(sort=col.key, inverted=same and not view.inverted)
+                self.session.change_view(sort=col.key, inverted=same and not view.inverted)
             x -= col.width
 
-    def _paint_parts(self, frame: Frame, parts: ScreenSections, stage: MainLayout) -> None:
-        watch = self.watch
-        stage.header.show(parts.top, len(parts.top))
-        stage.table.show_rows(
+    def _paint_parts(self, frame: Frame, parts: ScreenSections, layout: MainLayout) -> None:
+        session = self.session
+        layout.header.show(parts.top, len(parts.top))
+        layout.table.show_rows(
             frame.cpus,
-            watch.view,
-            watch.rows,
+            session.view,
+            session.rows,
             columns=self._columns,
-            place=watch.place,
+            cursor=session.cursor,
             height=parts.table,
         )
-        stage.panels.show(parts.panels, len(parts.panels))
-        if watch.row is not None and parts.detail:
-            stage.detail.show_row(
+        layout.panels.show(parts.panels, len(parts.panels))
+        if session.row is not None and parts.detail:
+            layout.detail.show_row(
                 frame,
-                watch.row,
-                watch.view.sort,
-                watch.history,
-                interval_s=watch.feed.interval_s,
-                width=stage.width,
+                session.row,
+                session.view.sort,
+                session.history,
+                interval_s=session.feed.interval_s,
+                width=layout.width,
                 height=parts.detail,
             )
         else:
-            stage.detail.show([], parts.detail)
+            layout.detail.show([], parts.detail)
 
 
 register(ScreenRow("cores", "1", "Cores", CoresView, marks=MARKS))

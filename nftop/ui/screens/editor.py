@@ -92,27 +92,27 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self,
         gate: Changing,
         changes: ChangeControl,
-        watch: SessionView,
+        session: SessionView,
         options: Options,
         *,
         group: str = ROOT,
         l3: int | None = None,
-        desk: EditorModel | None = None,
+        model: EditorModel | None = None,
     ) -> None:
         """`group`, `l3`: the class and the cache to begin with. `desk`: one that was kept."""
         super().__init__()
         self.changes = changes
         self._gate = gate
-        self._watch = watch
+        self._session = session
         self._options = options
         self._begins = (group, l3)
-        self._desk = desk
+        self._model = model
         self._why = "reading the classes of the host"
-        self._said = ""  # while there is no desk
+        self._message = ""  # while there is no desk
         self._asking = False
         self._question = ""  # of `_QUESTIONS`
         # Readings: asked for, taken over, and asked for when the draft was applied.
-        self._asked, self._read_last, self._asked_before = 0, 0, 0
+        self._requested, self._read_last, self._requested_before = 0, 0, 0
         self._seen = changes.standing.changed
         self._card_about: tuple[int, int, Term, int] | None = None
         self._card_lines: list[Line] = []
@@ -152,18 +152,18 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self._read_last = message.number
         if message.state is None or message.rules is None:
             self._why = message.why
-            if self._desk is not None:
-                self._desk.said = message.why
+            if self._model is not None:
+                self._model.message = message.why
         elif not has_masks(message.rules, message.state):
             self._why = "nothing can be allocated here: no cache of this host has classes' masks"
-            if self._desk is not None:
-                self._desk.said = self._why
-        elif self._desk is not None:
-            fate = message.fate if message.number > self._asked_before else "open"
-            self._desk.reload(message.state, message.rules, message.read_at_ns, fate)
+            if self._model is not None:
+                self._model.message = self._why
+        elif self._model is not None:
+            fate = message.fate if message.number > self._requested_before else "open"
+            self._model.reload(message.state, message.rules, message.read_at_ns, fate)
         else:
             group, l3 = self._begins
-            self._desk = EditorModel(
+            self._model = EditorModel(
                 message.state,
                 message.rules,
                 self._gate.host.where,
@@ -177,10 +177,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
-        desk = self._desk
-        if desk is not None and message.text is not None:
-            desk.said = ""
-            desk.answers[message.about](message.text.strip())
+        model = self._model
+        if model is not None and message.text is not None:
+            model.message = ""
+            model.answers[message.about](message.text.strip())
         self.paint()
 
     def on_key(self, event: events.Key) -> None:
@@ -194,23 +194,23 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.say_unbound(event)
 
     def action_act(self, action: str, by: int) -> None:
-        desk, self._said = self._desk, ""
-        if desk is None:
+        model, self._message = self._model, ""
+        if model is None:
             if action in ("close", "quit", "help", "reload"):
                 self._acts[action]()
             return
-        desk.said = ""
-        if action in desk.acts:
-            desk.acts[action](by)
+        model.message = ""
+        if action in model.acts:
+            model.acts[action](by)
         else:
             self._acts[action]()
         if self.is_current:
             self.paint()
 
     def say(self, message: str) -> None:
-        self._said = message
-        if self._desk is not None:
-            self._desk.said = message
+        self._message = message
+        if self._model is not None:
+            self._model.message = message
         self.paint()
 
     def paint(self) -> None:
@@ -223,24 +223,24 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self._seen = self.changes.standing.changed
             self._read()
         room = max(0, height - 1 - taken)
-        frame, desk = self._watch.newest, self._desk
-        said, spot = "", ""
-        if frame is None or desk is None:
+        frame, model = self._session.newest, self._model
+        message, spot = "", ""
+        if frame is None or model is None:
             badge = [] if frame is None else badge_lines(frame.host)
             head = line(*badge, " " * bool(badge), "CAT editor")
             # On a large host the counters take a while to open; the classes are read by then.
-            why = self._why if desk is None else _NO_FRAME
+            why = self._why if model is None else _NO_FRAME
             lines = [head, *alert_lines(why, width=width)]
-            said = self._said
+            message = self._message
         else:
-            desk.see(frame)
-            board = self._board(desk, frame)
-            lines = editor_lines(board, frame, width, room, self._card(frame, width))
-            said, spot = desk.said, where_text(board)
+            model.see(frame)
+            editor = self._board(model, frame)
+            lines = editor_lines(editor, frame, width, room, self._card(frame, width))
+            message, spot = model.message, where_text(editor)
         if self._question:
-            said, spot = _QUESTIONS[self._question], ""
+            message, spot = _QUESTIONS[self._question], ""
         self.query_one("#editor", Lines).show(lines, room)
-        foot = footer_line(EDITOR_HINTS, spot, width, said)
+        foot = footer_line(EDITOR_HINTS, spot, width, message)
         # A prompt takes the footer's line.
         self.query_one(Footer).show([foot], int(not self._asking))
 
@@ -254,33 +254,33 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.say(NO_PROFILES.format(self._gate.program))
 
     def _preview(self) -> None:
-        desk = self._desk
-        if desk is not None and not desk.draft.changed:
-            desk.said = "nothing is changed yet"
-        elif desk is not None:
-            draft = desk.draft  # as it is now: a thread plans it
+        model = self._model
+        if model is not None and not model.draft.changed:
+            model.message = "nothing is changed yet"
+        elif model is not None:
+            draft = model.draft  # as it is now: a thread plans it
             screen = ConfirmScreen(
                 "Preview of the draft",
                 lambda gate: (gate.propose(drafts.actions(draft), draft.plan.commands), ()),
                 self.changes,
                 self._options,
-                frame=self._watch.newest,
+                frame=self._session.newest,
                 drift=partial(drift_of, draft),
             )
-            self.app.push_screen(screen, partial(self._previewed, desk, draft))
+            self.app.push_screen(screen, partial(self._previewed, model, draft))
 
-    def _previewed(self, desk: EditorModel, draft: Draft, asked: bool | None) -> None:  # noqa: FBT001 - the preview's answer
-        if asked:
-            desk.applied, self._asked_before = draft, self._asked
+    def _previewed(self, model: EditorModel, draft: Draft, confirmed: bool | None) -> None:  # noqa: FBT001 - the preview's answer
+        if confirmed:
+            model.applied, self._requested_before = draft, self._requested
         self.paint()
 
     def _diff(self) -> None:
         def source() -> PageText | None:
-            desk, frame = self._desk, self._watch.newest
-            if desk is None or frame is None:
+            model, frame = self._model, self._session.newest
+            if model is None or frame is None:
                 return None
-            board = self._board(desk, frame)
-            return lambda width: diff_lines(board, frame, self._card(frame, width), width)
+            editor = self._board(model, frame)
+            return lambda width: diff_lines(editor, frame, self._card(frame, width), width)
 
         page = PageScreen(source, self._options, self.changes, toggle="d", help_text=_help_text)
         self.app.push_screen(page, lambda _: self.paint())
@@ -292,19 +292,19 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     def _leave(self, how: str) -> None:
         if how == "close" and self.changes.dismiss():
             return
-        if self._desk is not None and self._desk.draft.changed:
+        if self._model is not None and self._model.draft.changed:
             self._question = how
         elif how == "quit":
             self.app.exit()
         else:
             # One that was applied may be taken back yet.
-            self.dismiss(self._desk if self._desk is not None and self._desk.applied else None)
+            self.dismiss(self._model if self._model is not None and self._model.applied else None)
 
     def _left(self, key: str) -> None:
         """The answer to the question."""
         how, self._question = self._question, ""
         if how == "close" and key != "escape":
-            self.dismiss(self._desk if key == "y" else None)
+            self.dismiss(self._model if key == "y" else None)
         elif how == "quit" and key == "y":
             self.app.exit()
         else:
@@ -318,14 +318,14 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     # How
 
     def _named(self) -> str:
-        return "" if self._desk is None else group_name(self._desk.spot.group)
+        return "" if self._model is None else group_name(self._model.selection.group)
 
-    def _board(self, desk: EditorModel, frame: Frame) -> EditorState:
+    def _board(self, model: EditorModel, frame: Frame) -> EditorState:
         locked = "" if self._options.rw else _LOCKED
         # Of our own change the banner tells.
         notice = frame.notice if self.changes.standing.phase == "none" else ""
-        board = desk.board(frame, locked=locked, keep_within_s=self.changes.keep_within_s)
-        return replace(board, trouble=(*board.trouble, *[notice] * bool(notice)))
+        editor = model.editor_state(frame, locked=locked, keep_within_s=self.changes.keep_within_s)
+        return replace(editor, trouble=(*editor.trouble, *[notice] * bool(notice)))
 
     def _card(self, frame: Frame, width: int) -> list[Line]:
         """What the last applied change has done so far; made once a frame, not once a key."""
@@ -335,15 +335,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         term = Term(applied.until_ns, applied.taken_back_ns)
         about = (frame.monotonic_ns, applied.at_ns, term, width)
         if self._card_about != about:
-            window = self._watch.history.window(frame)
-            found = verdict_of(window, applied.at_ns, applied.groups, term)
+            window = self._session.history.window(frame)
+            verdict = verdict_of(window, applied.at_ns, applied.groups, term)
             self._card_about = about
-            self._card_lines = card(found, width, self._watch.made)
+            self._card_lines = card(verdict, width, self._session.own_changes)
         return self._card_lines
 
     def _read(self) -> None:
-        self._asked += 1
-        number, standing = self._asked, self.changes.standing
+        self._requested += 1
+        number, standing = self._requested, self.changes.standing
         over: AppliedOutcome = "kept" if standing.kept else "back"
         fate: AppliedOutcome = over if standing.phase == "none" else "open"
         self.run_worker(

@@ -53,26 +53,26 @@ class ViewPrompts:
         answers: by what it was about, what an answer does.
     """
 
-    def __init__(self, watch: SessionView, view: Callable[[], ScreenView]) -> None:
+    def __init__(self, session: SessionView, view: Callable[[], ScreenView]) -> None:
         """`view` is the one that is up."""
-        self._watch = watch
+        self._session = session
         self._view = view
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_find": lambda: ("find", "find thread, NF or CPU", ""),
-            "ask_filter": lambda: ("filter", "filter thread, NF or CPUs", watch.view.filter),
+            "ask_filter": lambda: ("filter", "filter thread, NF or CPUs", session.view.filter),
             "ask_delay": lambda: (
-                "delay", f"seconds between ticks, now {watch.feed.interval_s:g}", "",
+                "delay", f"seconds between ticks, now {session.feed.interval_s:g}", "",
             ),
         }  # fmt: skip
         self.answers: Mapping[str, Callable[[str], None]] = {
             "find": self._find,
-            "filter": lambda text: watch.look(filter=text),
+            "filter": lambda text: session.change_view(filter=text),
             "delay": self._delay,
         }
 
     def _find(self, text: str) -> None:
-        self._watch.sought = text
-        self._view().again(1)
+        self._session.search = text
+        self._view().find_next(1)
 
     def _delay(self, text: str) -> None:
         try:
@@ -80,9 +80,11 @@ class ViewPrompts:
         except ValueError:
             seconds = 0.0
         if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
-            self._watch.feed.set_interval(seconds)
+            self._session.feed.set_interval(seconds)
         else:
-            self._watch.message = f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds"
+            self._session.message = (
+                f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds"
+            )
 
 
 _NOTHING = "nothing here changes them"
@@ -96,48 +98,48 @@ def _untold(frame: Frame | None) -> str:
     """Why the frame shows no class; "" where it does, or there is none yet."""
     if frame is None or frame.groups:
         return ""
-    told = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
-    return next((printable(item.detail) for item in told if item.reason), "")
+    states = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
+    return next((printable(item.detail) for item in states if item.reason), "")
 
 
 class EditorOpener:
     """Keeps the draft of classes that an editor was left with."""
 
-    def __init__(self, main: BannerScreen[None], watch: SessionView, options: Options) -> None:
+    def __init__(self, main: BannerScreen[None], session: SessionView, options: Options) -> None:
         self._main = main
-        self._watch = watch
+        self._session = session
         self._options = options
-        self._desk: EditorModel | None = None
+        self._model: EditorModel | None = None
 
     def classes(self, view: ScreenView) -> str:
         """The editor of cache classes, at what the view shows."""
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
-        untold = _untold(self._watch.newest)
+        untold = _untold(self._session.newest)
         if untold:
             return f"no classes to edit: {untold}"
-        group, l3 = view.edited
+        group, l3 = view.editor_start
         screen = EditorScreen(
-            gate, self._main.changes, self._watch, options, group=group, l3=l3, desk=self._desk
+            gate, self._main.changes, self._session, options, group=group, l3=l3, model=self._model
         )
         self._main.app.push_screen(screen, self._edited)
         return ""
 
     def priority(self, view: ScreenView) -> str:
         """What can be done about the frequency of the CPU that is selected."""
-        gate, options, cpu = self._main.changes.gate, self._options, view.watch.cpu
+        gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
         if gate is None or options.no_frequencies:
             return f"no frequencies to set: {options.no_frequencies or options.no_gate or _NOTHING}"
         if cpu is None:
             return "no CPU is selected"
         changes = self._main.changes
-        screen = PriorityScreen(cpu, gate.program, changes, self._watch, options)
+        screen = PriorityScreen(cpu, gate.program, changes, self._session, options)
         self._main.app.push_screen(screen, lambda _: self._main.paint())
         return ""
 
-    def _edited(self, desk: EditorModel | None) -> None:
-        self._desk = desk
+    def _edited(self, model: EditorModel | None) -> None:
+        self._model = model
         self._main.paint()
 
 
@@ -157,15 +159,15 @@ class MainScreen(BannerScreen[None]):
         self.changes = changes
         self._feed = feed
         self._options = options
-        self._watch = SessionView(feed, history)
-        self._views: tuple[ScreenView, ...] = tuple(row.view(self._watch) for row in self._rows)
+        self._session = SessionView(feed, history)
+        self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
         self._asking = False
-        self._looking = Focus()
-        self._editing = EditorOpener(self, self._watch, options)
-        self._deck = RecordingKeys(self._watch, options)
-        self._inquiry = ViewPrompts(self._watch, lambda: self._view)
-        self._questions = {**self._inquiry.questions, **self._deck.questions}
+        self._focus = Focus()
+        self._editing = EditorOpener(self, self._session, options)
+        self._recording_keys = RecordingKeys(self._session, options)
+        self._prompts = ViewPrompts(self._session, lambda: self._view)
+        self._asks = {**self._prompts.questions, **self._recording_keys.questions}
         # What a key does, given how far or which.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
@@ -173,20 +175,20 @@ class MainScreen(BannerScreen[None]):
             "sort": self._sort,
             "group": lambda _: self._view.group(),
             "jump": self._jump,
-            "swap": lambda _: self._view.swap(),
+            "swap": lambda _: self._view.swap_card(),
             "screen": self._show,
             "open": lambda _: self._open(),
-            "invert": lambda _: self._watch.look(inverted=not self._watch.view.inverted),
-            "fold": lambda _: self._watch.look(folded=not self._watch.view.folded),
+            "invert": lambda _: self._session.change_view(inverted=not self._session.view.inverted),
+            "fold": lambda _: self._session.change_view(folded=not self._session.view.folded),
             "find_again": self._again,
-            **self._deck.acts,
-            **{name: partial(self._ask, name) for name in self._questions},
+            **self._recording_keys.acts,
+            **{name: partial(self._ask, name) for name in self._asks},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "findings": lambda _: self._findings(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._help(),
-            "choose": lambda _: self._view.choose(),
+            "choose": lambda _: self._view.choose_workload(),
         }
 
     def compose(self) -> ComposeResult:
@@ -206,25 +208,25 @@ class MainScreen(BannerScreen[None]):
     @property
     def frame(self) -> Frame | None:
         """The frame on screen."""
-        return self._watch.frame
+        return self._session.frame
 
-    def has_made(self, made: tuple[Made, ...], until_ns: int | None = None) -> None:
+    def set_own_changes(self, own_changes: tuple[Made, ...], until_ns: int | None = None) -> None:
         """What was written here so far, and until when a change of classes waits to be kept."""
-        self._watch.made, self._watch.until_ns = made, until_ns
+        self._session.own_changes, self._session.until_ns = own_changes, until_ns
 
     # What comes in
 
     def on_frame_ready(self, message: FrameReady) -> None:
-        before, self._watch.newest = self._watch.newest, message.frame
+        before, self._session.newest = self._session.newest, message.frame
         news = before is None or before.notice != message.frame.notice
-        if self._watch.frozen is None or news:
+        if self._session.frozen is None or news:
             self.paint()
         above = self.app.screen
         if isinstance(above, BannerScreen) and above.follows:
             above.paint()
 
     def on_feed_ended(self, message: FeedEnded) -> None:
-        self._watch.ended = message.problem
+        self._session.ended = message.problem
         self.paint()
 
     def on_resize(self) -> None:
@@ -246,9 +248,9 @@ class MainScreen(BannerScreen[None]):
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
-        self._watch.message = ""
+        self._session.message = ""
         if message.text is not None:
-            answers = {**self._inquiry.answers, **self._deck.answers}
+            answers = {**self._prompts.answers, **self._recording_keys.answers}
             answers[message.about](message.text.strip())
         self.paint()
 
@@ -261,7 +263,7 @@ class MainScreen(BannerScreen[None]):
             self.say(f"{keys}: not a key of the {self._up_title} screen, ? lists them")
             return
         if action != "clear":
-            self._watch.message = ""
+            self._session.message = ""
         self._acts[action](by)
         self.paint()
 
@@ -280,13 +282,13 @@ class MainScreen(BannerScreen[None]):
         (self._view.page if paged else self._view.move)(by)
 
     def _again(self, step: int) -> None:
-        self._view.again(step)
+        self._view.find_next(step)
 
     def _sort(self, step: int) -> None:
-        self._view.turn(step)
+        self._view.cycle_sort(step)
 
     def _jump(self, by: int) -> None:
-        self._view.jump(by)
+        self._view.next_cache(by)
 
     def _show(self, number: int) -> None:
         self._up = number
@@ -295,15 +297,15 @@ class MainScreen(BannerScreen[None]):
         """Take back what narrows the view, one step at a time."""
         if self.changes.dismiss() or self._view.back():
             return
-        if self._watch.view.filter:
-            self._watch.look(filter="")
-        elif self._watch.message:
-            self._watch.message = ""
+        if self._session.view.filter:
+            self._session.change_view(filter="")
+        elif self._session.message:
+            self._session.message = ""
         else:
             self._up = 0
 
     def _explain(self) -> None:
-        frame = self._watch.frame
+        frame = self._session.frame
         if frame is None:
             return
         view = self._view
@@ -314,20 +316,20 @@ class MainScreen(BannerScreen[None]):
 
     def _findings(self) -> None:
         """The findings of each frame while the page is up; of one frame while paused."""
-        if self._watch.frame is not None:
+        if self._session.frame is not None:
             self._page(lambda frame: partial(finding_page_lines, frame), "F")
 
     def _open(self) -> None:
         """All of what the view has cut off, where it has a page of that; else a screen."""
         if self._view.enter():
             return
-        view, frame = self._view, self._watch.frame
-        if frame is None or view.opened(frame) is None:
+        view, frame = self._view, self._session.frame
+        if frame is None or view.full_page(frame) is None:
             if position(DRILL_DOWN) == self._up:
                 self.say(f"Enter opens nothing on the {self._up_title} screen")
             self._show(position(DRILL_DOWN))
         else:
-            self._page(view.opened, "enter")
+            self._page(view.full_page, "enter")
 
     def _edit(self) -> None:
         edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
@@ -343,7 +345,7 @@ class MainScreen(BannerScreen[None]):
         """A page about the frame on screen, drawn anew as frames come."""
 
         def source() -> PageText | None:
-            frame = self._watch.frame
+            frame = self._session.frame
             return None if frame is None else text_of(frame)
 
         page = PageScreen(
@@ -358,41 +360,41 @@ class MainScreen(BannerScreen[None]):
             self.paint()
 
     def _ask(self, name: str, _by: int) -> None:
-        question = self._questions[name]()
+        question = self._asks[name]()
         if question is not None:
             self._asking = True
             self.paint()
             self.query_one(Prompt).ask(*question)
 
     def say(self, message: str) -> None:
-        self._watch.message = message
+        self._session.message = message
         self.paint()
 
     # Drawing
 
     def paint(self) -> None:
         width, height = self.size
-        watch = self._watch
+        session = self._session
         taken = self.show_banner()
         if taken is None:
             return
         height -= taken
         tabs = Tabs(tuple((row.keys[0], row.title) for row in self._rows), self._up)
         status = replace(
-            watch.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
+            session.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
         )
         if self.changes.standing.phase != "none":
             status = replace(status, notice="")  # our own change, which the banner tells of
-        if watch.frame is None:
+        if session.frame is None:
             self.query_one(HeaderLines).show(waiting_lines(status, width), height)
             return
-        spot, has_footer = self._view.paint(watch.frame, status, self._stage(width, height))
-        self._aim()
-        foot = footer_line(hints(self._view.KEYS), spot, width, watch.message)
+        spot, has_footer = self._view.paint(session.frame, status, self._layout(width, height))
+        self._request_focus()
+        foot = footer_line(hints(self._view.KEYS), spot, width, session.message)
         # A prompt takes the footer's line.
         self.query_one(Footer).show([foot], int(has_footer and not self._asking))
 
-    def _stage(self, width: int, height: int) -> MainLayout:
+    def _layout(self, width: int, height: int) -> MainLayout:
         return MainLayout(
             width,
             height,
@@ -402,13 +404,13 @@ class MainScreen(BannerScreen[None]):
             self.query_one(CpuDetail),
         )
 
-    def _aim(self) -> None:
+    def _request_focus(self) -> None:
         """Have counted what is looked at, and nothing else."""
-        frame = self._watch.frame
+        frame = self._session.frame
         if frame is None:
             return
-        stays = self._watch.frozen is not None
-        wanted = focus_request(self._looking, self._view.looking, frame.topology, stays=stays)
-        if wanted != self._looking:
-            self._looking = wanted
+        stays = self._session.frozen is not None
+        wanted = focus_request(self._focus, self._view.focus, frame.topology, stays=stays)
+        if wanted != self._focus:
+            self._focus = wanted
             self._feed.look_at(wanted)

@@ -39,8 +39,8 @@ class NfsView(ScreenView):
         *ALWAYS,
     )
 
-    def __init__(self, watch: SessionView) -> None:
-        super().__init__(watch)
+    def __init__(self, session: SessionView) -> None:
+        super().__init__(session)
         self._key: str | None = None  # of the selected one
         self._at = 0
         self._open = False
@@ -48,7 +48,7 @@ class NfsView(ScreenView):
         self._room = 1
         self._page = 1
         self._sort = ""
-        self._seen_sort = watch.view.sort
+        self._seen_sort = session.view.sort
         self._rows: tuple[NfRow, ...] = ()
         self._columns: tuple[Col, ...] = ()
         self._top = 0
@@ -56,19 +56,19 @@ class NfsView(ScreenView):
         # What the operator said runs there, by `NfRow.key`.
         self._workloads: dict[str, str] = {}
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
-        watch = self.watch
-        width = stage.width
-        above, height, footer = above_text(frame, status, width=width, height=stage.height)
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
+        session = self.session
+        width = layout.width
+        above, height, footer = above_text(frame, status, width=width, height=layout.height)
         self._columns = nf_columns(width, compared=frame.baselines is not None)
         order = self._order()
-        watch.arrange()
+        session.arrange()
         self._rows = in_order(frame, order)
         self._settle()
         if not self._rows:
             why = "no network function matches the filter" if frame.nfs else ""
             body = [line(Span(why, Tone.DIM))] if why else nobody(frame, width)
-            stage.show_text(above, body[:height], height)
+            layout.show_text(above, body[:height], height)
             return self._spot(0, 0), bool(footer)
         nf = self._rows[self._at]
         parts = nf_detail(frame, nf, width, self._workloads.get(nf.key))
@@ -85,7 +85,7 @@ class NfsView(ScreenView):
         if not self._open and last and shown:
             more = f"+ {len(lines) - len(shown) + 1} more lines: Enter shows all"
             shown[-1] = crop(line(Span(more, Tone.DIM)), width)
-        stage.show_text(above, [head, *table, *shown], height)
+        layout.show_text(above, [head, *table, *shown], height)
         return self._spot(len(lines), last), bool(footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
@@ -116,42 +116,42 @@ class NfsView(ScreenView):
         else:
             self.move(by)
 
-    def again(self, step: int) -> None:
+    def find_next(self, step: int) -> None:
         """The next one that has what is sought in its name or its threads' names."""
-        sought = self.watch.sought.casefold()
-        for away in range(1, len(self._rows) + 1) if sought else ():
+        search = self.session.search.casefold()
+        for away in range(1, len(self._rows) + 1) if search else ():
             at = (self._at + away * step) % len(self._rows)
             nf = self._rows[at]
             names = (nf.name, nf.kind, *(thread.name for thread in nf.threads))
             cpus = {str(cpu) for cpu in nf.cpus}
-            if sought in cpus or any(sought in name.casefold() for name in names):
+            if search in cpus or any(search in name.casefold() for name in names):
                 self._select(at)
                 return
-        if sought:
-            self.watch.message = f"not found: {self.watch.sought}"
+        if search:
+            self.session.message = f"not found: {self.session.search}"
 
-    def turn(self, step: int) -> None:
+    def cycle_sort(self, step: int) -> None:
         shown = [col.key for col in self._columns if col.metric or col.key in ("name", "kind")]
         at = shown.index(self._sort) if self._sort in shown else -step if step > 0 else 0
         self._sort_by(shown[(at + step) % len(shown)])
 
-    def choose(self) -> None:
+    def choose_workload(self) -> None:
         """The next workload that papers ran with such a one, and after the last none."""
         nf = self._selected
         if nf is None:
             return
-        found: tuple[str | None, ...] = (None, *choices(nf))
-        if len(found) == 1:
-            self.watch.message = f"no paper measured a network function of kind {nf.kind}"
+        options: tuple[str | None, ...] = (None, *choices(nf))
+        if len(options) == 1:
+            self.session.message = f"no paper measured a network function of kind {nf.kind}"
             return
         now = self._workloads.get(nf.key)
-        chosen = found[(found.index(now) + 1) % len(found)]
+        chosen = options[(options.index(now) + 1) % len(options)]
         if chosen is None:
             self._workloads.pop(nf.key, None)
-            self.watch.message = f"papers: any workload, beside {nf.name}"
+            self.session.message = f"papers: any workload, beside {nf.name}"
         else:
             self._workloads[nf.key] = chosen
-            self.watch.message = f"papers: {title_of(chosen)}, beside {nf.name}"
+            self.session.message = f"papers: {title_of(chosen)}, beside {nf.name}"
 
     def click(self, line: int, x: int) -> None:  # noqa: ARG002 - there is no table widget here
         return
@@ -165,12 +165,12 @@ class NfsView(ScreenView):
         self._at, self._scroll = at, 0
         nf = self._rows[at]
         self._key = nf.key
-        watch = self.watch
-        if watch.frame is not None and watch.place.cpu not in nf.cpus:
-            infos = watch.frame.cpus.topology.cpus
-            shown = {infos[row].cpu for row in watch.rows.shown}
+        session = self.session
+        if session.frame is not None and session.cursor.cpu not in nf.cpus:
+            infos = session.frame.cpus.topology.cpus
+            shown = {infos[row].cpu for row in session.rows.shown}
             cpu = next((cpu for cpu in nf.cpus if cpu in shown), None)
-            watch.place = watch.place if cpu is None else Cursor(cpu)
+            session.cursor = session.cursor if cpu is None else Cursor(cpu)
 
     def _settle(self) -> None:
         """Keep it selected; where a CPU was chosen elsewhere, that one's; else who is there now."""
@@ -180,17 +180,17 @@ class NfsView(ScreenView):
         elif keys:
             self._at = min(self._at, len(keys) - 1)
             self._key = keys[self._at]
-        cpu = self.watch.place.cpu
-        there = next((at for at, nf in enumerate(self._rows) if cpu in nf.cpus), None)
-        chosen = cpu != self._seen_cpu and there is not None
-        if there is not None and chosen and cpu not in self._rows[self._at].cpus:
-            self._at, self._key = there, keys[there]
-        self.watch.settle(self.watch.page)
-        self._seen_cpu = self.watch.place.cpu
+        cpu = self.session.cursor.cpu
+        index = next((at for at, nf in enumerate(self._rows) if cpu in nf.cpus), None)
+        chosen = cpu != self._seen_cpu and index is not None
+        if index is not None and chosen and cpu not in self._rows[self._at].cpus:
+            self._at, self._key = index, keys[index]
+        self.session.settle(self.session.page)
+        self._seen_cpu = self.session.cursor.cpu
 
     def _order(self) -> NfOrder:
         """As it was chosen here, or since then on another screen by a metric that is here too."""
-        view = self.watch.view
+        view = self.session.view
         if view.sort != self._seen_sort:
             self._seen_sort = view.sort
             if view.sort in SORTS:
@@ -200,11 +200,11 @@ class NfsView(ScreenView):
     def _sort_by(self, key: str) -> None:
         self._sort = key
         # A metric that the table of CPUs has too is its order then.
-        if self.watch.can_sort(key):
-            self.watch.look(sort=key, inverted=False)
+        if self.session.can_sort(key):
+            self.session.change_view(sort=key, inverted=False)
             self._seen_sort = key
         else:
-            self.watch.look(inverted=False)
+            self.session.change_view(inverted=False)
 
     def _table(self, frame: Frame, width: int, height: int, wanted: int) -> list[Line]:
         """As many rows as leave the lower part its place, the selected one among them."""
@@ -221,15 +221,15 @@ class NfsView(ScreenView):
         return [*lines, BLANK] if height > len(lines) + wanted else lines
 
     def _spot(self, lines: int, last: int) -> str:
-        view = self.watch.view
-        place = f"{self._at + 1}/{len(self._rows)}" if self._rows else "none"
+        view = self.session.view
+        position = f"{self._at + 1}/{len(self._rows)}" if self._rows else "none"
         label = next((col.label for col in self._columns if col.key == self._sort), self._sort)
         sort = f"  by {label}" if self._sort else ""
-        sought = f"  filter {view.filter}" if view.filter else ""
+        search = f"  filter {view.filter}" if view.filter else ""
         more = ""
         if self._open and last:
             more = f"lines {self._scroll + 1}-{min(lines, self._scroll + self._room)}/{lines}  "
-        return f"{more}{place}{sort}{sought}"
+        return f"{more}{position}{sort}{search}"
 
 
 register(ScreenRow("nfs", "2", "NFs", NfsView, marks=MARKS))

@@ -57,7 +57,7 @@ class PageScreen(BannerScreen[int | None]):
         self._help_text = help_text
         self._options = options
         self._top = 0
-        self._said = ""
+        self._message = ""
 
     def compose(self) -> ComposeResult:
         yield ChangeBanner(ascii_only=self._options.ascii_only)
@@ -90,7 +90,7 @@ class PageScreen(BannerScreen[int | None]):
         if action == "help":
             self._help()
             return
-        self._said = ""
+        self._message = ""
         page = max(1, self.size.height - 2) if action == "page" else 1
         self._scroll(by * page)
 
@@ -119,7 +119,7 @@ class PageScreen(BannerScreen[int | None]):
         self.paint()
 
     def say(self, message: str) -> None:
-        self._said = message
+        self._message = message
         self.paint()
 
     def paint(self) -> None:
@@ -131,9 +131,9 @@ class PageScreen(BannerScreen[int | None]):
         lines = self._text(width)
         self._top = max(0, min(self._top, len(lines) - height))
         shown = lines[self._top : self._top + max(0, height)]
-        place = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
         self.query_one("#page", Lines).show(shown, max(0, height))
-        self.query_one(Footer).show([footer_line(PAGE_HINTS, place, width, self._said)], 1)
+        self.query_one(Footer).show([footer_line(PAGE_HINTS, position, width, self._message)], 1)
 
 
 def keys_page(keys: Iterable[KeyRow], options: Options, changes: ChangeControl) -> PageScreen:

@@ -26,30 +26,30 @@ class PowerView(CoresView):
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
-        watch = self.watch
-        watch.arrange()
-        watch.settle(watch.page)
-        self._columns = columns_for(stage.width, frame.cpus, "power")
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
+        session = self.session
+        session.arrange()
+        session.settle(session.page)
+        self._columns = columns_for(layout.width, frame.cpus, "power")
         parts = power_parts(
             frame,
             status,
-            watch.row,
-            partial(watch.history.package_series, until_ns=frame.monotonic_ns),
+            session.row,
+            partial(session.history.package_series, until_ns=frame.monotonic_ns),
             columns=self._columns,
-            interval_s=watch.feed.interval_s,
-            rows=watch.rows.lines,
-            width=stage.width,
-            height=stage.height,
+            interval_s=session.feed.interval_s,
+            rows=session.rows.lines,
+            width=layout.width,
+            height=layout.height,
         )
-        watch.settle(parts.table - 1)
-        self._paint_parts(frame, parts, stage)
-        spot = where(watch.view, watch.place.top, watch.page, len(watch.rows.shown))
+        session.settle(parts.table - 1)
+        self._paint_parts(frame, parts, layout)
+        spot = where(session.view, session.cursor.top, session.page, len(session.rows.shown))
         return spot, bool(parts.footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
-        metric = metric_of(self.watch.view.sort) or POWER_CPU_METRICS[0]
-        return partial(explain_power_lines, frame, self.watch.row, metric)
+        metric = metric_of(self.session.view.sort) or POWER_CPU_METRICS[0]
+        return partial(explain_power_lines, frame, self.session.row, metric)
 
 
 register(ScreenRow("power", "7", "Power", PowerView, marks=(*PACKAGE_MARKS, *SETTING_MARKS)))

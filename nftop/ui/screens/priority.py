@@ -38,18 +38,18 @@ class PriorityScreen(BannerScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
 
     def __init__(
-        self, cpu: Cpu, program: str, changes: ChangeControl, watch: SessionView, options: Options
+        self, cpu: Cpu, program: str, changes: ChangeControl, session: SessionView, options: Options
     ) -> None:
         """`program`: as command lines about the host begin."""
         super().__init__()
         self.changes = changes
         self._cpu = cpu
         self._program = program
-        self._watch = watch
+        self._session = session
         self._options = options
         self._at = 0
         self._top = 0
-        self._said = ""
+        self._message = ""
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
@@ -64,7 +64,7 @@ class PriorityScreen(BannerScreen[None]):
         self.paint()
 
     def action_act(self, action: str, by: int) -> None:
-        self._said = ""
+        self._message = ""
         if action == "close":
             if not self.changes.dismiss():
                 self.dismiss()
@@ -83,13 +83,13 @@ class PriorityScreen(BannerScreen[None]):
         self.say_unbound(event)
 
     def say(self, message: str) -> None:
-        self._said = message
+        self._message = message
         self.paint()
 
     def paint(self) -> None:
         width, height = self.size
         taken = self.show_banner()
-        frame = self._watch.newest
+        frame = self._session.newest
         if taken is None:
             return
         room = max(0, height - 1 - taken)
@@ -108,19 +108,21 @@ class PriorityScreen(BannerScreen[None]):
             )
         self._top = max(0, min(spot, self._top), spot - room + 1)
         self.query_one("#priority", Lines).show(lines[self._top : self._top + room], room)
-        place = f"CPU {self._cpu}"
-        self.query_one(Footer).show([footer_line(PRIORITY_HINTS, place, width, self._said)], 1)
+        position = f"CPU {self._cpu}"
+        self.query_one(Footer).show(
+            [footer_line(PRIORITY_HINTS, position, width, self._message)], 1
+        )
 
     @property
     def _choices(self) -> tuple[Choice, ...]:
-        frame = self._watch.newest
+        frame = self._session.newest
         row = None if frame is None else frame.cpus.topology.row_of.get(self._cpu)
         return () if frame is None or row is None else choices(frame, row, self._program)
 
     def _preview(self) -> None:
         offered = self._choices
         if not offered:
-            self._said = f"CPU {self._cpu} is not there any more"
+            self._message = f"CPU {self._cpu} is not there any more"
             return
         chosen = offered[self._at]
         screen = ConfirmScreen(
@@ -128,13 +130,13 @@ class PriorityScreen(BannerScreen[None]):
             lambda gate: (gate.propose([chosen.action], (chosen.command,)), ()),
             self.changes,
             self._options,
-            frame=self._watch.newest,
+            frame=self._session.newest,
         )
         self.app.push_screen(screen, lambda _: self.paint())
 
     def _effects(self) -> list[Effect]:
         """What the last change of frequencies has done to the CPUs that it was about."""
-        applied, frame = self.changes.standing.tuned, self._watch.newest
+        applied, frame = self.changes.standing.tuned, self._session.newest
         if applied is None or frame is None:
             return []
         end_ns = min(frame.monotonic_ns, applied.taken_back_ns or frame.monotonic_ns)
@@ -155,7 +157,7 @@ class PriorityScreen(BannerScreen[None]):
 
     def _means(self, metric: str, cpu: Cpu, at_ns: int, end_ns: int) -> tuple[float, float]:
         """Means of up to 30 s before `at_ns` and of the last 30 s until `end_ns`; NaN: unknown."""
-        history = self._watch.history
+        history = self._session.history
         before = history.series(metric, cpu, _SPAN_S, float(_SPAN_S), at_ns)[:-1]
         after_s = min(int((end_ns - at_ns) / 1e9), _SPAN_S)
         if after_s < 1:

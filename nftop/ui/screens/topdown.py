@@ -30,37 +30,39 @@ class TopdownView(ScreenView):
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
 
-    def __init__(self, watch: SessionView) -> None:
-        self.watch = watch
+    def __init__(self, session: SessionView) -> None:
+        self.session = session
         self._grouping = 0
         self._top = 0
         self._room = 1
         self._columns: tuple[str, ...] = ()
         self._since: tuple[Cpu | None, int] = (None, 0)
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
-        watch = self.watch
-        watch.arrange()
-        watch.settle(watch.page)
-        self._columns = tuple(col.key for col in columns_for(stage.width, frame.cpus))
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
+        session = self.session
+        session.arrange()
+        session.settle(session.page)
+        self._columns = tuple(col.key for col in columns_for(layout.width, frame.cpus))
         above, self._room, footer = above_text(
-            frame, status, width=stage.width, height=stage.height
+            frame, status, width=layout.width, height=layout.height
         )
-        lines = self._lines(frame, stage.width)
+        lines = self._lines(frame, layout.width)
         last = max(0, len(lines) - self._room)
         self._top = max(0, min(self._top, last))
-        stage.show_text(above, lines[self._top : self._top + self._room], self._room)
+        layout.show_text(above, lines[self._top : self._top + self._room], self._room)
         more = f"lines {self._top + 1}-{self._top + self._room}/{len(lines)}  " if last else ""
-        return more + where(watch.view, watch.place.index, 1, len(watch.rows.shown)), bool(footer)
+        return more + where(session.view, session.cursor.index, 1, len(session.rows.shown)), bool(
+            footer
+        )
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
-        if self.watch.row is None:
+        if self.session.row is None:
             return None
-        return partial(explain_core_lines, frame, self.watch.row)
+        return partial(explain_core_lines, frame, self.session.row)
 
     @property
-    def looking(self) -> Focus:
-        return Focus(core=self.watch.cpu if _GROUPINGS[self._grouping] is None else None)
+    def focus(self) -> Focus:
+        return Focus(core=self.session.cpu if _GROUPINGS[self._grouping] is None else None)
 
     def page(self, pages: int) -> None:
         self.wheel(pages * max(1, self._room - 1))
@@ -68,32 +70,32 @@ class TopdownView(ScreenView):
     def wheel(self, by: int) -> None:
         self._top = max(0, self._top + by)
 
-    def turn(self, step: int) -> None:
-        self.watch.turn(step, self._columns)
+    def cycle_sort(self, step: int) -> None:
+        self.session.cycle_sort(step, self._columns)
 
-    def again(self, step: int) -> None:
+    def find_next(self, step: int) -> None:
         # Where nothing is sought the next is just the next.
-        if self.watch.sought:
-            self.watch.find(step)
+        if self.session.search:
+            self.session.find(step)
         else:
-            self.watch.move(step)
+            self.session.move(step)
 
     def group(self) -> None:
         self._grouping = (self._grouping + 1) % len(_GROUPINGS)
         self._top = 0
 
     def _lines(self, frame: Frame, width: int) -> list[Line]:
-        watch = self.watch
+        session = self.session
         grouping = _GROUPINGS[self._grouping]
         if grouping is not None:
-            return group_lines(frame.cpus, watch.rows.shown, grouping, width)
-        if watch.row is None:
+            return group_lines(frame.cpus, session.rows.shown, grouping, width)
+        if session.row is None:
             return [line("no rows")]
-        if self._since[0] != watch.cpu or frame.monotonic_ns < self._since[1]:
-            self._since = (watch.cpu, frame.monotonic_ns)
+        if self._since[0] != session.cpu or frame.monotonic_ns < self._since[1]:
+            self._since = (session.cpu, frame.monotonic_ns)
         waited_s = (frame.monotonic_ns - self._since[1]) / 1e9
         return core_lines(
-            frame, watch.row, width, waited_s=waited_s, frozen=watch.frozen is not None
+            frame, session.row, width, waited_s=waited_s, frozen=session.frozen is not None
         )
 
 

@@ -28,19 +28,19 @@ class TrafficView(ScreenView):
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *EDIT, *ALWAYS)
 
-    def __init__(self, watch: SessionView) -> None:
-        super().__init__(watch)
+    def __init__(self, session: SessionView) -> None:
+        super().__init__(session)
         self._cursor = 0
         self._top = 0
         self._room = 1
         self._rows: tuple[TrafficRow, ...] = ()
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         above, self._room, footer = above_text(
-            frame, status, width=stage.width, height=stage.height
+            frame, status, width=layout.width, height=layout.height
         )
         past = partial(self._past, until_ns=frame.monotonic_ns)
-        drawn = traffic(frame, stage.width, past, self.watch.feed.interval_s)
+        drawn = traffic(frame, layout.width, past, self.session.feed.interval_s)
         at = [line for line, row in enumerate(drawn.rows) if row is not None]
         self._rows = tuple(row for row in drawn.rows if row is not None)
         self.move(0)
@@ -48,7 +48,7 @@ class TrafficView(ScreenView):
         if at:
             self._top = _scrolled(at, self._cursor, len(lines), self._top, self._room)
             lines[at[self._cursor]] = pointed_at(lines[at[self._cursor]])
-        stage.show_text(above, lines[self._top : self._top + self._room], self._room)
+        layout.show_text(above, lines[self._top : self._top + self._room], self._room)
         return f"{self._cursor + 1}/{len(at)}", bool(footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
@@ -57,7 +57,7 @@ class TrafficView(ScreenView):
         return partial(explain_package_lines, frame, self._rows[self._cursor].metrics)
 
     @property
-    def looking(self) -> Focus:
+    def focus(self) -> Focus:
         return Focus(traffic=True)
 
     def move(self, by: int) -> None:
@@ -69,7 +69,7 @@ class TrafficView(ScreenView):
     def _past(
         self, metric: str, package: Package, points: int, span_s: float, *, until_ns: int
     ) -> NDArray[np.float32]:
-        history = self.watch.history
+        history = self.session.history
         return history.package_series(metric, package, points, span_s, until_ns)
 
 

@@ -17,22 +17,22 @@ from nftop.ui.widgets.panels import MainLayout
 class ScreenView(Protocol):
     """One way to look at a frame. It is told to draw only while it is up."""
 
-    watch: SessionView
+    session: SessionView
 
     KEYS: ClassVar[tuple[KeyRow, ...]]
     # What `e` edits.
     EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
 
-    def __init__(self, watch: SessionView) -> None:
-        self.watch = watch
+    def __init__(self, session: SessionView) -> None:
+        self.session = session
 
-    def paint(self, frame: Frame, status: ViewStatus, stage: MainLayout) -> tuple[str, bool]:
+    def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         """Draw the frame; what to say at the right of the footer, and whether there is one."""
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         """The page for `x`, made for a width; None where there is nothing to explain."""
 
-    def opened(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - not every view cuts anything off
+    def full_page(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - not every view cuts anything off
         """The page for Enter, made for a width; None where Enter leads to a screen."""
         return None
 
@@ -44,39 +44,39 @@ class ScreenView(Protocol):
         """Escape closes what Enter opened: whether there was anything."""
         return False
 
-    def choose(self) -> None:
+    def choose_workload(self) -> None:
         """The next of what can be said of the selected row."""
         return
 
     @property
-    def looking(self) -> Focus:
+    def focus(self) -> Focus:
         """What should be counted because this view is up."""
         return Focus()
 
     @property
-    def edited(self) -> tuple[str, int | None]:
+    def editor_start(self) -> tuple[str, int | None]:
         """Where the editor begins: a group, and an L3 if one is meant."""
-        frame, row = self.watch.frame, self.watch.row
-        told = None if frame is None or row is None else frame.cpus.group[row]
-        return told.name if isinstance(told, CacheClass) else ROOT, None
+        frame, row = self.session.frame, self.session.row
+        group = None if frame is None or row is None else frame.cpus.group[row]
+        return group.name if isinstance(group, CacheClass) else ROOT, None
 
     def move(self, by: int) -> None:
         """So many rows down."""
-        self.watch.move(by)
+        self.session.move(by)
 
     def page(self, pages: int) -> None:
         """So many pages down."""
-        self.watch.move(pages * self.watch.page)
+        self.session.move(pages * self.session.page)
 
     def wheel(self, by: int) -> None:
         """The mouse wheel asks for so many lines."""
         self.move(by)
 
-    def again(self, step: int) -> None:
+    def find_next(self, step: int) -> None:
         """The next row that matches what is sought, or the one before."""
-        self.watch.find(step)
+        self.session.find(step)
 
-    def turn(self, step: int) -> None:  # noqa: ARG002 - not every view has anything to order
+    def cycle_sort(self, step: int) -> None:  # noqa: ARG002 - not every view has anything to order
         """The next order of rows, or the one before."""
         return
 
@@ -84,11 +84,11 @@ class ScreenView(Protocol):
         """The next way to bring rows together."""
         return
 
-    def jump(self, by: int) -> None:  # noqa: ARG002 - not every view has blocks of rows
+    def next_cache(self, by: int) -> None:  # noqa: ARG002 - not every view has blocks of rows
         """So many blocks of rows down."""
         return
 
-    def swap(self) -> None:
+    def swap_card(self) -> None:
         """The next thing in a place that several have in turn."""
         return
 

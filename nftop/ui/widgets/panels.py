@@ -76,13 +76,13 @@ class CpuTableView(Lines):
         rows: CpuRows,
         *,
         columns: Sequence[Col],
-        place: Cursor,
+        cursor: Cursor,
         height: int,
     ) -> None:
         """Draw the rows around `place` in `height` lines, headers included."""
-        body = body_lines(cpus, rows, columns, place.top, height - 1)
+        body = body_lines(cpus, rows, columns, cursor.top, height - 1)
         if rows.shown:
-            at = place.index - place.top
+            at = cursor.index - cursor.top
             body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
         self.show([header_line(columns, view), *body], height)
 

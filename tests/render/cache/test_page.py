@@ -30,7 +30,7 @@ from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines
 from nftop.render.cache.page import card, judged, page, summary, upper
 from nftop.render.cache.page import verdict_lines as verdict_lines
-from nftop.render.frame.changes import texts, who
+from nftop.render.frame.changes import author, texts
 from nftop.store.history.history import History
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
@@ -189,7 +189,7 @@ def test_what_nftop_changed_is_told_from_it() -> None:
     assert any(" *3f0 " in line.text for line in found.lines)
     assert "00:00:02Z here: vpp L3" in detail(MOVED, "vpp", made=made)
     first = replace(made[0], changes=noticed.changes[:1])
-    assert who(noticed, [first]) == "here, and in part by somebody else"
+    assert author(noticed, [first]) == "here, and in part by somebody else"
 
 
 def test_changes_in_few_words() -> None:

@@ -36,14 +36,14 @@ FRAME = frame_at(STATE)
 _MASKS = st.sampled_from(["1", "f", "f0", "180", "600", "7ff"])
 
 
-def board(draft: Draft, spot: MaskSelection | None = None, **more: object) -> EditorState:
+def board(draft: Draft, selection: MaskSelection | None = None, **more: object) -> EditorState:
     plain = EditorState(
         draft.base,
         draft.target,
         draft.plan,
         {name: LineRule(rule.ways, rule.min_bits, rule.sparse)
          for name, rule in draft.rules.masks.items()},
-        spot or MaskSelection("vpp", "L3", 0, 7),
+        selection or MaskSelection("vpp", "L3", 0, 7),
         io=draft.rules.io,
         where="/sys/fs/resctrl",
     )  # fmt: skip
@@ -129,12 +129,12 @@ def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
             for item in frame.groups
         ))  # fmt: skip
     desk = EditorModel(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
-    drawn = text(desk.board(frame), frame, 110)
+    drawn = text(desk.editor_state(frame), frame, 110)
     table = "\n".join(item.text for item in cache_table(frame, 160, (), folded=False).lines)
     for name in ("default", "vpp", "ovs", "nftop.batch"):
         assert ways(drawn, name) == ways(table, name)
     for group in masks:
-        shares = shares_at(desk.board(frame), MaskRow(group, "L3"))
+        shares = shares_at(desk.editor_state(frame), MaskRow(group, "L3"))
         assert shares == shares_of(frame.groups, frame.domains[0])[group]
 
 

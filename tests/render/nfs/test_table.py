@@ -97,7 +97,7 @@ def test_rows_sort_high_to_low_those_without_a_number_last(key: str) -> None:
         assert readings[: len(values)] == values, "what has none comes last"
     names = [nf.name for nf in in_order(shown, NfOrder("name"))]
     assert names == sorted(names)
-    assert {nf.kind for nf in in_order(shown, NfOrder(sought="l3fwd"))} == {"dpdk"}
+    assert {nf.kind for nf in in_order(shown, NfOrder(search="l3fwd"))} == {"dpdk"}
 
 
 def test_below_it_threads_queues_ports_and_nodes() -> None:

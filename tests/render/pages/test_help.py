@@ -144,8 +144,8 @@ def test_where_not_all_fit_those_in_trouble_come_first_and_a_filter_leaves_what_
     assert [line.text.split()[0] for line in nf_lines(base, 80)] == ["NF", "fwd", "vpp"]
     crowded = replace(base, nfs=(base.nfs[0],) * 5 + (base.nfs[1],))
     assert [line.text.split()[0] for line in nf_lines(crowded, 80, 4)] == ["NF", "vpp", "fwd", "+"]
-    for sought in ("VPP", "3", "vpp_wk"):
-        assert [nf_line.text.split()[0] for nf_line in nf_lines(base, 80, None, sought)] == [
+    for search in ("VPP", "3", "vpp_wk"):
+        assert [nf_line.text.split()[0] for nf_line in nf_lines(base, 80, None, search)] == [
             "NF",
             "vpp",
         ]
