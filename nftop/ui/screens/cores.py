@@ -49,9 +49,9 @@ class CoresView(ScreenView):
         return spot, bool(parts.footer)
 
     @property
-    def looking(self) -> Focus:
+    def focus(self) -> Focus:
         """The processes of the selected CPU are described in the detail pane."""
-        return Focus(processes=self.watch.cpu)
+        return Focus(processes=self.session.cpu)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         if self.session.row is None:
