@@ -103,6 +103,8 @@ MAY: Mapping[str, str] = {
     # Every module of the package registers its screen.
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
     "model/bounds.py": "getattr",
+    # Attributes of a class body, to create a Struct with them.
+    "model/struct.py": "__dict__",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
     "cli/parsers/cat_actions.py": "getattr",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from nftop.export.csv import frame_csv
 from nftop.export.json.frame import frame_json
@@ -60,13 +63,13 @@ def _fields(value: object) -> Iterator[tuple[str, str, Any]]:
 
 def changed(value: Any, change: Callable[[str, str, Any], Any]) -> Any:
     """The value with `change(record, field, inner)` in place of every field of every record."""
-    if is_dataclass(value) and not isinstance(value, type):
-        copy = object.__new__(type(value))
-        for field in fields(value):
-            inner = changed(getattr(value, field.name), change)
+    if isinstance(value, Struct):
+        result = copy(value)
+        for name in value.__struct_fields__:
+            inner = changed(getattr(value, name), change)
             # Past __init__: a record refuses some of this itself.
-            object.__setattr__(copy, field.name, change(type(value).__name__, field.name, inner))
-        return copy
+            force_setattr(result, name, change(type(value).__name__, name, inner))
+        return result
     if isinstance(value, tuple):
         return tuple(changed(item, change) for item in value)
     if isinstance(value, Mapping):

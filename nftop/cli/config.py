@@ -7,9 +7,8 @@ command line says wins. Nothing in it unlocks what changes a host, or points nft
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.terminal_text import safe_line
@@ -19,8 +18,7 @@ MAX_BYTES = 1 << 16
 HOST_FILE = Path("/etc/nftop/config.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """One key.
 
     Attributes:
@@ -53,8 +51,7 @@ KEYS: tuple[Key, ...] = (
 _BY_NAME = {key.name: key for key in KEYS}
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A key that a file sets: the arguments that say the same, and which file it was."""
 
     key: Key

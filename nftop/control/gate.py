@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, get_args
 
@@ -24,6 +23,7 @@ from nftop.control.transaction import Asked
 from nftop.model.change import Action, FrequencyAction, Proposal, SstAction
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.model.struct import dataclass, replace
 
 _PAST = ": `nftop undo --past` passes over it"
 _PROGRAM = "nftop"

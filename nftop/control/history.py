@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from nftop.control.journal_entry import Entry
@@ -13,6 +12,7 @@ from nftop.control.rules import Rules
 from nftop.control.wording import homeless, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
 from nftop.model.rdt.rdt import MASK_LINES, ROOT
+from nftop.model.struct import replace
 
 _MOST_NUMBERS = 6
 _AGAIN = "undo it once more when that is online again"

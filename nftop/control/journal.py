@@ -30,7 +30,6 @@ import shlex
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, get_args
@@ -51,6 +50,7 @@ from nftop.control.journal_entry import (
 )
 from nftop.control.wording import describe
 from nftop.model.change import Cell, Kind, Outcome
+from nftop.model.struct import dataclass
 
 _MOST_SHOWN = 20
 _MOST_READ = 1 << 20

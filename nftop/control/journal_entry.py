@@ -23,12 +23,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, State
 from nftop.model.rdt.rdt import MASK_LINES
+from nftop.model.struct import dataclass, field, replace
 
 FORMAT: Final = 2
 MOST_BYTES: Final = 64 << 20

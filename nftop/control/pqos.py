@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from nftop.control.wording import MSR
 from nftop.model.change import Cell, State, parts
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.pqos.library import Library, UnusableError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from nftop.control.backend import KERNELS, AnyPart, RefusedError, after, touched
 from nftop.control.journal_entry import Entry
@@ -12,6 +11,7 @@ from nftop.control.wording import homeless, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
 from nftop.model.error_text import describe_error
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.change import Cell, State
 from nftop.model.rdt.rdt import ROOT, MbaUnit
+from nftop.model.struct import dataclass, field
 
 LOCKED = ("pseudo-locked", "pseudo-locksetup")
 

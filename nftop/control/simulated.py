@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from nftop.control.backend import AnyPart, LockedError, RefusedError, after
 from nftop.control.backends import CLASSES
@@ -31,6 +30,7 @@ from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, Classes, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, Setting, altered

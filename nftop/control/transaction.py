@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from nftop.control.backend import AnyPart, LockedError, RefusedError, Step, after, touched
@@ -33,6 +32,7 @@ from nftop.control.revert import (
 from nftop.control.wording import differences, offline_now
 from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.error_text import describe_error
+from nftop.model.struct import dataclass, replace
 
 # A lock such as resctrl's is a courtesy of programs that are done in milliseconds.
 LOCK_S = 2.0

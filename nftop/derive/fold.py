@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.derive.absence import after_absence
@@ -60,6 +59,7 @@ from nftop.model.sample import (
     SourceReading,
     ThreadTable,
 )
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Host, Topology
 from nftop.uarch.table import Uarch
 

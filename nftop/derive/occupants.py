@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from nftop.derive.cpu.time import TICKS
 from nftop.derive.nf.rates import WHOLE_RATIO, NfCore, NfRates
@@ -29,6 +28,7 @@ from nftop.model.column import Column
 from nftop.model.frame import BY_RUN, Clock
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
 # The timer tick samples the busy time of /proc/stat (except with VIRT_CPU_ACCOUNTING_GEN). It shows

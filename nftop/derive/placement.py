@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.sst import Priority
+from nftop.model.struct import dataclass
 
 # A CPU that the kernel saw busy for more of the time does something, if nothing that polls.
 IDLE_RATIO = 0.1

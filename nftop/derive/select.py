@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from nftop.model.column import take
 from nftop.model.frame import Frame
+from nftop.model.struct import replace
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TextIO
 
@@ -12,6 +11,7 @@ from nftop.export.csv import frame_csv, header_csv
 from nftop.export.json.frame import frame_json
 from nftop.export.output import put
 from nftop.model.frame import Focus, Frame
+from nftop.model.struct import dataclass, field, replace
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
 

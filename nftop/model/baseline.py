@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, field
 
 # The last so many ticks are what a baseline rests on; fewer than the latter are none.
 MOST_TICKS, LEAST_TICKS = 30, 5

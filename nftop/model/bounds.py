@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from nftop.model.rdt.masks import MAX_WAYS
+from nftop.model.struct import dataclass
 
 
 class BoundsError(ValueError):

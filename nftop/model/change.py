@@ -8,11 +8,11 @@ round.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import dataclass
 
 Kind: TypeAlias = Literal[
     "group", "monitor", "mode", "schemata", "cpu", "task",

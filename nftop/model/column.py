@@ -8,13 +8,13 @@ the value is NaN, so a mistake shows as NaN and never as a plausible number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nftop.model.struct import dataclass
 
 # Reason codes, as JSON has them.
 ROOT = "root"  # root listens

@@ -9,13 +9,13 @@ June 2026.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 # The server samples once a second, so it is not asked more often however fast the ticks are.

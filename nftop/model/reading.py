@@ -8,9 +8,10 @@ an operator can act on.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
+
+from nftop.model.struct import dataclass
 
 
 class Reason(IntEnum):

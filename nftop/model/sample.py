@@ -7,7 +7,6 @@ recording keeps, so the fields are numbers, texts, tuples and numpy arrays only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
 from nftop.model.owner import Owner
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass, field
 
 SCHEMA = "nftop.sample/1"
 

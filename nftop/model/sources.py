@@ -7,7 +7,6 @@ registered in `nftop.sources.registry`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nftop.model.nf.netdev import NetdevTable
 from nftop.model.nf.ovs import OvsTable
@@ -16,6 +15,7 @@ from nftop.model.pcm import PcmTable
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
 from nftop.model.sst import CpufreqTable
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 

@@ -18,12 +18,12 @@ shows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, Package, format_cpu_list
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 
 Priority: TypeAlias = Literal["high", "low"]
 # Whether a feature of SST is on; None: this tool or platform does not tell.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.struct import dataclass, field
 
 if TYPE_CHECKING:
     import numpy as np

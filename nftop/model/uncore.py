@@ -6,13 +6,13 @@ A payload as those in `model.sample`: raw and cumulative, numbers and numpy arra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.sample import Counts, event_gaps
+from nftop.model.struct import dataclass, field
 
 # Why what is counted on demand is absent: nobody looks at it.
 UNWANTED = "counted only while the Memory/PCIe screen is up, or for JSON"

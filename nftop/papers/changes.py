@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
+from nftop.model.struct import dataclass
 from nftop.papers.table import changes_raw, papers
 
 # What one of a unit as said is in nftop's own: both are ratios, of the older value or of all slots.

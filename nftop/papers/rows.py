@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from nftop.model.struct import dataclass
 from nftop.papers.table import Cell, Table, changes_raw, papers, tables, tolerance
 
 # What is not printed but follows from what is: a bandwidth over the throughput of the same row.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
+
+from nftop.model.struct import dataclass
 
 # How many of nftop's own one of a unit as printed is, as a power of ten.
 UNITS: Mapping[str, int] = {"": 0, "Mpps": 6, "MB/s": 6, "%": -2}

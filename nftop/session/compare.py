@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from nftop.derive.compare.intervals import Interval
+from nftop.model.struct import dataclass, replace
 from nftop.session.interval import Cut, ticks
 
 # A cycle may be longer than an interval: so much before and after it is read too, as the live

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.replay_position import Position
+from nftop.model.struct import dataclass
 from nftop.model.topology import Host
 from nftop.session.reader import NoMomentError, NoRecordingError, Shown, Tape
 from nftop.session.time_spec import moment_ns
@@ -98,7 +98,7 @@ def opened(name: Named) -> Cut:
         here = Position(first_ns, first_ns, max(first_ns, last_ns), 0)
         from_ns = _moment(name.start, here, data) if name.start else first_ns
         # A time of the day that ends an interval is the first one behind its start.
-        behind = replace(here, first_ns=from_ns) if name.end[:1].isdigit() else here
+        behind = here._replace(first_ns=from_ns) if name.end[:1].isdigit() else here
         to_ns = _moment(name.end, behind, data) if name.end else here.last_ns
         if to_ns <= from_ns:
             raise NoMomentError("its interval ends before it begins")

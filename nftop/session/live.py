@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from nftop.derive.compare.baseline import keep
@@ -17,6 +16,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample
+from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.session.notice import Notice
 from nftop.session.sampler import Sampler

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
+from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Loss, Scan

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nftop.model.replay_position import Position
 from nftop.session.interval import last_tick_ns
 from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Tape
@@ -68,7 +66,7 @@ def beginning_ns(data: Readable, start: str, here: Position) -> int:
 
 def reaching(data: Readable, here: Position) -> Position:
     """With the last tick there is now: seek points only tell those of minutes."""
-    return replace(here, last_ns=max(here.last_ns, last_tick_ns(data)))
+    return here._replace(last_ns=max(here.last_ns, last_tick_ns(data)))
 
 
 def let_go(data: Readable, wall_ns: int) -> str:
@@ -108,7 +106,7 @@ class Approach:
             return False
         newest = self._tape.newest
         last_ns = newest[-1].wall_ns if newest else here.first_ns
-        wrong = outside(self._wall_ns, replace(here, last_ns=last_ns))
+        wrong = outside(self._wall_ns, here._replace(last_ns=last_ns))
         if wrong:
             raise NoMomentError(wrong)
         return True

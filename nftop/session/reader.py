@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from nftop.derive.compare.baseline import keep as kept_now
@@ -12,6 +11,7 @@ from nftop.derive.fold import State, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame, Lost
+from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from nftop.model.replay_position import Position
@@ -32,7 +31,7 @@ class Banner:
 
     def turn(self, **changed: Any) -> None:
         """Other fields of the position."""
-        self.position = replace(self.position, **changed)
+        self.position = self.position._replace(**changed)
 
     def answer(self, said: str) -> None:
         """To a key that has led nowhere."""

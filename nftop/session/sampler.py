@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
+from nftop.model.struct import replace
 from nftop.sources.base import Source, Turning
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch.table import PmuTerms

@@ -6,12 +6,12 @@ What it may become is not decided here: `numbered` takes the state that a valid 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from nftop.model.change import Cell, State, parts, place
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, Limits
+from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table

@@ -14,11 +14,11 @@ governor and preference of CPUs in `Frequencies`, makes another with `altered`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nftop.model.column import Floats
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.processor import Processor
 

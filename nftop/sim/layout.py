@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, L3Cache, Topology
 from nftop.sim.scenario import L3_WAYS, Scenario, Task
 

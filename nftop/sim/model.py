@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass, replace
 from nftop.sim.frequency import Frequencies, first_frequencies
 from nftop.sim.layout import Layout, build
 from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import Counts, DpdkApp, DpdkLcore, DpdkPort, DpdkTable
+from nftop.model.struct import replace
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.payloads import identity, main_cpu, placed_as

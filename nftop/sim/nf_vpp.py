@@ -6,12 +6,11 @@ over graph nodes as `workloads.toml` says; what it is not at work is spent on em
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.sample import Counts
+from nftop.model.struct import replace
 from nftop.sim import workloads
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model

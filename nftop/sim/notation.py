@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from nftop.model.struct import dataclass
 
 _NUMBER = (int, float)
 

@@ -7,7 +7,6 @@ session's clock, which the network functions and threads stamp their counters wi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +21,7 @@ from nftop.model.sample import (
     ThreadRow,
     ThreadTable,
 )
+from nftop.model.struct import replace
 from nftop.sim.events import parts_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
+from nftop.model.struct import dataclass, field, replace
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.layout import Layout, Placed

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from nftop.model.rdt.rdt import (
     ResctrlTable,
 )
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import L3Cache
 from nftop.sim.classes import IO_WAYS, LIMITS, Classes, first_classes
 from nftop.sim.filling import filled, limits_of, members_of

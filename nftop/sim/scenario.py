@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from importlib import resources
 from typing import Any, TypeVar
 
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import dataclass, field
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.notation import Table

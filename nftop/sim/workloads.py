@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from nftop.model.column import Floats
+from nftop.model.struct import dataclass, replace
 
 # Everything the model counts on a CPU, one column of its arrays each. What follows `cycles` is per
 # cycle of the thread; the `core_` ones are of the physical core and known only beside its sibling.

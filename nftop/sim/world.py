@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from nftop.model.struct import dataclass
 from nftop.sim.classes import Classes
 from nftop.sim.frequency import Frequencies
 from nftop.sim.rdt import Rdt, changed, forgetting

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 # What counters could not be opened for may be cured meanwhile: perf_event_paranoid lowered, another

@@ -7,11 +7,11 @@ nftop calls `register` and `register_kind` instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from nftop.model.ids import Cpu
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 from nftop.sources.base import Check, Counting, Helped, Source
 from nftop.sources.cpufreq.source import CpufreqSource

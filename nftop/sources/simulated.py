@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios

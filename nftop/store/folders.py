@@ -24,9 +24,8 @@ import pwd
 import stat
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from nftop.model.procfs import is_procfs
 
@@ -38,8 +37,7 @@ _NOT_FOLLOWED = "a symbolic link that another user can change is not followed as
 _SECOND_NAME = "a second name of another user's file is not read as root"
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(NamedTuple):
     """User who started nftop through sudo."""
 
     uid: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TypeAlias
 
+from nftop.model.struct import dataclass
 from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
 from nftop.uarch.table import Uarch
 

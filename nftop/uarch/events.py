@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from nftop.model.struct import dataclass
 
 # enum perf_type_id of include/uapi/linux/perf_event.h
 PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "cache": 3, "raw": 4}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Column, Floats, missing
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 
 _Blame: TypeAlias = NDArray[np.int16]

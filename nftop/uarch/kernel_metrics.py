@@ -12,12 +12,12 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import islice
 from typing import Any
 
+from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 from nftop.uarch.grammar import FormulaError
 

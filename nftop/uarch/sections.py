@@ -6,9 +6,9 @@ Everything is checked as it is read: a formula can name nothing that is not ther
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
+from nftop.model.struct import dataclass, field, replace
 from nftop.uarch import sections
 from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTerms, parse_event
 from nftop.uarch.sections import Counters, CpuModel, Topdown, Uncore

@@ -6,7 +6,6 @@ Counts of CPUs are first added up to those of physical cores.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Column, Floats, column, missing, where
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.uarch.formula import ALL_ROWS, compile_formula, has_inputs
 from nftop.uarch.sections import BUSIEST, CONSTANTS, THREADS, Topdown

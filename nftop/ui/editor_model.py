@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from nftop.control.profile.profile import Listing
@@ -19,6 +18,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import replace
 from nftop.render.editor.model import (
     EditorState,
     LineRule,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
+
+from nftop.model.struct import dataclass
 
 
 @dataclass(frozen=True, slots=True)

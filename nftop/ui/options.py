@@ -5,11 +5,11 @@ from __future__ import annotations
 import locale
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from nftop.control.interface import Changing
 from nftop.control.profile.profile import Listing
+from nftop.model.struct import dataclass, field
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
 

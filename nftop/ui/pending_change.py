@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from nftop.control.interface import Changing, Settling
@@ -18,6 +17,7 @@ from nftop.derive.cache.changes import MOST
 from nftop.model.change import Change, Made, Outcome, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.model.struct import dataclass, replace
 from nftop.render.base.line import Line
 from nftop.render.frame.changes import (
     applying_lines,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 from nftop.model.change import Made
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle

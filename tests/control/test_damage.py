@@ -165,8 +165,6 @@ def replace_pending(journal: FileJournal) -> FileJournal:
     """The same journal; nothing is under way in it."""
 
     class Idle(FileJournal):
-        __slots__ = ()
-
         def pending(self) -> Entry | None:
             return None
 

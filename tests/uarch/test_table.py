@@ -95,7 +95,7 @@ def test_an_unknown_name_is_a_key_error_and_never_a_path(name: str) -> None:
 def test_importing_reads_nothing_of_the_host() -> None:
     code = (
         "import sys\n"
-        "import tomllib, importlib.resources, typing, dataclasses\n"
+        "import tomllib, importlib.resources, typing, dataclasses, msgspec\n"
         "opened = []\n"
         "def hook(event, args):\n"
         "    if event in ('open', 'os.listdir', 'ctypes.dlopen', 'socket.__new__'):\n"

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -40,6 +39,7 @@ from nftop.control.journal_entry import DamagedError
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
 
 # The host is not, or is not known to be, as it was asked to be.

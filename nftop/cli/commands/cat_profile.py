@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from nftop.cli.parsers.cat_actions import UsageError
@@ -19,6 +18,7 @@ from nftop.control.wording import counted
 from nftop.export.output import put
 from nftop.export.tables.files import write_new
 from nftop.model.change import Proposal
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.store.folders import open_file
 

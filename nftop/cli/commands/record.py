@@ -8,7 +8,6 @@ import stat
 import sys
 import threading
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from nftop.cli.compose.hosts import open_asked
 from nftop.cli.compose.recorders import default_sink, header_of
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
 from nftop.session.feed import FeedError

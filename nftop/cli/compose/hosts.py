@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing
 from nftop.model.sample import Sample
+from nftop.model.struct import dataclass
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
 from nftop.session.live import Live

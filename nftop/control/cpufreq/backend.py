@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from nftop.control.backend import History, Part
@@ -14,6 +13,7 @@ from nftop.control.history import kept, unverified
 from nftop.control.journal_entry import DamagedError, Entry
 from nftop.control.rules import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, ReleaseCpus, State
+from nftop.model.struct import replace
 
 
 class Frequencies(Part[Write], Protocol):

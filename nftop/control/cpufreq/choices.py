@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from nftop.model.change import (
     FrequencyAction,
@@ -19,6 +18,7 @@ from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
 from nftop.model.reading import Missing
 from nftop.model.sst import SstPackage
+from nftop.model.struct import dataclass
 
 CP_CLASSES = range(4)
 

@@ -8,7 +8,6 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.backend import AbsentError, RefusedError
@@ -19,6 +18,7 @@ from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.revert import differing
 from nftop.model.change import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.model.struct import dataclass
 from nftop.sources.cpufreq.files import FrequencyFiles, read_keepers
 from nftop.sources.host.topology import read_host, read_topology
 

@@ -13,11 +13,11 @@ refuses any other EPP under it (EBUSY), though some kernels go on showing what w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from nftop.control.backend import KERNELS, advance, goal
 from nftop.model.change import Cell, Change, Kind, State
+from nftop.model.struct import dataclass
 
 # What the kernel may set by itself when this is written.
 _BRINGS: Mapping[Kind, Kind] = MappingProxyType({"governor": "epp"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from nftop.control.backend import KERNELS
@@ -24,6 +23,7 @@ from nftop.model.change import (
     difference,
 )
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+from nftop.model.struct import dataclass, field
 
 _LIMITS: tuple[Kind, ...] = ("min_khz", "max_khz")
 _GOVERNOR = "powersave"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.change import Cell, Kind, State
 from nftop.model.ids import Cpu, Package, format_cpu_list
 from nftop.model.sst import Priority, priorities
+from nftop.model.struct import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

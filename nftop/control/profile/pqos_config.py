@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from nftop.control.profile.profile import (
     MOST_CLASSES,
@@ -29,6 +28,7 @@ from nftop.control.profile.profile import (
 )
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.rdt.rdt import ROOT, MbaUnit
+from nftop.model.struct import dataclass, field
 
 _LONGEST = 254
 _MOST_BITS = 64

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import MbaUnit
+from nftop.model.struct import dataclass, field
 
 # Classes have 16 bits at most in the hardware's register of associations.
 MOST_CLASSES = 1 << 16

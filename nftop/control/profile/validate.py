@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nftop.control.profile.pqos_config import NAMED, PQOS_GROUP
@@ -38,6 +37,7 @@ from nftop.model.change import (
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, MbaUnit
+from nftop.model.struct import dataclass, field
 
 _T = TypeVar("_T")
 _COMPONENTS: tuple[Part, ...] = ("", "CODE", "DATA")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from nftop.control import history as past
@@ -23,6 +22,7 @@ from nftop.model.change import (
     RemoveMonitor,
     State,
 )
+from nftop.model.struct import replace
 
 
 class Host(Part[Step], Protocol):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -35,6 +34,7 @@ from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 
 # The domains that are changed alike, the one first that the others become like.
 Domains: TypeAlias = Sequence[int]

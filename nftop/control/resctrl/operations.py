@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from nftop.control.backend import KERNELS, advance, goal
 from nftop.model.change import Cell, Change, State, parts, place
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import dataclass, field
 
 Deed: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
 # The number of a directory that is not there yet: the kernel gives it when it makes it.

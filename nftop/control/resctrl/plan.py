@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nftop.control.resctrl.effects import judged
@@ -36,6 +35,7 @@ from nftop.model.change import (
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, owner_of
+from nftop.model.struct import dataclass, field, replace
 
 # What nftop makes itself; the kernel would take almost anything.
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")

@@ -12,7 +12,6 @@ import fcntl
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError
@@ -22,6 +21,7 @@ from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, place
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl.files import (
     TASKS_BYTES,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Any
@@ -42,6 +41,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass, field
 from nftop.sources.cpufreq.files import read_keepers
 from nftop.sources.cpufreq.isst import (
     LIMIT_S,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.change import Cell, Change, State
+from nftop.model.struct import dataclass, field
 from nftop.sources.cpufreq.isst import PROGRAM, Domain, at_once
 
 ON, OFF = "on", "off"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from nftop.derive.absence import after_absence
 from nftop.derive.threads import ThreadRate
@@ -11,6 +10,7 @@ from nftop.model.change import Cell, Change, Made, Noticed, parts
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, field, replace
 
 # How many are remembered; a manager that moves threads all day must not fill the memory.
 MOST = 32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from nftop.derive.absence import after_absence
 from nftop.derive.threads import ThreadRate
@@ -25,6 +24,7 @@ from nftop.model.rdt.rdt import (
 )
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 
 _UNREAD = Missing(Reason.SOURCE, "no source of this session reads resctrl")

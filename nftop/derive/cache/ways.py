@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nftop.model.frame import GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain, IoWays, MbaUnit
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 
 # What a limit on bandwidth is that limits nothing.
 _UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": float("inf"), "GBps/8": 2048}

@@ -8,7 +8,6 @@ numbers from the same tick on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, field, replace
 
 # What is kept of a network function and of each of its CPUs. Packets first: the load.
 KEPT = ("packets_per_s", "cpp", "busy_cpp", "ipp", "ipc", "llc_misses_per_packet")

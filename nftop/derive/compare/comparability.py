@@ -8,11 +8,11 @@ says nothing of anything else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from nftop.derive.compare.metric import Compared, Word, percent
 from nftop.model.column import Floats
 from nftop.model.reading import Missing
+from nftop.model.struct import replace
 
 # Cores count as busy all the time where so many of their samples say so.
 _MOSTLY = 0.9

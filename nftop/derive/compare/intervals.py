@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,6 +46,7 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field, replace
 
 BLOCKS = 60
 RULE_BLOCKS = (

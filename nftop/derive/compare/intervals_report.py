@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from nftop.model.frame import base_clock
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}
 _NF_ROWS = (

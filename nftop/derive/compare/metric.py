@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from nftop.derive.compare.ranksum import (
 from nftop.model.column import Floats
 from nftop.model.metrics.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
 
 # Fewer are not compared at all. How many "no difference" needs is computed: `power`.
 LEAST_SAMPLES = 10

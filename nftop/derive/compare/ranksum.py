@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from nftop.model.column import Floats
+from nftop.model.struct import dataclass
 
 # Two-sided, normal: by chance less than once in 10 000, and once in 100. Simulated (the tests do),
 # noise that persists, with lag-1 correlations up to 0.98, is `sure` to be a shift less than once in

@@ -7,7 +7,6 @@ measured meanwhile is of neither state.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from nftop.derive.compare.metric import steady
 from nftop.derive.compare.window import ClassKey, Times, Window
 from nftop.model.change import Change, Noticed
 from nftop.model.column import Bools, Floats
+from nftop.model.struct import dataclass
 
 _S = 1_000_000_000
 # What is compared at most, to both sides.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
 
 NO_SAMPLE = Missing(Reason.WARMING, "no sample of it yet")
 _NF = {metric.id: metric for metric in NF_METRICS}

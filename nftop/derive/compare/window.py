@@ -7,7 +7,6 @@ than the ticks is not counted again. `new` is 1 where there is one, else 0.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
 from nftop.model.nf.kinds import NF_SOURCES
 from nftop.model.reading import Missing, Reading
+from nftop.model.struct import dataclass
 
 Times: TypeAlias = NDArray[np.int64]
 ClassKey: TypeAlias = tuple[str, L3Domain]

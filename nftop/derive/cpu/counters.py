@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from nftop.model.column import (
 )
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 
 # A tick may be late and leave no time for a turn; so many may be missed before counts are stale.

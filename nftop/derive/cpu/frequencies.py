@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from nftop.model.sst import (
     Priority,
     priorities,
 )
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
 _HZ: Mapping[str, Callable[[CpuFrequency], int | None]] = {

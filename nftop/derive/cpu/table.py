@@ -6,7 +6,6 @@ With the metrics of hyper-thread siblings and LLC misses per packet.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +37,7 @@ from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.sst import CpuSetting
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 _EVENT = "llc_misses"

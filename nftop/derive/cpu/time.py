@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from nftop.derive.cpu.counters import OFFLINE
 from nftop.model.column import Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes, SourceReading
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
 # Metric: the /proc/stat fields whose share of all time it is. cpu_time_ratio is what is left of

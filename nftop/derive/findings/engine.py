@@ -17,7 +17,6 @@ What lasts is counted in the time between ticks:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from nftop.derive.nf.departures import GoneState, step_gone
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
 # So many ticks must show it, whatever their pace.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 
 Rows = NDArray[np.intp]
 _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")

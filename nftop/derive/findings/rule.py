@@ -6,11 +6,11 @@ A rule is registered beside the function that measures it; nothing else lists it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.derive.findings.inputs import Seen
 from nftop.model.column import Column
+from nftop.model.struct import dataclass, field
 
 Scope: TypeAlias = Literal["cpu", "core", "nf", "package", "group", "host"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from nftop.model.metrics.core import PAPER
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 
 _ON_DEMAND = "Counted only while the Memory/PCIe screen is up, or for JSON."
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")

@@ -6,10 +6,9 @@ and instructions of both its threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nftop.model.frame import Frame, NfRow
 from nftop.model.reading import Missing, Reading, Reason, quotient
+from nftop.model.struct import dataclass
 
 BY_CORE = ("cpp", "ipp", "ipc", "packets_per_s")
 MIXED = Missing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from nftop.derive.cache.table import Classes
 from nftop.derive.nf.rates import NfCore, NfRates
@@ -14,6 +13,7 @@ from nftop.model.metrics.nf import NF_NODES
 from nftop.model.nf.parts import NfThread
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
+from nftop.model.struct import dataclass, replace
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")
 _NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")

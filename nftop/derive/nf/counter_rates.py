@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from nftop.derive.absence import after_absence
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -7,11 +7,11 @@ may not be read any more, its functions are neither here nor gone until it answe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.frame import Frame
 from nftop.model.nf.kinds import NF_SOURCES
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, field
 
 # For so long it is said.
 GONE_FOR_S = 120.0

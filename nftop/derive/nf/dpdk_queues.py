@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from nftop.derive.nf.rates import not_bound, where_it_runs
@@ -21,6 +20,7 @@ from nftop.model.ids import Cpu, Lcore, parse_cpu_list
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap, parse_triples
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
+from nftop.model.struct import dataclass, replace
 
 
 def enabled_lcores(eal_params: Sequence[str]) -> frozenset[Lcore]:

@@ -7,7 +7,6 @@ interrupts, which on a host that does little else is networking; nothing counts 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from nftop.model.nf.netdev import Interface, InterfaceRow, NetdevTable
 from nftop.model.nf.parts import NfPort, NfThread
 from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 
 # In the order of `NetdevTable.softnet`.

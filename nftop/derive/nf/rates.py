@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
@@ -12,6 +11,7 @@ from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
 
 _NOT_SEEN = Missing(
     Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"

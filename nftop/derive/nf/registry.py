@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from nftop.model.nf.vpp import VppInstance
 from nftop.model.owner import rank
 from nftop.model.reading import Missing
 from nftop.model.sample import DpdkApp, SourceReading
+from nftop.model.struct import dataclass, replace
 
 P = TypeVar("P", DpdkApp, OvsSwitch, VppInstance)
 

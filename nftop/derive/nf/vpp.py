@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -43,6 +42,7 @@ from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, V
 from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason, quotient
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass, field, replace
 
 # VPP's nodes of type INPUT that bring packets from outside, by its source code's
 # VLIB_REGISTER_NODE. An unknown one shows by its calls without packets: other nodes have none.

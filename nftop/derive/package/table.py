@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts, SourceReading
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.uarch.formula import compile_formula

@@ -7,7 +7,6 @@ persistent difference shows that something interferes with the counters of eithe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.pcm import ANOTHERS, PcmTable, places
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 
 # Each metric with the power that it sums up.

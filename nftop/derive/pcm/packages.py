@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nftop.model.column import Bools, Column, Floats, column, from_readings, mis
 from nftop.model.frame import BoxTraffic
 from nftop.model.pcm import PcmTable, column_of
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
 
 _NO_LINKS = Missing(Reason.SOURCE, "the server tells of no links between packages")
 _NOT_DATA_ALONE = Missing(

@@ -7,13 +7,13 @@ of these may pass for a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from nftop.model.column import Column, Floats, column, missing, where
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 
 # INT_MIN is PCM's word for no sensor, 100 more the same after a subtraction; all bits
 # set is an RDT counter that can't be read.

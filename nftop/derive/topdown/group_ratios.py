@@ -9,7 +9,6 @@ next turn, and is of the whole of now: parts then always fit into it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from nftop.derive.cpu.counters import CounterRates
 from nftop.model.column import Bools, Column, Floats, missing, where
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.uarch.sections import Topdown
 from nftop.uarch.topdown import RATIO_TOLERANCE, Family, Settle, Usage, consistent, core_index

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.formula import Formula, compile_formula

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from nftop.export.openmetrics.writer import Form
 from nftop.model.loopback import is_loopback
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 
 END = b"\r\n\r\n"
 PATH = "/metrics"

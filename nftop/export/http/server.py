@@ -8,12 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal
 
 from nftop.export.http.request import END, Answer, refusal
 from nftop.model.loopback import Loopback
+from nftop.model.struct import dataclass, field
 
 # Prometheus needs one. The more there are, the longer a client that has connected may take to send
 # its request while others connect as fast as they can. Opening counters leaves 64 descriptors to

@@ -8,7 +8,6 @@ its id and its help from its meaning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
@@ -17,6 +16,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.struct import dataclass
 
 Kind: TypeAlias = Literal["gauge", "counter", "info"]
 

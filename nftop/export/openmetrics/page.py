@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from nftop import __version__
 from nftop.export.openmetrics import families as named
@@ -24,6 +23,7 @@ from nftop.model.frame import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Metric
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 
 # `time` is a wall clock in ns; `text` may be untrusted.
 Kind: TypeAlias = Literal["int", "float", "bool", "text", "time"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
+
+from nftop.model.struct import dataclass
 
 # Below this share of the time a number counted is an estimate, marked so; also in README. nftop's
 # own main groups have nine tenths of it, those that take turns with them a tenth or less, and a

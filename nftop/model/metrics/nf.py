@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
 from nftop.model.metrics.tma import TMA_METRICS
+from nftop.model.struct import replace
 
 EQ5 = f"{PAPER}, equation 5"
 EQ6 = f"{PAPER}, equation 6"

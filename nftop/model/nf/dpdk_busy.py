@@ -7,9 +7,9 @@ app/test-pmd (lcore_usage_callback answers for lcores that forward, with --recor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from nftop.model.sample import DpdkApp
+from nftop.model.struct import dataclass
 
 FIRST_RELEASE = (23, 3)
 _RELEASE = re.compile(r"DPDK (\d{1,4})\.(\d{1,2})\b")

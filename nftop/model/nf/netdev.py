@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from nftop.model.reading import Reading
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass
 
 # `nic`: a device is behind it. `tap`: a program is, which reads and writes its packets itself.
 # `veth`: another interface is its other end, in most cases in another namespace.

@@ -8,12 +8,12 @@ there; OVS' own DPDK telemetry socket (source `dpdk`, same pid) has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.ids import Cpu
 from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import nf_gaps
+from nftop.model.struct import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 
 NOT_TOLD = Missing(Reason.SOURCE, "it does not tell")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nftop.model.ids import Cpu
 from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import Counts, nf_gaps
+from nftop.model.struct import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nftop.model.struct import dataclass
 
 # Intel SDM volume 3, CPUID.10H.1:EAX[4:0] is the length of a mask less one; the kernel keeps masks
 # in 32 bits. Twice that, for hardware to come.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, field
 
 NFTOP = "nftop"
 # What nftop's own groups begin with.

@@ -7,11 +7,11 @@ and the plain output drops them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from nftop.model.struct import dataclass
 from nftop.render.base import text as safe
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits
 from nftop.model.reading import Missing, Reading
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
@@ -14,6 +13,7 @@ from nftop.model.change import Made
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 
@@ -14,6 +13,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain
 from nftop.model.reading import Missing, Reading
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import fit, printable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 
@@ -16,6 +15,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import fit

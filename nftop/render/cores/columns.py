@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -11,6 +10,7 @@ from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, replace
 
 # Whose columns: each screen that has a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]

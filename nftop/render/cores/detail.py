@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Missing
 from nftop.model.sample import ProcessFacts
+from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
 from nftop.render.base import spark

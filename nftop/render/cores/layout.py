@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Metric
+from nftop.model.struct import dataclass, replace
 from nftop.render.base.line import BLANK, Line, crop
 from nftop.render.cache.panel import cache_lines
 from nftop.render.cores.map import map_lines

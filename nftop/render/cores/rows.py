@@ -6,7 +6,6 @@ The selection follows a CPU, so it survives a new order of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +14,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 from nftop.render.cores.columns import metric_of, sorts_down
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from nftop.model.frame import Frame
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
+from nftop.model.struct import dataclass, field
 
 
 class LineRule(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from nftop.derive.cache.class_cost import cost_of
@@ -18,6 +17,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import Priority
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import cells, fit

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from nftop.derive.cache.changes import groups_in, is_made_by
 from nftop.model.change import Cell, Change, Made, Noticed, Outcome, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -14,6 +13,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reason
 from nftop.model.replay_position import Position
 from nftop.model.sources import always_shown
+from nftop.model.struct import dataclass
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph

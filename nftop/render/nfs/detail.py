@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nftop.derive.compare.baseline import KEPT, baseline_of
@@ -17,6 +16,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.parts import NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import suffix
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nftop.model.frame import Frame, NfRow
@@ -11,6 +10,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop, line

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, pointed_at
 from nftop.render.frame.header import alert_lines, badge_lines
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +19,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph

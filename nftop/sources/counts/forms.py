@@ -7,12 +7,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias
 
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 
 MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred
 _SHOWN = 60

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.counts.forms import (
     BadCountsError,
     Form,

@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.sst import Keeper, PstateDriver, UncoreLimits
+from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.process.scan import process_names
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from nftop.model.ids import Cpu, Package, parse_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstPackage, SstState, Switch
+from nftop.model.struct import dataclass, field
 from nftop.sources.runtime.helper import Said, find, run
 
 # A power domain without CPUs is `cpu--1`.

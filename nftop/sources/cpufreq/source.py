@@ -7,12 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
+from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Check
 from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing, read_keepers
 from nftop.sources.cpufreq.isst import read_sst

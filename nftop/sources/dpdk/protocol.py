@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import DpdkLcore, DpdkPort
+from nftop.model.struct import dataclass, replace
 from nftop.sources.dpdk.replies import (
     MAX_MESSAGE_BYTES,
     ReplyError,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from nftop.model.struct import dataclass
 
 MAX_MESSAGE_BYTES = 1 << 20  # DPDK's own limit is 16 KiB; more than this is not an application's
 MAX_ITEMS = 4096  # DPDK's own limit for an array is 512 (rte_telemetry.h)

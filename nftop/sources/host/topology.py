@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import OnlineCpus, SysTree

@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +21,7 @@ from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import SysTree, read_up_to
 from nftop.sources.netdev.links import link_kinds

@@ -7,9 +7,9 @@ and how long a thread slept. `pmd-rxq-show` takes the time it looks back over fr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from nftop.model.struct import dataclass
 from nftop.sources.ovs.replies import ReplyError, text
 
 Release: TypeAlias = tuple[int, int]

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue
+from nftop.model.struct import dataclass, field
 from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
 from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply, ReplyError
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import Link, LinkError, NobodyThereError

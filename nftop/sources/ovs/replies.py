@@ -7,7 +7,8 @@ failed (ovs/lib/unixctl.c, jsonrpc.c). Whatever else comes is a `ReplyError` wit
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from nftop.model.struct import dataclass
 
 TEXT_LIMIT = 128  # characters of a name, a version or an error
 COUNTER_END = 1 << 64

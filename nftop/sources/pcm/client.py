@@ -12,10 +12,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

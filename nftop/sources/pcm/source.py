@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from nftop.model.ids import Core, Cpu, Package
 from nftop.model.owner import UNKNOWN, Owner, suffix
 from nftop.model.pcm import ANOTHERS, ASKED_EVERY_S, PcmTable, places
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import SysTree

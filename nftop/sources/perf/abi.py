@@ -14,9 +14,9 @@ import os
 import platform
 import resource
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from nftop.model.struct import dataclass
 from nftop.uarch.table import Encoding
 
 _u16, _u32, _u64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64

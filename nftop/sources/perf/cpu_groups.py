@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
 from nftop.model.reading import Reason
+from nftop.model.struct import replace
 from nftop.sources.perf.abi import Kernel
 from nftop.sources.perf.group import (
     Fault,

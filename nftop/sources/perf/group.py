@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.struct import dataclass, field
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
 from nftop.sources.perf.problems import Problem
 from nftop.uarch.table import Encoding

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.struct import dataclass
 from nftop.uarch.table import CONFIG_WORDS, Encoding
 
 _DEVICES = "sys/bus/event_source/devices"

@@ -11,10 +11,10 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, field, replace
 from nftop.sources.base import SETTLE_S
 from nftop.sources.perf import pmu
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute

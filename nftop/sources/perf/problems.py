@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
+from nftop.model.struct import replace
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files

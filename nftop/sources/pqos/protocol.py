@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from nftop.model.ids import Cpu, L3Domain
@@ -21,6 +20,7 @@ from nftop.model.rdt.rdt import (
     ResctrlTable,
 )
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
 NOT_METERED = Missing(

@@ -8,12 +8,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.sources.base import RETRY_AFTER_NS, Check
 from nftop.sources.host.topology import read_topology

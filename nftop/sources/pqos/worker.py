@@ -12,11 +12,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Protocol, TypeAlias
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import Event
+from nftop.model.struct import dataclass, field
 from nftop.sources.pqos.library import Library, UnusableError
 from nftop.sources.pqos.protocol import Looked, Metered, line
 

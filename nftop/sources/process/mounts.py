@@ -12,11 +12,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from nftop.model.owner import Owner
+from nftop.model.struct import dataclass
 from nftop.sources.trust import trust
 
 SURVEY_NS = 5_000_000_000  # looking at every process and every /run/* is dear

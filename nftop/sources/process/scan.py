@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise, repeat
 from pathlib import Path
 
 from nftop.model.nf.kinds import NF_KINDS, POLLING_RATIO
+from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 

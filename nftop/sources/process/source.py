@@ -6,12 +6,12 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
+from nftop.model.struct import dataclass
 from nftop.sources.base import Check
 from nftop.sources.process.facts import FactsReader, process_facts
 from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner, settle_index

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-from dataclasses import dataclass
 
 from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.model.struct import dataclass
 
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h; the same since 2.6.27
 _LIMIT_BYTES = 16384

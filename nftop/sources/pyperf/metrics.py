@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, field
 from nftop.sources.perf.problems import Problem, explain
 from nftop.sources.pyperf.module import Evlist, Evsel, PerfModule
 from nftop.uarch.grammar import FormulaError

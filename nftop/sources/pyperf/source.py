@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
+from nftop.model.struct import dataclass
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files

@@ -9,12 +9,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.host.topology import read_cpuid
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import Event, IoWays, Limits
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.resctrl.files import folders, read_if_there
 from nftop.sources.resctrl.tree import (
     parse_bit_usage,

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +26,7 @@ from nftop.model.rdt.rdt import (
     ResctrlTable,
 )
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.resctrl.files import folders, inode, read_as, read_text
 from nftop.sources.resctrl.info import Info

@@ -6,13 +6,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
 from nftop.sources.host.topology import read_cpuid, read_topology

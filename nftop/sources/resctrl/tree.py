@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, L3Domain, parse_cpu_list
 from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 from nftop.sources.resctrl.files import (
     TASKS_BYTES,
     folders,

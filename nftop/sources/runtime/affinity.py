@@ -6,10 +6,10 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 _TASKS = Path("/proc/self/task")

@@ -6,9 +6,9 @@ import errno
 import os
 import socket
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
+from nftop.model.struct import dataclass
 from nftop.sources.trust import trust
 
 TEXT_LIMIT = 128  # characters of a name that somebody else chose

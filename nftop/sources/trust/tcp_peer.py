@@ -21,9 +21,10 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+
+from nftop.model.struct import dataclass
 
 _NETLINK_SOCK_DIAG = 4  # include/uapi/linux/netlink.h
 _SOCK_DIAG_BY_FAMILY = 20  # include/uapi/linux/sock_diag.h

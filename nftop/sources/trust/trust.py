@@ -25,7 +25,6 @@ import pwd
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +38,7 @@ from nftop.model.owner import (
     Owner,
 )
 from nftop.model.procfs import is_procfs
+from nftop.model.struct import dataclass, replace
 
 MAX_UNPRIVILEGED = 48  # sockets of other users that one source reads
 _MAX_OF_ONE_USER = 16

@@ -11,10 +11,10 @@ import os
 import re
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.tuning.look import CPU, NOBODY_POLLS, Found, Look, as_advised, cpus, otherwise
 

@@ -10,11 +10,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, read_up_to
 from nftop.sources.tuning.look import Found, Look, as_advised, cpus, otherwise
 

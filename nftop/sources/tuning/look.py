@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import SysTree
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
 from nftop.sources.tuning import cores, devices

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.sources.base import RETRY_AFTER_NS

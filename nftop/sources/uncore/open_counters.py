@@ -12,7 +12,6 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.sources.perf import pmu as sysfs
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute

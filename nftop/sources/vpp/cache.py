@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
 from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import Counts
+from nftop.model.struct import dataclass
 from nftop.sources.vpp.protocol import Rows, Told, ToldNodes
 
 _NAME_LIMIT = 256

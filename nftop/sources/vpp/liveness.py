@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass, replace
 from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
 

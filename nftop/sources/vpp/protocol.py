@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nftop.model.struct import dataclass
 
 Rows = list[list[int]]
 

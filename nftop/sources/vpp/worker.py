@@ -14,10 +14,10 @@ import resource
 import signal
 import sys
 import time
-from dataclasses import replace
 
 import msgspec
 
+from nftop.model.struct import replace
 from nftop.sources.vpp.protocol import Answer, Question
 
 CPU_S = 2.0

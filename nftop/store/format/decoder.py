@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -13,6 +12,7 @@ from msgspec.msgpack import Ext
 from nftop.model.bounds import BoundsError, check
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
+from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError
 from nftop.store.format.columns import MAX_COLUMNS, MOST_BYTES, DamagedError, Numbers, Reader
 from nftop.store.format.records import (

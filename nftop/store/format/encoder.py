@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from nftop.model.baseline import Baselines
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
+from nftop.model.struct import dataclass, replace
 from nftop.store.format.codec import Codec
 from nftop.store.format.columns import MAX_COLUMNS, Numbers, Writer
 from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES

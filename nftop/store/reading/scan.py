@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from nftop.model.struct import dataclass, replace
 from nftop.store.format.columns import DamagedError
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.records import Gap, Header, Marker, Tick, unframed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from nftop.model.struct import dataclass
 from nftop.store.reading import seekpoint
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.seekpoint import SeekPoint

@@ -7,8 +7,9 @@ place in the file, and say when and with which sample the frame behind them begi
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from zlib import crc32
+
+from nftop.model.struct import dataclass
 
 _SIGNATURE = struct.pack("<II8s", 0x184D2A5E, 52, b"nftopREC")
 # Version of the layout, kind, wall and monotonic time, number, events; then a CRC-32 of all that.

@@ -13,10 +13,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nftop.model.struct import dataclass
 from nftop.store.folders import Folder, Person, caller, open_folder
 from nftop.store.reading import seekpoint
 

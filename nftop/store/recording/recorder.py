@@ -7,13 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
+from nftop.model.struct import dataclass, field, replace
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import BASELINE, Gap, Header, Marker
 from nftop.store.recording.class_changes import changes

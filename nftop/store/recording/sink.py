@@ -6,10 +6,10 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from nftop.model.struct import dataclass
 from nftop.store.folders import Person, open_folder
 from nftop.store.format.encoder import Chunk
 from nftop.store.format.zstd import FRAME_END

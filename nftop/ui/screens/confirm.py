@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from textual import events
@@ -16,6 +15,7 @@ from nftop.control.interface import Changing
 from nftop.model.change import Proposal
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import MbaUnit
+from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, line
 from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines, footer_line

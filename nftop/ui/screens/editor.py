@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -22,6 +21,7 @@ from nftop.derive.compare.verdict import verdict_of
 from nftop.model.change import State
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import replace
 from nftop.render.base.line import Line, line
 from nftop.render.base.text import printable
 from nftop.render.cache.page import card

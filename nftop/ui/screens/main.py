@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from textual.app import ComposeResult
 
 from nftop.model.change import Made
 from nftop.model.frame import Focus, Frame
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.header import Tabs, footer_line, waiting_lines

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
+from nftop.model.struct import dataclass
 from nftop.ui.keys import CPUS, MOVE, KeyRow
 from nftop.ui.screens.view import ScreenView
 

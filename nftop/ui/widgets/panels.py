@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import events
 
 from nftop.model.frame import CpuTable, Frame
+from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, selected
 from nftop.render.base.spark import span_for
 from nftop.render.cores.columns import Col

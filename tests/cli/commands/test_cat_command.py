@@ -136,11 +136,6 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     found = Desk(host, memory(Disk()), terminal)
 
     class NearGate(Gate):
-        __slots__ = ()
-
-        def __init__(self, host: LabHost) -> None:
-            super().__init__(host, found.journal, in_a_process, "nftop")
-
         def apply(
             self,
             proposal: Proposal,
@@ -154,7 +149,10 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
                 pending.receipt = pending.keep()
             return pending
 
-    monkeypatch.setattr(gates, "real_gate", NearGate)
+    def near_gate(host: LabHost) -> NearGate:
+        return NearGate(host, found.journal, in_a_process, "nftop")
+
+    monkeypatch.setattr(gates, "real_gate", near_gate)
     for module in (cat, undo, gates):
         monkeypatch.setattr(module, "FileJournal", lambda: found.journal)
     monkeypatch.setattr(gates, "open_classes", lambda: host)
@@ -233,13 +231,14 @@ def test_ctrl_c_while_a_final_undo_is_done_does_not_stop_it(
 ) -> None:
     desk.run(f"{SET} --yes")
     real = gates.real_gate  # type: ignore[attr-defined]
-    of_guard: Callable[..., object] = type(real(desk.host)).apply
+    kind = type(real(desk.host))
+    of_guard: Callable[..., object] = kind.apply
 
     def interrupted(*arguments: object, **options: object) -> None:
         of_guard(*arguments, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(real, "apply", interrupted)
+    monkeypatch.setattr(kind, "apply", interrupted)
     assert desk.run("undo", "y\n") == 130
     assert "the guard goes on: `nftop history` says what became of the change" in desk.text
 
