@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,21 @@ def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_f
         lines = editor_lines(shown, frame, width, height)
         assert len(lines) <= height
         assert all(line.width <= width for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("action", "by"),
+    [("toggle", 1), ("shift", 1), ("grow", 1), ("bandwidth", -1), ("alike", 1), ("remove", 1)],
+)
+def test_a_key_proposes_once(action: str, by: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = desk()
+    board.answers["name"]("a")  # a class that `remove` may remove
+    plans = []
+    monkeypatch.setattr(drafts, "propose", lambda *given: plans.append(given) or propose(*given))
+    board.acts[action](by)
+    board.see(FRAMES[False])
+    board.board(FRAMES[False])
+    assert len(plans) == 1
 
 
 def test_the_selected_class_is_shown_however_few_lines_there_are() -> None:

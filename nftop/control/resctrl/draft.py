@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from nftop.control.backend import goal
 from nftop.control.resctrl.operations import MB
-from nftop.control.resctrl.plan import propose
+from nftop.control.resctrl.plan import propose, result_of
 from nftop.control.rules import MaskRule, Rules
 from nftop.model.change import (
     Cell,
@@ -71,17 +71,16 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
 
 
 def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
-    """All of these as well, or none: a profile's actions, or one step."""
-    proposal = propose(draft.base, draft.rules, (*actions(draft), *more))
-    if proposal.refusals:
-        return draft, proposal.refusals[0]
-    target = MappingProxyType(goal(draft.base, proposal.changes))
-    wanted = _actions(draft.base, target)
+    """All of these as well, or none: a profile's actions, or one step. Proposes once."""
+    result = result_of(draft.base, draft.rules, (*actions(draft), *more))
+    if result.refusals:
+        return draft, result.refusals[0]
+    wanted = _actions(draft.base, result.target)
     plan = propose(draft.base, draft.rules, wanted, commands(wanted, draft.program))
     if plan.refusals:
         return draft, plan.refusals[0]
     after = replace(draft, target=MappingProxyType(goal(draft.base, plan.changes)), plan=plan)
-    return after, proposal.rounded[0] if proposal.rounded else ""
+    return after, result.rounded[0] if result.rounded else ""
 
 
 def actions(draft: Draft) -> tuple[ClassAction, ...]:

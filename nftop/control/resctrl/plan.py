@@ -66,10 +66,25 @@ class _Draft:
         self.state[cell] = where
 
 
-def propose(
-    state: State, rules: Rules, actions: Sequence[Action], commands: tuple[str, ...] = ()
-) -> Proposal:
-    """What the actions, in their order, would change in a state; nothing is touched."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """State after actions, before anything but their own validity is checked.
+
+    Attributes:
+        base: the state before, with the threads that the actions move.
+        target: the state after.
+        rounded: messages on values that the kernel would round.
+        refusals: messages on actions that are not possible; `target` is then incomplete.
+    """
+
+    base: State
+    target: State
+    rounded: tuple[str, ...]
+    refusals: tuple[str, ...]
+
+
+def result_of(state: State, rules: Rules, actions: Sequence[Action]) -> Result:
+    """State after the actions, in their order; nothing is touched."""
     draft = _Draft(rules, dict(state))
     for action in actions:
         if not draft.refusals:  # what follows may be about what could not be made
@@ -79,11 +94,21 @@ def propose(
     draft.refusals += [
         f"{describe(cell)} can't be removed and made again at once" for cell in again
     ]
-    rounded = tuple(draft.rounded)
-    if draft.refusals:
-        refusals = tuple(dict.fromkeys(draft.refusals))
-        return Proposal(base, (), rounded, refusals=refusals, commands=commands, rounded=rounded)
-    proposal = judged(base, draft.state, difference(base, draft.state), rules, commands)
+    refusals = tuple(dict.fromkeys(draft.refusals))
+    return Result(base, draft.state, tuple(draft.rounded), refusals)
+
+
+def propose(
+    state: State, rules: Rules, actions: Sequence[Action], commands: tuple[str, ...] = ()
+) -> Proposal:
+    """What the actions, in their order, would change in a state; nothing is touched."""
+    result = result_of(state, rules, actions)
+    base, rounded = result.base, result.rounded
+    if result.refusals:
+        return Proposal(
+            base, (), rounded, refusals=result.refusals, commands=commands, rounded=rounded
+        )
+    proposal = judged(base, result.target, difference(base, result.target), rules, commands)
     return replace(proposal, effects=(*rounded, *proposal.effects), rounded=rounded)
 
 
