@@ -135,8 +135,10 @@ MAY: Mapping[str, str] = {
     "pathlib.Path open",
     # The one code that has intel-speed-select set something, by `sources/runtime/helper`.
     "control/speed_select/backend.py": "pathlib.Path",
-    "control/guard.py": "os.read os.write os.umask os.chdir os.set_blocking os.fspath "
+    "control/guard.py": "os.fspath pathlib.Path",
+    "control/guard_process.py": "os.read os.write os.umask os.chdir os.set_blocking "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
+    "control/backend.py": "pathlib.Path",
     "cli/commands/cat.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/undo.py": "sys.stdout",

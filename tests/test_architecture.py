@@ -250,7 +250,7 @@ READER = "sources/host/cpu_time.py"
         # What changes classes: each writes one thing only.
         ("control/resctrl/plan.py", "path.mkdir()"),
         ("control/transaction.py", "import os\nos.write(handle, b'x')"),
-        ("control/guard.py", "path.unlink()"),
+        ("control/guard_process.py", "path.unlink()"),
         ("control/gate.py", "import os\nos.open(p, os.O_WRONLY)"),
         ("control/resctrl/resctrl.py", "import subprocess"),
         ("control/resctrl/resctrl.py", "path.unlink()"),
@@ -323,7 +323,7 @@ def test_what_changes_the_host_starts_without_numpy() -> None:
     """It doubles the time until a change is made, and until one that was cut off is mended."""
     code = (
         "import sys\n"
-        "import nftop.cli.commands.cat, nftop.control.guard\n"
+        "import nftop.cli.commands.cat, nftop.control.guard_process\n"
         "from nftop.cli.dispatch import COMMANDS\n"
         "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nftop.control.journal_entry import Entry
@@ -18,6 +19,8 @@ from nftop.model.change import Action, Cell, Change, Proposal, State
 # The new value of a cell that the kernel gives by itself: a directory's number, what comes with a
 # governor. It is known only once it is read back.
 KERNELS = ""
+# The number of a directory that does not exist yet: the kernel gives it.
+UNBORN = KERNELS
 
 
 class LockedError(Exception):
@@ -153,3 +156,8 @@ def goal(state: State, changes: Iterable[Change]) -> dict[Cell, str]:
     target = dict(state)
     advance(target, {change.cell: change.new for change in changes})
     return target
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Another after every boot. Raises OSError."""
+    return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

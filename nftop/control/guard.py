@@ -1,35 +1,22 @@
-"""The guard: the one process that writes to the host, and takes back what nobody keeps.
-
-`python -m nftop.control.guard`, in a session of its own, so that neither a lost terminal nor the
-end of who started it ends it too. It reads one line of JSON, does what that says, answers with a
-line, and waits: for `keep` or `revert`, for the time to be up, or for the other end to be gone. All
-but the first take the change back. One more line says what became of it.
-"""
+"""The guard: makes a change, and takes it back unless it is kept in time. Its messages as JSON."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nftop.control.backend import AbsentError, AnyPart
-from nftop.control.backends import open_part
-from nftop.control.journal import BusyError, FileJournal, Journal, hinted
+from nftop.control.backend import AnyPart
+from nftop.control.journal import Journal, hinted
 from nftop.control.journal_entry import (
-    DamagedError,
     cells_of,
     changes_json,
     changes_of,
     state_json,
     state_of,
 )
-from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.transaction import (
     REVERT_LOCK_S,
     Asked,
@@ -41,17 +28,8 @@ from nftop.control.transaction import (
 )
 from nftop.model.change import Proposal, Receipt
 from nftop.model.error_text import describe_error
-from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
 KEEP = b"keep\n"
-# All that anybody but the kernel and the operator's own `kill -9` sends.
-_IGNORED = (
-    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
-    signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
-)  # fmt: skip
-_LONGEST_LINE = 1 << 26
-# Who asked may be stopped: nobody waits for him to hear it.
-_PATIENCE_S = 2.0
 
 
 def request(
@@ -115,45 +93,6 @@ def receipt_of(raw: dict[str, Any]) -> Receipt:
     )
 
 
-def main() -> int:
-    """Serve one request on standard input and output."""
-    for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-    os.umask(0o022)  # what it makes says itself who may read it
-    os.chdir("/")
-    os.set_blocking(1, False)
-    line = _line()
-    if not line.endswith(b"\n"):
-        return 1  # who asked was gone before he had said what
-    raw = json.loads(line)
-    journal = FileJournal(Path(raw["folder"]))
-    try:
-        with journal.hold():
-            if raw.get("recover"):
-                _recover(journal)
-            else:
-                _serve(open_part(raw["identity"], journal.folder), journal, raw)
-    except (AbsentError, BusyError, DamagedError, OSError) as error:
-        _answer(Receipt("refused", (describe_error(error),)))
-    return 0
-
-
-def _recover(journal: FileJournal) -> None:
-    pending = journal.pending()
-    try:
-        part = open_part("" if pending is None else pending.identity, journal.folder)
-        receipt = recover(part, journal)
-    except AbsentError as error:
-        receipt = recover(None, journal, unseen=str(error), boot=boot_id())
-    _answer(receipt)
-
-
-def _serve(host: AnyPart, journal: Journal, raw: dict[str, Any]) -> None:
-    proposal = proposal_of(raw)
-    asked = Asked(raw["operator"], tuple(raw["undoes"]))
-    serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
-
-
 def serve(
     host: AnyPart,
     journal: Journal,
@@ -211,44 +150,3 @@ def _unknown(journal: Journal, *errors: Exception) -> Receipt:
     return Receipt(
         "failed", (*map(describe_error, errors), f"how much of it was written is not known{hint}")
     )
-
-
-def _kept(seconds: float) -> bool:
-    """Whether `keep` comes in time. The end of input, or any other word, is a no."""
-    deadline = time.monotonic() + seconds
-    said = b""
-    while (left := deadline - time.monotonic()) > 0:
-        if not wait_readable([0], left):
-            return False
-        said += (more := os.read(0, 64))
-        if not more or b"\n" in said:
-            return said == KEEP
-    return False
-
-
-def _answer(receipt: Receipt | None) -> None:
-    """A line to whoever asked; nobody may be there any more, or listen."""
-    said = None if receipt is None else receipt_json(receipt)
-    data = json.dumps(said).encode() + b"\n"
-    deadline = time.monotonic() + _PATIENCE_S
-    try:
-        while data and (left := deadline - time.monotonic()) > 0:
-            if wait_writable([1], left):
-                data = data[os.write(1, data) :]
-    except OSError:
-        return
-
-
-def _line() -> bytes:
-    data = b""
-    while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
-        wait_readable([0], None)  # both directions are one socket, which does not block
-        more = os.read(0, 65536)
-        if not more:
-            break
-        data += more
-    return data
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -154,7 +154,7 @@ def _ask(what: Mapping[str, Any]) -> Pending:
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
     with theirs:
         folder = os.fspath(Path(__file__).resolve().parents[2])
-        command = [sys.executable, "-I", "-c", _START, folder, "nftop.control.guard"]
+        command = [sys.executable, "-I", "-c", _START, folder, "nftop.control.guard_process"]
         guard = subprocess.Popen(  # noqa: S603 - words of our own
             command,
             stdin=theirs.fileno(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from nftop.control.backend import UNBORN
 from nftop.control.journal_entry import Entry
-from nftop.control.resctrl.operations import UNBORN
 from nftop.control.revert import Made, changes_between, numbers_of, way_back
 from nftop.control.rules import Rules
 from nftop.control.wording import homeless, left_alone, offline_sentences

@@ -14,13 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
 from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import MB, SHAREABLE, Step
-from nftop.control.resctrl.resctrl import boot_id
-from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.wording import MSR
-from nftop.model.change import Cell, State, parts
+from nftop.control.resctrl.operations import SHAREABLE, Step
+from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.model.change import Cell, Change, Proposal, State, parts
+from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
@@ -31,6 +30,11 @@ from nftop.sources.pqos.protocol import Looked, domains, group_name
 from nftop.sources.pqos.source import Client, why_not
 
 MSR_IDENTITY = "msr"
+# Where classes are that no file system shows (`Host.where`), as operators know it.
+MSR = "pqos --iface=msr"
+# Masks and limits as pqos -e takes them: of a cache, a class, and what it is to be.
+_PQOS = {"L3": "llc@{}:{}=0x{}", "L3DATA": "llc@{}:{}d=0x{}", "L3CODE": "llc@{}:{}c=0x{}"}
+_PQOS_LIMIT = "mba@{}:{}={}"
 # Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation
 # Technology": the E5 v3, family 6 model 63).
 _HASWELL = ("GenuineIntel", 6, 63)
@@ -123,6 +127,9 @@ class PqosHost(Host):
             siblings={info.cpu: frozenset(info.siblings) for info in self.topology.cpus},
         )
 
+    def shell(self, proposal: Proposal) -> tuple[str, ...]:
+        return pqos_commands(proposal.changes)
+
     def do(self, step: Step) -> None:
         if not isinstance(self.eyes, Writing):
             raise RefusedError("only the guard changes classes")
@@ -210,3 +217,18 @@ def _row(library: Library, looked: Looked, clos: int, cache: int, lines: Mapping
     data = lines.get("L3DATA", looked.masks[cache][clos])
     code = lines.get("L3CODE", looked.codes[cache][clos])
     return library.masks.COS(clos, code_mask=code, data_mask=data)
+
+
+def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Changes of classes as what an operator would type where no file shows them."""
+    values: list[str] = []
+    moved: dict[str, list[int]] = {}
+    for cell, new in ((change.cell, change.new) for change in changes):
+        if cell.kind == "schemata":
+            form = _PQOS.get(cell.name, _PQOS_LIMIT)
+            values.append(form.format(cell.number, _clos(cell.group), new))
+        elif cell.kind == "cpu" and new is not None:
+            moved.setdefault(new, []).append(cell.number)
+    options = [f"-e '{';'.join(values)}'"] if values else []
+    options += [f"-a 'llc:{_clos(to)}={format_cpu_list(ids)}'" for to, ids in sorted(moved.items())]
+    return tuple(f"{MSR} {option}" for option in options)

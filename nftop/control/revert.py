@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.control.backend import KERNELS, AnyPart, RefusedError, after, touched
+from nftop.control.backend import KERNELS, UNBORN, AnyPart, RefusedError, after, touched
 from nftop.control.journal_entry import Entry
-from nftop.control.resctrl.operations import UNBORN
 from nftop.control.wording import homeless, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
 from nftop.model.error_text import describe_error

@@ -8,6 +8,7 @@ from nftop.model.change import Cell, State
 from nftop.model.rdt.rdt import ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
 
+MB = "MB"  # the line of schemata with limits on memory bandwidth
 LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
 

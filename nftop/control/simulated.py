@@ -21,8 +21,8 @@ from nftop.control.guard import serve
 from nftop.control.journal import BusyError, Journal
 from nftop.control.journal_entry import DamagedError, Entry, finished
 from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import MB, Step, cpus_in
-from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import Step, cpus_in
+from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import Asked
 from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts

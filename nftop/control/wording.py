@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.journal_entry import Entry
-from nftop.control.resctrl.operations import MB, Step
+from nftop.control.rules import MB
 from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
 
 _MOST_NAMED = 6
-# Where classes are that no file system shows (`Host.where`), as operators know it.
-MSR = "pqos --iface=msr"
-# Masks and limits as pqos -e takes them: of a cache, a class, and what it is to be.
-_PQOS = {"L3": "llc@{}:{}=0x{}", "L3DATA": "llc@{}:{}d=0x{}", "L3CODE": "llc@{}:{}c=0x{}"}
-_PQOS_LIMIT = "mba@{}:{}={}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -42,39 +36,6 @@ def describe(cell: Cell) -> str:
         "cp_class": f"the SST-CP class of CPU {cell.number}",
     }
     return words[cell.kind]
-
-
-def shell(step: Step, mount: str) -> str:
-    """A step as what an operator would type."""
-    folder = mount if step.group == ROOT else f"{mount}/{step.group}"
-    if step.monitor:
-        folder += f"/mon_groups/{step.monitor}"
-    if step.deed in ("mkdir", "rmdir"):
-        return f"{step.deed} {shlex.quote(folder)}"
-    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
-    text = step.text.removesuffix("\n").replace("\n", "\\n")
-    word = "printf" if "\\n" in text else "echo"
-    end = "\\n" if word == "printf" else ""
-    return f"{word} '{text}{end}' > {shlex.quote(f'{folder}/{file}')}"
-
-
-def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Changes of classes as what an operator would type where no file shows them."""
-    values: list[str] = []
-    moved: dict[str, list[int]] = {}
-    for cell, new in ((change.cell, change.new) for change in changes):
-        if cell.kind == "schemata":
-            form = _PQOS.get(cell.name, _PQOS_LIMIT)
-            values.append(form.format(cell.number, _clos(cell.group), new))
-        elif cell.kind == "cpu" and new is not None:
-            moved.setdefault(new, []).append(cell.number)
-    told = [f"-e '{';'.join(values)}'"] if values else []
-    told += [f"-a 'llc:{_clos(to)}={format_cpu_list(cpus)}'" for to, cpus in sorted(moved.items())]
-    return tuple(f"{MSR} {item}" for item in told)
-
-
-def _clos(group: str) -> str:
-    return "0" if group == ROOT else group.removeprefix("COS")
 
 
 def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:

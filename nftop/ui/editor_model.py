@@ -9,8 +9,7 @@ from nftop.control.profile.profile import Listing
 from nftop.control.profile.validate import fit
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft, Step, drifted, read_since_ns, rebased
-from nftop.control.resctrl.operations import MB
-from nftop.control.rules import Rules
+from nftop.control.rules import MB, Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
 from nftop.model.change import Change, Proposal, State

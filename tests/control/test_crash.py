@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.backend import after, touched
+from nftop.control.backend import UNBORN, after, touched
 from nftop.control.journal import Journal
-from nftop.control.resctrl.operations import UNBORN, steps
+from nftop.control.resctrl.operations import steps
 from nftop.control.transaction import Asked, apply, keep, recover, revert
 from nftop.model.change import (
     Action,

@@ -11,11 +11,10 @@ import pytest
 from nftop.control import backends, pqos
 from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.pqos import Asking, PqosHost, Writing
+from nftop.control.pqos import Asking, PqosHost, Writing, pqos_commands
 from nftop.control.resctrl.operations import Step
 from nftop.control.resctrl.plan import propose
 from nftop.control.transaction import Asked, apply, keep, recover, revert
-from nftop.control.wording import pqos_commands
 from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason

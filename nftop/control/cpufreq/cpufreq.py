@@ -10,11 +10,10 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nftop.control.backend import AbsentError, RefusedError
+from nftop.control.backend import AbsentError, RefusedError, boot_id
 from nftop.control.cpufreq.backend import Frequencies
 from nftop.control.cpufreq.operations import FILES, Write
 from nftop.control.cpufreq.policies import Facts, Policy
-from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.revert import differing
 from nftop.model.change import POLICY_KINDS, Cell, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list

@@ -21,8 +21,8 @@ from nftop.control.profile.profile import (
     Tasks,
     Who,
 )
-from nftop.control.resctrl.operations import EXCLUSIVE, MB
-from nftop.control.rules import LOCKED, MaskRule, Rules
+from nftop.control.resctrl.operations import EXCLUSIVE
+from nftop.control.rules import LOCKED, MB, MaskRule, Rules
 from nftop.control.wording import counted
 from nftop.model.change import (
     Cell,

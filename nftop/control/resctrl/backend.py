@@ -9,9 +9,8 @@ from nftop.control import history as past
 from nftop.control.backend import History, Part
 from nftop.control.journal_entry import DamagedError
 from nftop.control.resctrl.effects import forbidden, judged, strangers
-from nftop.control.resctrl.operations import Step, steps
+from nftop.control.resctrl.operations import Step, shell, steps
 from nftop.control.resctrl.plan import propose
-from nftop.control.wording import MSR, pqos_commands, shell
 from nftop.model.change import (
     Action,
     Cell,
@@ -104,7 +103,5 @@ class Host(Part[Step], Protocol):
         return judged(base, target, changes, self.rules(), commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
-        if self.where == MSR:
-            return pqos_commands(proposal.changes)
         planned = steps(proposal.base, proposal.changes)
         return tuple(shell(step, self.where) for step in planned)

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from nftop.control.backend import goal
-from nftop.control.resctrl.operations import MB
 from nftop.control.resctrl.plan import propose, result_of
-from nftop.control.rules import MaskRule, Rules
+from nftop.control.rules import MB, MaskRule, Rules
 from nftop.model.change import (
     Cell,
     Change,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.control.resctrl.operations import (
     EXCLUSIVE,
-    MB,
     SHAREABLE,
     by_cache,
     cpus_in,
@@ -14,7 +13,7 @@ from nftop.control.resctrl.operations import (
     rivals,
     steps,
 )
-from nftop.control.rules import Rules, untouchable
+from nftop.control.rules import MB, Rules, untouchable
 from nftop.control.wording import counted, describe, who
 from nftop.model.change import Cell, Change, Proposal, State, parts, place
 from nftop.model.ids import format_cpu_list

@@ -13,20 +13,19 @@ gives its CPUs and tasks to the control group it belongs to, or to the root grou
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.backend import KERNELS, advance, goal
+from nftop.control.backend import UNBORN, advance, goal
+from nftop.control.rules import MB
 from nftop.model.change import Cell, Change, State, parts, place
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field
 
 Deed: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
-# The number of a directory that is not there yet: the kernel gives it when it makes it.
-UNBORN = KERNELS
-MB = "MB"
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 
 
@@ -264,3 +263,17 @@ def _removed(state: State, target: State) -> Iterator[Step]:
     for cell in state:
         if cell.kind == "group" and cell not in target:
             yield Step("rmdir", cell.group)
+
+
+def shell(step: Step, mount: str) -> str:
+    """A step as what an operator would type."""
+    folder = mount if step.group == ROOT else f"{mount}/{step.group}"
+    if step.monitor:
+        folder += f"/mon_groups/{step.monitor}"
+    if step.deed in ("mkdir", "rmdir"):
+        return f"{step.deed} {shlex.quote(folder)}"
+    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+    text = step.text.removesuffix("\n").replace("\n", "\\n")
+    word = "printf" if "\\n" in text else "echo"
+    end = "\\n" if word == "printf" else ""
+    return f"{word} '{text}{end}' > {shlex.quote(f'{folder}/{file}')}"

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nftop.control.backend import UNBORN
 from nftop.control.resctrl.effects import judged
-from nftop.control.resctrl.operations import EXCLUSIVE, MB, SHAREABLE, UNBORN, cpus_in, monitors_of
+from nftop.control.resctrl.operations import EXCLUSIVE, SHAREABLE, cpus_in, monitors_of
 from nftop.control.revert import is_birth
-from nftop.control.rules import LimitRule, Rules
+from nftop.control.rules import MB, LimitRule, Rules
 from nftop.control.wording import counted, describe
 from nftop.model.change import (
     Action,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
 from nftop.control.resctrl.backend import Host
 from nftop.control.resctrl.operations import SHAREABLE, Step
 from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
@@ -233,11 +233,6 @@ def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
         return tuple(sorted(int(entry.name) for entry in (folder / "task").iterdir()))
     except (FileNotFoundError, ProcessLookupError):
         return ()
-
-
-def boot_id(root: Path = Path("/")) -> str:
-    """Another after every boot. Raises OSError."""
-    return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def open_resctrl(root: Path = Path("/")) -> Resctrl:

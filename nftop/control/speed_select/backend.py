@@ -9,11 +9,10 @@ from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Any
 
-from nftop.control.backend import AbsentError, History, Part, RefusedError
+from nftop.control.backend import AbsentError, History, Part, RefusedError, boot_id
 from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.file_lock import own_lock
 from nftop.control.journal import DEFAULT as JOURNAL
-from nftop.control.resctrl.resctrl import boot_id
 from nftop.control.revert import differing
 from nftop.control.rules import Rules
 from nftop.control.speed_select.operations import (

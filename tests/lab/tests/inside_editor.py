@@ -113,7 +113,7 @@ def guards() -> int:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        count += command.endswith(b"nftop.control.guard\0")
+        count += command.endswith(b"nftop.control.guard_process\0")
     return count
 
 

@@ -80,7 +80,7 @@ _HELP = r"""
         for each in Path("/proc").iterdir():
             try:
                 command = (each / "cmdline").read_bytes() if each.name.isdigit() else b""
-                if command.endswith(b"nftop.control.guard\0"):
+                if command.endswith(b"nftop.control.guard_process\0"):
                     state = (each / "stat").read_text().rpartition(")")[2].split()[0]
                     found += [int(each.name)] * (state != "Z")
             except OSError:

@@ -113,7 +113,7 @@ def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
         for each in Path("/proc").iterdir():
             try:
                 if each.name.isdigit() and (each / "cmdline").read_bytes().endswith(
-                        b"nftop.control.guard\\0"):
+                        b"nftop.control.guard_process\\0"):
                     os.kill(int(each.name), signal.SIGKILL)
             except OSError:
                 pass
@@ -165,7 +165,7 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
             for each in Path("/proc").iterdir():
                 try:
                     command = (each / "cmdline").read_bytes() if each.name.isdigit() else b""
-                    if command.endswith(b"nftop.control.guard\\0"):
+                    if command.endswith(b"nftop.control.guard_process\\0"):
                         state = (each / "stat").read_text().rpartition(")")[2].split()[0]
                         found += [int(each.name)] * (state != "Z")
                 except OSError:

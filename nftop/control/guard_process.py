@@ -1,0 +1,116 @@
+"""The guard's process: the one that writes to the host, and takes back what is not kept.
+
+`python -m nftop.control.guard_process` runs in a session of its own, so that it survives a lost
+terminal and the end of the process that started it. It reads one line of JSON, makes that change,
+answers with a line, and waits for `keep` or `revert`, for the timeout, or for the other end to
+close. All but `keep` take the change back. A last line reports the outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from nftop.control.backend import AbsentError, AnyPart, boot_id
+from nftop.control.backends import open_part
+from nftop.control.guard import KEEP, proposal_of, receipt_json, serve
+from nftop.control.journal import BusyError, FileJournal, Journal
+from nftop.control.journal_entry import DamagedError
+from nftop.control.transaction import Asked, recover
+from nftop.model.change import Receipt
+from nftop.model.error_text import describe_error
+from nftop.sources.runtime.readiness import wait_readable, wait_writable
+
+# All that anybody but the kernel and the operator's own `kill -9` sends.
+_IGNORED = (
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
+    signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
+)  # fmt: skip
+_LONGEST_LINE = 1 << 26
+# Who asked may be stopped: nobody waits for him to hear it.
+_PATIENCE_S = 2.0
+
+
+def main() -> int:
+    """Serve one request on standard input and output."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.umask(0o022)  # what it makes says itself who may read it
+    os.chdir("/")
+    os.set_blocking(1, False)
+    line = _line()
+    if not line.endswith(b"\n"):
+        return 1  # who asked was gone before he had said what
+    raw = json.loads(line)
+    journal = FileJournal(Path(raw["folder"]))
+    try:
+        with journal.hold():
+            if raw.get("recover"):
+                _recover(journal)
+            else:
+                _serve(open_part(raw["identity"], journal.folder), journal, raw)
+    except (AbsentError, BusyError, DamagedError, OSError) as error:
+        _answer(Receipt("refused", (describe_error(error),)))
+    return 0
+
+
+def _recover(journal: FileJournal) -> None:
+    pending = journal.pending()
+    try:
+        part = open_part("" if pending is None else pending.identity, journal.folder)
+        receipt = recover(part, journal)
+    except AbsentError as error:
+        receipt = recover(None, journal, unseen=str(error), boot=boot_id())
+    _answer(receipt)
+
+
+def _serve(host: AnyPart, journal: Journal, raw: dict[str, Any]) -> None:
+    proposal = proposal_of(raw)
+    asked = Asked(raw["operator"], tuple(raw["undoes"]))
+    serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
+
+
+def _kept(seconds: float) -> bool:
+    """Whether `keep` comes in time. The end of input, or any other word, is a no."""
+    deadline = time.monotonic() + seconds
+    said = b""
+    while (left := deadline - time.monotonic()) > 0:
+        if not wait_readable([0], left):
+            return False
+        said += (more := os.read(0, 64))
+        if not more or b"\n" in said:
+            return said == KEEP
+    return False
+
+
+def _answer(receipt: Receipt | None) -> None:
+    """A line to whoever asked; nobody may be there any more, or listen."""
+    said = None if receipt is None else receipt_json(receipt)
+    data = json.dumps(said).encode() + b"\n"
+    deadline = time.monotonic() + _PATIENCE_S
+    try:
+        while data and (left := deadline - time.monotonic()) > 0:
+            if wait_writable([1], left):
+                data = data[os.write(1, data) :]
+    except OSError:
+        return
+
+
+def _line() -> bytes:
+    data = b""
+    while not data.endswith(b"\n") and len(data) < _LONGEST_LINE:
+        wait_readable([0], None)  # both directions are one socket, which does not block
+        more = os.read(0, 65536)
+        if not more:
+            break
+        data += more
+    return data
+
+
+if __name__ == "__main__":
+    sys.exit(main())
