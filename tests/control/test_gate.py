@@ -1,110 +1,247 @@
-"""The guard as a process: what it inherits, what it says when it dies, and one that is slow."""
+"""The gates of all parts as one: the newest change is undone first, whatever part it is of."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nftop.control import guard
-from nftop.control import guard_client as pending
-from nftop.control.gate import Gate
+from nftop.control.backend import AbsentError
+from nftop.control.backends import CLASSES, part_of
+from nftop.control.cpufreq.cpufreq import CPUFREQ
+from nftop.control.gate import Joined, PartGate
 from nftop.control.guard import proposal_of, request
-from nftop.control.guard_client import Pending, in_a_process, recover
-from nftop.control.journal import FileJournal
-from nftop.control.journal_entry import Entry
-from nftop.control.transaction import Asked
-from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
-from tests.control.hosts import lab_host
-from tests.descriptors import many_descriptors
+from nftop.control.guard_client import in_a_process
+from nftop.control.journal_entry import entry_of, seal, text_of
+from nftop.control.transaction import Asked, apply, keep
+from nftop.export.json.changes_of import change_object
+from nftop.model.change import Action, PinCpus, Proposal, SetSchemata
+from nftop.model.ids import Cpu
+from tests.control.hosts import Disk, LabHost, lab_host, memory
+from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, in_memory, make_tree, part
+
+SET = SetSchemata("/", "L3", ((0, 0xF),))
+PIN = PinCpus((Cpu(1),))
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> FileJournal:
-    """With a change that was cut off, of a boot that is long over."""
-    found = FileJournal(tmp_path / "nftop")
-    change = Change(Cell("schemata", "/", "L3", 0), "f", "1")
-    with found.hold():
-        found.begin(Entry(1, "now", "another-boot 7:1", "root", "nftop cat set", (change,)))
-    return found
+def place() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
 
 
-def answers(program: str) -> Pending:
-    ours, theirs = socket.socketpair()
-    errors = os.fdopen(os.memfd_create("test"), "w+b")
-    with theirs:
-        handle = theirs.fileno()
-        command = [sys.executable, "-I", "-c", program]
-        guard = subprocess.Popen(command, stdin=handle, stdout=handle, stderr=errors)
-    return Pending(guard, ours, errors)
+class Both:
+    """A host with classes and frequencies, and one journal."""
+
+    def __init__(self, place: Path) -> None:
+        self.disk = Disk()
+        self.classes = lab_host()
+        self.frequencies = part(make_tree(place))
+        self.parts: dict[str, LabHost | FakeCpufreq] = {
+            CLASSES: self.classes, CPUFREQ: self.frequencies,
+        }  # fmt: skip
+        gates = {name: PartGate(item, memory(self.disk), in_a_process, "nftop")
+                 for name, item in self.parts.items()}  # fmt: skip
+        self.gate = Joined(gates, {})
+
+    def do(self, action: Action) -> None:
+        self.keep(self.gate.propose([action], ("nftop",)), ())
+
+    def undo(self) -> str:
+        planned = self.gate.propose_undo()
+        assert planned is not None
+        self.keep(*planned)
+        return part_of(planned[0].identity)
+
+    def keep(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
+        host = self.parts[part_of(proposal.identity)]
+        assert self.gate.writes(proposal)
+        receipt, entry = apply(host, memory(self.disk), proposal, Asked("me", undoes))
+        assert entry is not None, receipt
+        assert keep(host, memory(self.disk), entry).outcome == "kept"
 
 
-def test_the_callers_environment_is_not_the_guards(
-    journal: FileJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_newest_change_is_taken_back_first(place: Path) -> None:
+    both = Both(place)
+    before = both.classes.state(), both.frequencies.state()
+    for action in (SET, PIN, SetSchemata("/", "L3", ((1, 7),))):
+        both.do(action)
+    assert [both.undo() for _ in range(3)] == [CLASSES, CPUFREQ, CLASSES]
+    assert (both.classes.state(), both.frequencies.state()) == before
+    assert both.gate.propose_undo() is None
+
+
+def test_what_is_gone_by_hand_does_not_hide_what_another_part_has(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    for cpu in (1, 5):
+        both.frequencies.kernel.put(cpu, "scaling_max_freq", "3900000")
+        both.frequencies.kernel.put(cpu, "scaling_min_freq", "800000")
+    assert both.undo() == CLASSES
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_part_that_can_not_be_read_holds_up_no_other(
+    place: Path, early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It works from where this package is, whatever PYTHONPATH and the current folder have."""
-    for name in ("sitecustomize.py", "json.py", "nftop.py"):
-        (tmp_path / name).write_text(f"open({os.fspath(tmp_path / 'owned')!r}, 'w').close()\n")
-    monkeypatch.setenv("PYTHONPATH", os.fspath(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    receipt = recover(journal)
-    assert receipt is not None
-    assert receipt.number == 1
-    assert not (tmp_path / "owned").exists()
+    def unmounted(*_: object) -> str:
+        raise FileNotFoundError("resctrl is not mounted")
+
+    both = Both(place)
+    before = both.frequencies.state()
+    both.do(PIN)
+    both.do(SET)
+    name = "newest" if early else "propose_undo"
+    of_classes = both.gate.gates[CLASSES]
+
+    def failing(gate: PartGate[LabHost], **asked: bool) -> object:
+        return unmounted() if gate is of_classes else real(gate, **asked)
+
+    real = getattr(PartGate, name)
+    monkeypatch.setattr(PartGate, name, failing)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert any("the classes can't be read" in warning and "not mounted" in warning
+               for warning in planned[0].warnings)  # fmt: skip
+    assert both.undo() == CPUFREQ
+    assert both.frequencies.state() == before
+    with pytest.raises(FileNotFoundError):
+        both.gate.propose_undo()
 
 
-def test_a_guard_is_asked_by_a_process_with_many_descriptors(journal: FileJournal) -> None:
-    """As nftop is on a large host, with one per CPU and counter."""
-    with many_descriptors():
-        receipt = recover(journal)
-    assert receipt is not None
-    assert receipt.number == 1
-
-
-def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None:
-    cell = Cell("schemata", "/", "L3", 0)
-    proposal = Proposal({cell: "f"}, (Change(cell, "f", "1"),), commands=("nftop undo",),
-                        unmet=("L3 1 of vpp: left alone",), leaves=(2, 3))  # fmt: skip
-    told = json.dumps(request(proposal, Asked("me", (2,)), tmp_path, None))
-    assert proposal_of(json.loads(told)) == proposal
-
-
-def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
-    pending = answers("raise SystemExit('first\\nno numpy here')")
-    assert pending.receipt.outcome == "failed"
-    assert pending.receipt.sentences[0].startswith("the guard ended without a word")
-    assert pending.receipt.sentences[1:] == ("the last it said: no numpy here",)
-
-
-def test_one_that_is_slow_is_not_said_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "_ANSWER_S", 0.0)
-    found = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
-    assert "the guard is still at it" in found.receipt.sentences[0]
-
-
-def test_another_hosts_change_is_not_this_hosts_guards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_older_part_is_not_asked_while_the_newest_has_something(
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what is opened, whoever asked and whatever the classes are called."""
-    host, told = lab_host(), list[Receipt | None]()
-    gate_ = Gate(host, FileJournal(tmp_path / "nftop"), in_a_process, "nftop")
-    proposal = gate_.propose([SetSchemata("/", "L3", ((0, 1),))])
-    asked = request(proposal, Asked("somebody"), tmp_path / "nftop", None)
-    monkeypatch.setattr(guard, "_answer", told.append)
-    monkeypatch.setattr(guard, "_line", lambda: json.dumps(asked).encode() + b"\n")
-    monkeypatch.setattr(guard, "_IGNORED", ())
-    for name in ("umask", "chdir", "set_blocking"):
-        monkeypatch.setattr(os, name, lambda *_: None)
-    for identity, outcome in (("a-boot 7:2", "conflict"), (host.identity, "applied")):
-        opened = replace(host, identity=identity)
-        monkeypatch.setattr(guard, "open_part", lambda *_, opened=opened: opened)
-        told.clear()
-        assert guard.main() == 0
-        assert told[0] is not None and told[0].outcome == outcome
-        assert opened.writes == (outcome == "applied")
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    asked = []
+    real = PartGate.propose_undo
+
+    def counted(gate: PartGate[LabHost], *, beyond: bool = False) -> object:
+        asked.append(part_of(gate.host.identity))
+        return real(gate, beyond=beyond)
+
+    monkeypatch.setattr(PartGate, "propose_undo", counted)
+    assert both.undo() == CPUFREQ
+    assert asked == [CPUFREQ]
+
+
+def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, True)
+    for cpu in (1, 5):  # as before: nothing is left of the newest
+        both.frequencies.kernel.put(cpu, "scaling_max_freq", "3900000")
+        both.frequencies.kernel.put(cpu, "scaling_min_freq", "800000")
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CLASSES, False)
+
+
+def test_a_reset_is_not_final_while_a_newer_change_of_another_part_stands(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    for gate in (both.gate, both.gate.gates[CLASSES]):
+        planned = gate.propose_reset()
+        assert planned is not None
+        assert (planned[1], planned[0].final) == ((1,), True)
+    both.do(PIN)
+    for gate in (both.gate, both.gate.gates[CLASSES]):
+        planned = gate.propose_reset()
+        assert planned is not None
+        assert (planned[1], planned[0].final) == ((1,), False)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_final_undo_is_a_conflict_once_it_is_not_of_the_newest_change(
+    place: Path, reset: bool
+) -> None:
+    """Another operator keeps a change of another part while the preview is open."""
+    both = Both(place)
+    both.do(SET)
+    planned = both.gate.propose_reset() if reset else both.gate.propose_undo()
+    assert planned is not None
+    asked = Asked("me", planned[1])
+    proposal = proposal_of(json.loads(json.dumps(request(planned[0], asked, place, None))))
+    assert proposal.final
+    both.do(PIN)
+    state, writes, history = both.classes.state(), both.classes.writes, list(both.disk.history)
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    assert (receipt.outcome, entry) == ("conflict", None)
+    assert (both.classes.state(), both.classes.writes) == (state, writes)
+    assert (both.disk.pending, both.disk.history) == (None, history)
+    both.undo()
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    assert entry is not None, "it is the newest again"
+
+
+def test_an_undo_is_final_though_a_change_of_an_earlier_boot_is_newer(place: Path) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    pinned = json.loads(both.disk.history[1])
+    del pinned["sha256"]
+    both.disk.history[1] = seal({**pinned, "identity": "other-boot cpufreq intel_pstate"})
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (planned[1], planned[0].final) == ((1,), True)
+
+
+def test_undo_is_not_final_while_a_part_can_not_be_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Both(place)
+    both.do(SET)
+    both.do(PIN)
+    of_classes, newest = both.gate.gates[CLASSES], PartGate.newest
+
+    def failing(gate: PartGate[LabHost]) -> int:
+        if gate is of_classes:
+            raise FileNotFoundError("resctrl is not mounted")
+        return newest(gate)
+
+    monkeypatch.setattr(PartGate, "newest", failing)
+    planned = both.gate.propose_undo()
+    assert planned is not None
+    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, False)
+
+
+def test_a_part_that_is_not_there_is_said(place: Path) -> None:
+    both = Both(place)
+    gate = Joined({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})
+    with pytest.raises(AbsentError, match="no cpufreq"):
+        gate.propose([PIN])
+    with pytest.raises(AbsentError):
+        _ = Joined({CPUFREQ: both.gate.gates[CPUFREQ]}, {}).host
+    assert gate.host is both.classes
+
+
+@pytest.mark.parametrize(
+    ("identity", "name"),
+    [
+        ("a-boot 7:1:3:ff", CLASSES),
+        ("a-boot msr", CLASSES),
+        ("a-boot cpufreq intel_pstate", CPUFREQ),
+        ("a-boot", CLASSES),
+        ("", CLASSES),
+    ],
+)
+def test_parts_by_identity(identity: str, name: str) -> None:
+    assert part_of(identity) == name
+
+
+def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> None:
+    both = Both(place)
+    both.do(PIN)
+    [entry] = memory(both.disk).history()
+    assert {change.cell.kind for change in entry.changes} == {"min_khz", "max_khz"}
+    assert entry_of("history", text_of(entry)) == entry
+    told = change_object(entry.changes[0])
+    assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}

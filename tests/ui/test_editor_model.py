@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from nftop.control.profile.pqos_config import parse
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.plan import propose
-from nftop.model.change import Cell
+from nftop.control.rules import Rules
+from nftop.model.change import Action, Cell, Proposal, State
 from nftop.model.frame import SourceState
 from nftop.model.reading import Reason
 from nftop.render.editor.model import rows_of
@@ -85,8 +87,15 @@ def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_f
 def test_a_key_proposes_once(action: str, by: int, monkeypatch: pytest.MonkeyPatch) -> None:
     board = desk()
     board.answers["name"]("a")  # a class that `remove` may remove
-    plans = []
-    monkeypatch.setattr(drafts, "propose", lambda *given: plans.append(given) or propose(*given))
+    plans: list[Proposal] = []
+
+    def counted(
+        state: State, rules: Rules, actions: Sequence[Action], commands: tuple[str, ...]
+    ) -> Proposal:
+        plans.append(propose(state, rules, actions, commands))
+        return plans[-1]
+
+    monkeypatch.setattr(drafts, "propose", counted)
     board.acts[action](by)
     board.see(FRAMES[False])
     board.board(FRAMES[False])

@@ -1,0 +1,110 @@
+"""The guard as a process: what it inherits, what it says when it dies, and one that is slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nftop.control import guard_client as pending
+from nftop.control import guard_process
+from nftop.control.gate import Gate
+from nftop.control.guard import proposal_of, request
+from nftop.control.guard_client import Pending, in_a_process, recover
+from nftop.control.journal import FileJournal
+from nftop.control.journal_entry import Entry
+from nftop.control.transaction import Asked
+from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
+from tests.control.hosts import lab_host
+from tests.descriptors import many_descriptors
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> FileJournal:
+    """With a change that was cut off, of a boot that is long over."""
+    found = FileJournal(tmp_path / "nftop")
+    change = Change(Cell("schemata", "/", "L3", 0), "f", "1")
+    with found.hold():
+        found.begin(Entry(1, "now", "another-boot 7:1", "root", "nftop cat set", (change,)))
+    return found
+
+
+def answers(program: str) -> Pending:
+    ours, theirs = socket.socketpair()
+    errors = os.fdopen(os.memfd_create("test"), "w+b")
+    with theirs:
+        handle = theirs.fileno()
+        command = [sys.executable, "-I", "-c", program]
+        guard = subprocess.Popen(command, stdin=handle, stdout=handle, stderr=errors)
+    return Pending(guard, ours, errors)
+
+
+def test_the_callers_environment_is_not_the_guards(
+    journal: FileJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It works from where this package is, whatever PYTHONPATH and the current folder have."""
+    for name in ("sitecustomize.py", "json.py", "nftop.py"):
+        (tmp_path / name).write_text(f"open({os.fspath(tmp_path / 'owned')!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", os.fspath(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    receipt = recover(journal)
+    assert receipt is not None
+    assert receipt.number == 1
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_guard_is_asked_by_a_process_with_many_descriptors(journal: FileJournal) -> None:
+    """As nftop is on a large host, with one per CPU and counter."""
+    with many_descriptors():
+        receipt = recover(journal)
+    assert receipt is not None
+    assert receipt.number == 1
+
+
+def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None:
+    cell = Cell("schemata", "/", "L3", 0)
+    proposal = Proposal({cell: "f"}, (Change(cell, "f", "1"),), commands=("nftop undo",),
+                        unmet=("L3 1 of vpp: left alone",), leaves=(2, 3))  # fmt: skip
+    told = json.dumps(request(proposal, Asked("me", (2,)), tmp_path, None))
+    assert proposal_of(json.loads(told)) == proposal
+
+
+def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
+    pending = answers("raise SystemExit('first\\nno numpy here')")
+    assert pending.receipt.outcome == "failed"
+    assert pending.receipt.sentences[0].startswith("the guard ended without a word")
+    assert pending.receipt.sentences[1:] == ("the last it said: no numpy here",)
+
+
+def test_one_that_is_slow_is_not_said_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "_ANSWER_S", 0.0)
+    found = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
+    assert "the guard is still at it" in found.receipt.sentences[0]
+
+
+def test_another_hosts_change_is_not_this_hosts_guards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what is opened, whoever asked and whatever the classes are called."""
+    host, told = lab_host(), list[Receipt | None]()
+    gate_ = Gate(host, FileJournal(tmp_path / "nftop"), in_a_process, "nftop")
+    proposal = gate_.propose([SetSchemata("/", "L3", ((0, 1),))])
+    asked = request(proposal, Asked("somebody"), tmp_path / "nftop", None)
+    monkeypatch.setattr(guard_process, "_answer", told.append)
+    monkeypatch.setattr(guard_process, "_line", lambda: json.dumps(asked).encode() + b"\n")
+    monkeypatch.setattr(guard_process, "_IGNORED", ())
+    for name in ("umask", "chdir", "set_blocking"):
+        monkeypatch.setattr(os, name, lambda *_: None)
+    for identity, outcome in (("a-boot 7:2", "conflict"), (host.identity, "applied")):
+        opened = replace(host, identity=identity)
+        monkeypatch.setattr(guard_process, "open_part", lambda *_, opened=opened: opened)
+        told.clear()
+        assert guard_process.main() == 0
+        assert told[0] is not None and told[0].outcome == outcome
+        assert opened.writes == (outcome == "applied")
