@@ -85,8 +85,8 @@ def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_f
     [("toggle", 1), ("shift", 1), ("grow", 1), ("bandwidth", -1), ("alike", 1), ("remove", 1)],
 )
 def test_a_key_proposes_once(action: str, by: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = desk()
-    board.answers["name"]("a")  # a class that `remove` may remove
+    model = new_model()
+    model.answers["name"]("a")  # a class that `remove` may remove
     plans: list[Proposal] = []
 
     def counted(
@@ -96,9 +96,9 @@ def test_a_key_proposes_once(action: str, by: int, monkeypatch: pytest.MonkeyPat
         return plans[-1]
 
     monkeypatch.setattr(drafts, "propose", counted)
-    board.acts[action](by)
-    board.see(FRAMES[False])
-    board.board(FRAMES[False])
+    model.acts[action](by)
+    model.see(FRAMES[False])
+    model.editor_state(FRAMES[False])
     assert len(plans) == 1
 
 
