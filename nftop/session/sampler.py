@@ -1,102 +1,173 @@
-"""Reading all sources once per tick, without letting one hold up another."""
+"""Reads all sources once per tick; no source holds up another."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
-from nftop.model.struct import replace
+from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Source, Turning
+
+_T = TypeVar("_T")
+# A source that takes longer than this gets company if others wait behind it.
+STALL_S = 0.02
+_JOIN_S = 1.0
 
 
 def read_source(source: Source) -> SourceReading[Any]:
-    """One reading with its time. Whatever the source raises becomes an ERROR reading."""
+    """One reading with its time. An exception becomes an ERROR reading."""
     started_ns = time.monotonic_ns()
-    try:
-        value = source.read()
-    except Exception as error:  # noqa: BLE001 - the boundary: no source may stop another
-        value = _error(source, error)
+    value = _attempt(source, source.read)
     took_ns = time.monotonic_ns() - started_ns
     return SourceReading(value, started_ns + took_ns // 2, took_ns)
 
 
-def _error(source: Source, error: Exception) -> Missing:
-    return Missing(Reason.ERROR, f"{source.name}: {type(error).__name__}: {error}")
+def _attempt(source: Source, work: Callable[[], _T]) -> _T | Missing:
+    """Call a method of a source; ERROR if it raises."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the boundary: no source may stop another
+        return Missing(Reason.ERROR, f"{source.name}: {type(error).__name__}: {error}")
 
 
-class Worker:
-    """A slow source in its own thread, with a one-slot mailbox.
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A source that may block, with its last reading."""
 
-    `kick` asks for a reading; while one is under way a kick changes nothing. `latest` is what it
-    gave last, whenever that was.
+    source: Source
+    latest: SourceReading[Any]
+    requested: bool = False
+    running: bool = False
+    closed: bool = False
+
+
+class BlockingSources:
+    """Sources that may block, read by one helper thread, the quickest first.
+
+    While a source takes longer than STALL_S and others are queued behind it, another thread reads
+    those; it ends when the queue is empty. So a source that hangs delays the others by STALL_S.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._wanted = threading.Event()
-        self._done = threading.Event()
+    def __init__(self, sources: Sequence[Source]) -> None:
+        warming = Missing(Reason.WARMING, "it has not answered yet")
+        started_ns = time.monotonic_ns()
+        self._slots = [_Slot(item, SourceReading(warming, started_ns, 0)) for item in sources]
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._idle = threading.Condition(self._lock)
+        self._threads: set[threading.Thread] = set()
+        self._last_start_ns = started_ns
         self._stopped = False
-        self._latest: SourceReading[Any] | None = None
-        self._born_ns = time.monotonic_ns()
-        # A daemon: a source stuck in the kernel must not keep nftop from ending.
-        self._thread = threading.Thread(target=self._run, name=f"nftop-{source.name}", daemon=True)
-        self._thread.start()
 
     @property
-    def name(self) -> str:
-        return self._source.name
+    def latest(self) -> dict[str, SourceReading[Any]]:
+        """The last reading of every source; WARMING if it never gave one."""
+        return {slot.source.name: slot.latest for slot in self._slots}
 
-    def kick(self) -> None:
-        """Ask for a reading now."""
-        self._done.clear()
-        self._wanted.set()
+    def request(self) -> None:
+        """Request a reading of every source; one under way is followed by another."""
+        with self._lock:
+            for slot in self._slots:
+                slot.requested = True
+            if self._slots and not self._threads:
+                self._start()
+            self._relieve()
+            self._work.notify()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the reading last asked for, no longer than told."""
-        self._done.wait(max(timeout_s, 0.0))
+        """Wait for all requested readings, but not longer than `timeout_s`."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._lock:
+            while any(slot.requested or slot.running for slot in self._slots):
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    return
+                self._idle.wait(min(left_s, STALL_S) if self._queue() else left_s)
+                self._relieve()
 
-    @property
-    def latest(self) -> SourceReading[Any]:
-        """Its last reading; WARMING, as old as the worker, where it never gave one."""
-        # One reference is read once: the thread may replace it meanwhile.
-        latest = self._latest
-        if latest is not None:
-            return latest
-        return SourceReading(Missing(Reason.WARMING, "it has not answered yet"), self._born_ns, 0)
+    def close(self) -> None:
+        """Close every source, in the helper threads; one that hangs is closed after its reading."""
+        with self._lock:
+            self._stopped = True
+            if self._slots and self._busy():
+                self._start()
+            self._work.notify_all()
+            threads = tuple(self._threads)
+        deadline_s = time.monotonic() + _JOIN_S
+        for thread in threads:
+            thread.join(max(deadline_s - time.monotonic(), 0.0))
 
-    def stop(self) -> None:
-        """End the thread after its present reading and close the source there."""
-        self._stopped = True
-        self._wanted.set()
-        self._thread.join(timeout=1.0)
+    def _queue(self) -> list[_Slot]:
+        return [slot for slot in self._slots if slot.requested and not slot.running]
 
-    def _run(self) -> None:
-        while True:
-            self._wanted.wait()
-            self._wanted.clear()
-            if self._stopped:
-                break
-            self._latest = read_source(self._source)
-            # A kick that came during the reading is waiting for the next one.
-            if not self._wanted.is_set():
-                self._done.set()
-        self._source.close()
+    def _busy(self) -> bool:
+        """Whether every thread is reading."""
+        return sum(slot.running for slot in self._slots) >= len(self._threads)
+
+    def _relieve(self) -> None:
+        """Start a thread if a source stalls the queue."""
+        stalled = time.monotonic_ns() - self._last_start_ns >= STALL_S * 1e9
+        if stalled and self._busy() and self._queue():
+            self._start()
+
+    def _start(self) -> None:
+        # A daemon: a source stuck in the kernel must not keep nftop from ending.
+        permanent = not self._threads
+        thread = threading.Thread(
+            target=self._run, kwargs={"permanent": permanent}, name="nftop-helper", daemon=True
+        )
+        self._threads.add(thread)
+        self._last_start_ns = time.monotonic_ns()
+        thread.start()
+
+    def _run(self, *, permanent: bool) -> None:
+        while (slot := self._next(permanent=permanent)) is not None:
+            if slot.closed:
+                _attempt(slot.source, slot.source.close)
+                continue
+            reading = read_source(slot.source)
+            with self._lock:
+                slot.latest, slot.running = reading, False
+                if not any(item.requested or item.running for item in self._slots):
+                    self._idle.notify_all()
+        with self._lock:
+            self._threads.discard(threading.current_thread())
+
+    def _next(self, *, permanent: bool) -> _Slot | None:
+        """The next source to read, or to close after the end; None: the thread ends."""
+        with self._lock:
+            while not self._stopped:
+                queue = self._queue()
+                if queue:
+                    slot = min(queue, key=lambda item: item.latest.took_ns)
+                    slot.requested, slot.running = False, True
+                    self._last_start_ns = time.monotonic_ns()
+                    return slot
+                if not permanent:
+                    return None
+                self._work.wait()
+            for slot in self._slots:
+                if not (slot.running or slot.closed):
+                    slot.closed = True
+                    return slot
+            return None
 
 
 class Sampler:
     """Takes a `Sample` from a set of sources.
 
-    Slow sources are asked first, fast ones are read here meanwhile, and the slow ones that answer
-    within the grace time are in the same sample; the others' last reading goes in with its age.
+    Readings of sources that may block are requested first, the others are read meanwhile. Sources
+    that answer within the grace time are in the same sample; of the others the last reading goes
+    in, with its age.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._inline = [source for source in sources if source.inline]
-        self._workers = [Worker(source) for source in sources if not source.inline]
+        self._blocking = BlockingSources([source for source in sources if not source.inline])
         self._failed: dict[str, Missing] = {}
 
     @property
@@ -105,38 +176,30 @@ class Sampler:
         return any(isinstance(source, Turning) and source.turning for source in self._inline)
 
     def turn(self) -> None:
-        """Tell the sources that the last part of the tick begins.
-
-        What one raises, its next reading says.
-        """
+        """Start the last part of the tick; an exception shows in the source's next reading."""
         for source in self._inline:
             if isinstance(source, Turning) and source.turning:
-                try:
-                    source.turn()
-                except Exception as error:  # noqa: BLE001 - the boundary, as in `read_source`
-                    self._failed[source.name] = _error(source, error)
+                failure = _attempt(source, source.turn)
+                if failure is not None:
+                    self._failed[source.name] = failure
 
     def sample(self, interval_s: float, grace_s: float) -> Sample:
-        """One sample; returns at most `grace_s` after the fast sources were read.
+        """One sample; returns at most `grace_s` after the inline sources were read.
 
         `interval_s` is the pace, which the sample carries.
         """
         monotonic_ns, wall_ns = time.monotonic_ns(), time.time_ns()
-        for worker in self._workers:
-            worker.kick()
+        self._blocking.request()
         readings = {source.name: read_source(source) for source in self._inline}
         for name, why in self._failed.items():
             readings[name] = replace(readings[name], value=why)
         self._failed.clear()
-        until_ns = time.monotonic_ns() + int(grace_s * 1e9)
-        for worker in self._workers:
-            worker.wait((until_ns - time.monotonic_ns()) / 1e9)
-            readings[worker.name] = worker.latest
+        self._blocking.wait(grace_s)
+        readings.update(self._blocking.latest)
         return Sample(wall_ns, monotonic_ns, int(interval_s * 1e9), readings)
 
     def close(self) -> None:
         """Close every source."""
         for source in self._inline:
             source.close()
-        for worker in self._workers:
-            worker.stop()
+        self._blocking.close()

@@ -135,3 +135,78 @@ def test_a_turn_that_raises_is_told_by_the_next_reading_alone() -> None:
     assert "RuntimeError: the wheel is off" in bad.message
     assert readings["ok"].value == 0 and after == [1]
     assert sampler.sample(1.0, grace_s=0.0).readings["bad"].value == 0
+
+
+def test_one_thread_reads_all_that_may_block_once_a_tick() -> None:
+    threads: set[threading.Thread] = set()
+    reads: list[str] = []
+
+    def source(name: str) -> FakeSource:
+        def read() -> int:
+            threads.add(threading.current_thread())
+            reads.append(name)
+            return 1
+
+        return FakeSource(name, read, inline=False)
+
+    before = threading.active_count()
+    names = [f"source{number}" for number in range(10)]
+    sampler = Sampler([source(name) for name in names])
+    try:
+        for _ in range(3):
+            sample = sampler.sample(1.0, grace_s=60.0)
+            assert {item.value for item in sample.readings.values()} == {1}
+        assert len(threads) == 1
+        assert threading.active_count() == before + 1
+        assert sorted(reads) == sorted(names * 3)
+    finally:
+        sampler.close()
+    assert threading.active_count() == before
+
+
+def test_a_hanging_source_has_a_thread_of_its_own_until_it_answers() -> None:
+    release = threading.Event()
+    before = threading.active_count()
+    stuck = FakeSource("stuck", release.wait, inline=False)
+    fine = [FakeSource(f"fine{number}", int, inline=False) for number in range(5)]
+    sampler = Sampler([stuck, *fine])
+    try:
+        deadline = time.monotonic() + 60.0
+        readings = sampler.sample(1.0, grace_s=0.1).readings
+        while any(isinstance(readings[item.name].value, Missing) for item in fine):
+            assert time.monotonic() < deadline
+            readings = sampler.sample(1.0, grace_s=0.1).readings
+        assert isinstance(readings["stuck"].value, Missing)
+        assert threading.active_count() <= before + 2
+        release.set()
+        assert sampler.sample(1.0, grace_s=60.0).readings["stuck"].value is True
+    finally:
+        release.set()
+        sampler.close()
+    assert all(item.closed.wait(60.0) for item in (stuck, *fine))
+
+
+def test_a_hanging_source_does_not_keep_others_from_being_closed() -> None:
+    release = threading.Event()
+    stuck = FakeSource("stuck", release.wait, inline=False)
+    fine = FakeSource("fine", int, inline=False)
+    sampler = Sampler([stuck, fine])
+    sampler.sample(1.0, grace_s=0.05)
+    sampler.close()
+    try:
+        assert fine.closed.wait(60.0) and not stuck.closed.is_set()
+    finally:
+        release.set()
+    assert stuck.closed.wait(60.0)
+
+
+def test_a_close_that_raises_stops_no_other() -> None:
+    class Broken(FakeSource):
+        def close(self) -> None:
+            raise OSError(5, "Input/output error")
+
+    fine = FakeSource("fine", int, inline=False)
+    sampler = Sampler([Broken("broken", int, inline=False), fine])
+    sampler.sample(1.0, grace_s=60.0)
+    sampler.close()
+    assert fine.closed.wait(60.0)

@@ -13,7 +13,7 @@ import pytest
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.session.sampler import Worker
+from nftop.session.sampler import BlockingSources
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import read_as as read_as_it_is
@@ -458,19 +458,19 @@ def test_a_counter_that_hangs_holds_up_nobody(
         return read_as_it_is(path, parse)
 
     monkeypatch.setattr(monitor, "read_as", hang)
-    worker = Worker(source(root))
+    worker = BlockingSources([source(root)])
     try:
-        worker.kick()
+        worker.request()
         worker.wait(0.0)
-        assert sentence(worker.latest.value) == "warming: it has not answered yet"
+        assert sentence(worker.latest["resctrl"].value) == "warming: it has not answered yet"
         with shared_lock(str(root / MOUNT)) as lock:
             assert lock.held
         go_on.set()
         worker.wait(60.0)
-        assert isinstance(worker.latest.value, ResctrlTable)
+        assert isinstance(worker.latest["resctrl"].value, ResctrlTable)
     finally:
         go_on.set()
-        worker.stop()
+        worker.close()
 
 
 def test_reading_changes_nothing(tmp_path: Path) -> None:
