@@ -38,7 +38,7 @@ from nftop.cli.compose.hosts import open_host
 from nftop.cli.main import run
 from nftop.export.openmetrics.page import Tally, page
 from nftop.export.openmetrics.writer import Form
-from nftop.render.frame.header import Status, header_lines
+from nftop.render.frame.header import ViewStatus, header_lines
 
 here, samples = open_host(), []
 feed = here.feed(interval_s=0.1, on_sample=samples.append)
@@ -49,7 +49,7 @@ frames.close()
 out = {
     "order": list(frame.sources),
     "value": samples[0].readings["toy"].value.beats > 0,
-    "screen": str(header_lines(frame, Status(), 200)),
+    "screen": str(header_lines(frame, ViewStatus(), 200)),
     "openmetrics": [row for row in page(frame, Tally(), Form.OPENMETRICS).splitlines()
                     if 'source="toy"' in row],
 }
