@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,18 +106,22 @@ def ticks_of(found: Sequence[Found]) -> list[Tick]:
     return [item for item in found if isinstance(item, Tick)]
 
 
+# Of these equal values are the same, unlike floats; most values are of them.
+_PLAIN = frozenset({int, str, bytes, bool, type(None)})
+
+
 def same(ours: Any, theirs: Any) -> bool:
     """Whether two values are the same to the bit and the type, NaNs and the order of maps too."""
     if type(ours) is not type(theirs):
         maps = isinstance(ours, Mapping) and isinstance(theirs, Mapping)
         return _same_maps(ours, theirs) if maps else False
+    if type(ours) in _PLAIN:
+        return bool(ours == theirs)
     if isinstance(ours, np.ndarray):
         alike = ours.dtype == theirs.dtype and ours.shape == theirs.shape
         return bool(alike and ours.tobytes() == theirs.tobytes())
     if is_dataclass(ours):
-        return all(
-            same(getattr(ours, field.name), getattr(theirs, field.name)) for field in fields(ours)
-        )
+        return all(same(getattr(ours, name), getattr(theirs, name)) for name in _names(type(ours)))
     if isinstance(ours, dict):
         return _same_maps(ours, theirs)
     if isinstance(ours, tuple | list):
@@ -124,6 +129,11 @@ def same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, float):
         return bool(ours.hex() == theirs.hex())
     return bool(ours == theirs)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _same_maps(ours: Any, theirs: Any) -> bool:

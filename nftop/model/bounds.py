@@ -200,13 +200,18 @@ def check(record: str, field: str, values: Sequence[Any]) -> None:
     bound = BOUNDS.get(record, {}).get(field)
     if bound is None:
         return
-    distinct = {id(value): value for value in values}.values()  # rows often share one tuple
-    if bound.max_length is not None:
-        longest = max((len(item) for item in distinct if isinstance(item, Sized)), default=0)
-        if longest > bound.max_length:
-            raise BoundsError(f"{record}.{field} has {longest} values, above {bound.max_length}")
-    numbers = list(_numbers(distinct))
-    if numbers and not all(bound.least <= extreme <= bound.most for extreme in _extremes(numbers)):
+    if values and _INTEGERS.issuperset(map(type, values)):
+        extremes: tuple[int | float, ...] = (min(values), max(values))
+    else:
+        distinct = {id(value): value for value in values}.values()  # rows often share one tuple
+        if bound.max_length is not None:
+            longest = max((len(item) for item in distinct if isinstance(item, Sized)), default=0)
+            if longest > bound.max_length:
+                raise BoundsError(
+                    f"{record}.{field} has {longest} values, above {bound.max_length}"
+                )
+        extremes = _extremes(list(_numbers(distinct)))
+    if not all(bound.least <= extreme <= bound.most for extreme in extremes):
         raise BoundsError(f"{record}.{field} is not within {bound.least} to {bound.most}")
 
 
@@ -246,4 +251,4 @@ def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
 def _extremes(numbers: list[int | float]) -> tuple[int | float, ...]:
     """The least and the greatest, and NaN where that is among them: it is within no bound."""
     nan = [number for number in numbers if isinstance(number, float) and math.isnan(number)][:1]
-    return (*nan, min(numbers), max(numbers))
+    return (*nan, min(numbers), max(numbers)) if numbers else ()

@@ -20,13 +20,14 @@ from nftop.store.reading.seek import last_before, last_place, places
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
 
-TICKS, FRAME = 50, 20
+TICKS, FRAME = 18, 7
+MARKS = (4, 12)
 
 
 @lru_cache(maxsize=1)
 def session() -> Taken:
     """Three zstd frames."""
-    return taken(TICKS, cpus=2, marks=(10, 34), frame=FRAME)
+    return taken(TICKS, cpus=2, marks=MARKS, frame=FRAME)
 
 
 class Bytes:
@@ -92,7 +93,9 @@ def test_what_was_recorded_is_read(tmp_path: Path) -> None:
     assert all(same(a, b.sample) for a, b in zip(session().samples, ticks, strict=True))
     headers = [item for item in found if isinstance(item, Header)]
     assert len(headers) == 3 and all(same(session().header, header) for header in headers)
-    assert [item.text for item in found if isinstance(item, Marker)] == ["mark 10", "mark 34"]
+    assert [item.text for item in found if isinstance(item, Marker)] == [
+        f"mark {at}" for at in MARKS
+    ]
     assert ended and rest is None and not losses(list(found))
 
 
@@ -207,14 +210,14 @@ def test_recordings_stand_behind_each_other_finished_or_not() -> None:
 
 def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
     whole = session()
-    chunks = list(whole.chunks[:10])
+    chunks = list(whole.chunks[:4])
     encoder = Encoder(whole.header)
-    sample = whole.samples[20]
+    sample = whole.samples[14]
     gap = Gap(11, "the disk was full")
     chunks.append(encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
-    chunks.append(encoder.tick(20, sample))
+    chunks.append(encoder.tick(14, sample))
     found, _ = scanned(joined(chunks))
-    assert numbers(found) == [*range(10), 20]
+    assert numbers(found) == [*range(4), 14]
     (loss,) = losses(found)
     assert loss == Loss(10, 0, "the disk was full")
     assert loss.sentence == "10 ticks lost: the disk was full"
@@ -238,9 +241,9 @@ def test_seek_points_are_found_by_time_from_anywhere() -> None:
     whole = session()
     data = Bytes(whole.data)
     starts = [place for place in places(data, 0) if not place.point.end]
-    assert [place.point.number for place in starts] == [0, 20, 40]
+    assert [place.point.number for place in starts] == [0, FRAME, 2 * FRAME]
     assert [place.point.events for place in starts] == [0, 1, 2]
-    for number in (0, 1, 19, 20, 21, 39, 40, TICKS - 1):
+    for number in (0, 1, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME - 1, 2 * FRAME, TICKS - 1):
         wall_ns = whole.samples[number].wall_ns
         place = last_before(data, beyond(wall_ns))
         assert place == starts[number // FRAME]
