@@ -20,7 +20,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Reasons: TypeAlias = NDArray[np.uint8]
 
-_PRESENT = np.uint8(Reason.PRESENT)  # to ask the enumeration at every comparison takes longer
+_PRESENT = np.uint8(Reason.PRESENT)  # reading the enumeration at every comparison is slower
+_UNDEFINED, _IDLE = Missing(Reason.UNDEFINED), Missing(Reason.IDLE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +64,17 @@ def column(values: Floats, absent: Bools | None = None, why: Missing | None = No
     """
     values = np.asarray(values, dtype=np.float64)
     gone = ~np.isfinite(values) if absent is None else absent | ~np.isfinite(values)
-    why = why or Missing(Reason.UNDEFINED)
-    reasons = np.where(gone, np.uint8(why.reason), np.uint8(Reason.PRESENT))
+    why = why or _UNDEFINED
+    reasons = np.where(gone, np.uint8(why.reason), _PRESENT)
     by_reason = {int(why.reason): why.detail} if why.detail else {}
     return Column(np.where(gone, np.nan, values), reasons, by_reason=by_reason)
 
 
 def missing(rows: int, why: Missing) -> Column:
     """A column with no number in any of its rows."""
-    return column(np.full(rows, np.nan), why=why)
+    by_reason = {int(why.reason): why.detail} if why.detail else {}
+    reasons = np.full(rows, why.reason, np.uint8)
+    return Column(np.full(rows, np.nan), reasons, by_reason=by_reason)
 
 
 def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing) -> Column:
@@ -93,20 +96,24 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
 
 def where(condition: Bools, then: Column, other: Column) -> Column:
     """Rows of `then` where `condition` holds, of `other` elsewhere; reasons travel along."""
+    holds = np.count_nonzero(condition)
+    if holds in (0, len(condition)):  # columns are immutable, so either can be shared
+        return then if holds else other
     reasons = np.where(condition, then.reasons, other.reasons)
     details = {row: text for row, text in then.details.items() if condition[row]}
     details |= {row: text for row, text in other.details.items() if not condition[row]}
     by_reason = {}
     for reason in then.by_reason.keys() | other.by_reason.keys():
-        ours, theirs = (item.by_reason.get(reason, "") for item in (then, other))
+        ours, theirs = then.by_reason.get(reason, ""), other.by_reason.get(reason, "")
         if ours != theirs:
-            rows = np.flatnonzero(reasons == reason)
-            mine = condition[rows]
-            if mine.any() and not mine.all():
+            rows = reasons == reason
+            mine = rows & condition
+            if not mine.any():
+                ours = theirs
+            elif (rest := rows & ~condition).any():
                 # Each keeps its own sentence: one side's rows by name, so that both can.
                 text = theirs or Reason(reason).sentence
-                details = dict.fromkeys(rows[~mine].tolist(), text) | details
-            ours = ours if mine.any() else theirs
+                details = dict.fromkeys(rest.nonzero()[0].tolist(), text) | details
         by_reason[reason] = ours
     values = np.where(condition, then.values, other.values)
     return Column(values, reasons, details, by_reason)
@@ -129,7 +136,7 @@ def ratio(numerator: Column, denominator: Column, zero: Missing | None = None) -
 
     Where both are missing the numerator's reason wins.
     """
-    zero = zero or Missing(Reason.IDLE)
+    zero = zero or _IDLE
     both = numerator.present & denominator.present
     divisor = np.where(both & (denominator.values > 0), denominator.values, np.nan)
     with np.errstate(over="ignore"):  # what overflows is not finite, and so becomes `zero`

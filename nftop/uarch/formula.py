@@ -238,18 +238,18 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 def _column(values: Floats, blame: _Blame, inputs: Sequence[Column]) -> Column:
     """Values with the reasons and sentences of those that are to blame."""
-    reasons = np.full(len(values), np.uint8(Reason.PRESENT))
+    reasons = np.full(len(values), Reason.PRESENT, np.uint8)
     details: dict[int, str] = {}
     by_reason: dict[int, str] = {}
-    for code in np.unique(blame[blame != _NOBODY]):
+    for code in sorted(set(blame.tolist()) - {_NOBODY}):
         if code < 0:
             source = missing(len(values), _DIVISION if code == _ZERO else _TOO_LARGE)
         else:
             source = inputs[code - 1]
-        rows = np.flatnonzero(blame == code)
+        (rows,) = (blame == code).nonzero()
         reasons[rows] = source.reasons[rows]
-        own = {row: source.details[row] for row in rows.tolist() if row in source.details}
-        for reason in np.unique(source.reasons[rows]).tolist():
+        own = {row: text for row, text in source.details.items() if blame[row] == code}
+        for reason in sorted(set(source.reasons[rows].tolist())):
             text = source.by_reason.get(reason) or Reason(reason).sentence
             if by_reason.setdefault(reason, text) != text:
                 alike = rows[source.reasons[rows] == reason].tolist()
