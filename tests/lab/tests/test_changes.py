@@ -16,11 +16,12 @@ BOTH = pytest.mark.parametrize("kernel", profile.kernels())
 needs_pqos = pytest.mark.skipif(
     shutil.which("pqos") is None, reason="no pqos here: apt-get install intel-cmt-cat"
 )
-# `ask` runs nftop on a terminal of its own, in a session that ends with it.
+# `Asked` is nftop on a terminal of its own, in a session that ends with it.
 _HELP = r"""
-    import pty, re, signal, subprocess, sys, time
+    import re, signal, subprocess, sys, time
     from pathlib import Path
     from nftop.sources.runtime.readiness import wait_readable
+    from tests.lab.tests import command
     TOP = Path("/sys/fs/resctrl")
     NFTOP = [sys.executable, "-m", "nftop"]
 
@@ -39,8 +40,7 @@ _HELP = r"""
             file.write(f"{text}\n")
 
     def nftop(*arguments):
-        done = subprocess.run([*NFTOP, *arguments], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL)
+        done = command.nftop(*arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def outcome(*arguments):
@@ -48,9 +48,7 @@ _HELP = r"""
 
     class Asked:
         def __init__(self, *arguments):
-            self.pid, self.terminal = pty.fork()
-            if not self.pid:
-                os.execv(NFTOP[0], [*NFTOP, *arguments])
+            self.pid, self.terminal = command.on_terminal(*arguments)
             self.text = ""
 
         def until(self, word):
@@ -297,13 +295,13 @@ def test_killed_whenever_it_is_the_tree_is_as_before_or_complete() -> None:
         pending, history = state / "pending.json", state / "history.jsonl"
         before, bad, cut = tree(), [], 0
         for number in range(6):
-            asked = subprocess.Popen([*NFTOP, *words], stdout=subprocess.DEVNULL)
-            while asked.poll() is None and not pending.exists():
-                pass
+            pid = command.start(*words)
+            while not command.has_ended(pid) and not pending.exists():
+                time.sleep(0.0005)
             time.sleep(0.003 * number)
             for guard in guards():
                 os.kill(guard, signal.SIGKILL)
-            asked.wait()
+            os.waitpid(pid, 0)
             wait(lambda: not guards())
             if pending.exists():
                 cut += 1

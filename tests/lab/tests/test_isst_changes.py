@@ -13,6 +13,7 @@ _HELP = r"""
     from pathlib import Path
     sys.path.insert(0, os.getcwd())
     from nftop.sources.host.topology import read_topology
+    from tests.lab.tests import command
     from tests.isst.tool import NAME, Domain, State, Tool, install, load, save
     mount = ["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/usr/local/sbin"]
     subprocess.run(mount, check=True)
@@ -27,10 +28,8 @@ _HELP = r"""
     state = install(Path("/"), tool(), "usr/local/sbin")
 
     def nftop(*arguments):
-        done = subprocess.run([sys.executable, "-m", "nftop", "sst" if arguments[0] in
-                               ("show", "bf", "cp") else arguments[0],
-                               *arguments[arguments[0] not in ("show", "bf", "cp"):]],
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        words = ["sst"] if arguments[0] in ("show", "bf", "cp") else []
+        done = command.nftop(*words, *arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def now():

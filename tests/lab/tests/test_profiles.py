@@ -16,7 +16,8 @@ pytestmark = [
     ),
 ]
 _PROGRAM = """
-    import pathlib, subprocess, sys, tempfile
+    import pathlib, subprocess, tempfile
+    from tests.lab.tests import command
     top, work = pathlib.Path("/sys/fs/resctrl"), pathlib.Path(tempfile.mkdtemp())
     listing, written, own = (work / name for name in ("a.cfg", "out.cfg", "out.toml"))
     listing.write_text(
@@ -25,8 +26,7 @@ _PROGRAM = """
     )
 
     def nftop(*words):
-        done = subprocess.run([sys.executable, "-m", "nftop", "cat", *words], capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL)
+        done = command.nftop("cat", *words)
         return [done.returncode, done.stdout + done.stderr]
 
     def classes():

@@ -14,6 +14,7 @@ _HELP = r"""
     import signal, subprocess, sys, time
     from pathlib import Path
     from nftop.sources.runtime.readiness import wait_readable
+    from tests.lab.tests import command
     AT = Path("/sys/devices/system/cpu/cpufreq")
     NFTOP = [sys.executable, "-m", "nftop"]
     NAMES = ("scaling_governor", "energy_performance_preference", "scaling_min_freq",
@@ -38,8 +39,7 @@ _HELP = r"""
             file.write(text)
 
     def nftop(*arguments):
-        done = subprocess.run([*NFTOP, *arguments], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL)
+        done = command.nftop(*arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def outcome(*arguments):
@@ -176,14 +176,13 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
                             for name in ("pending.json", "history.jsonl"))
         before, bad, cut = tree(), [], 0
         for number in range(6):
-            asked = subprocess.Popen([*NFTOP, "sst", "apply", "--mode", "bf", "--yes"],
-                                     stdout=subprocess.DEVNULL)
-            while asked.poll() is None and not pending.exists():
-                pass
+            pid = command.start("sst", "apply", "--mode", "bf", "--yes")
+            while not command.has_ended(pid) and not pending.exists():
+                time.sleep(0.0005)
             time.sleep(0.004 * number)
             for guard in guards():
                 os.kill(guard, signal.SIGKILL)
-            asked.wait()
+            os.waitpid(pid, 0)
             while guards():
                 time.sleep(0.02)
             if pending.exists():
