@@ -31,6 +31,7 @@ from nftop.sources.vpp.source import VppSource
 from tests.peers import hostile
 from tests.peers.hostile import UID, attacker, segment, socket_at
 from tests.peers.ovs_unixctl import unixctl_peer
+from tests.ports import free_port
 from tests.waiting import until
 
 pytestmark = [
@@ -166,7 +167,7 @@ def test_twelve_hostile_sockets_starve_no_real_one(root: Path) -> None:
         for _ in range(4):
             began_s = time.monotonic()
             table = only_of(source.read(), root)
-            assert time.monotonic() - began_s < DEADLINE_S + 10
+            assert time.monotonic() - began_s < DEADLINE_S + 60
             first = table.switches[0]
             assert (first.pid, first.problem) == (peer.pid, None)
             assert first.owner is not None and first.owner.privileged
@@ -277,8 +278,7 @@ def test_roots_server_on_other_addresses_does_not_vouch_for_a_users() -> None:
 
 def test_a_port_that_a_user_opens_and_closes_all_the_time_is_sent_nothing() -> None:
     """Judging the listener and connecting afterwards let 211 of 500 readings through."""
-    with listening(socket.AF_INET, "127.0.0.1", uid=0) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     events, tell = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from nftop.export.openmetrics.writer import Form
 from nftop.model.frame import CounterCost, Frame
 from nftop.model.loopback import Loopback
 from tests import frames
+from tests.ports import free_port
 from tests.sim.hosts import Frozen, S
 from tests.waiting import LONGEST_S, until
 
@@ -68,8 +68,7 @@ def scraped(tmp_path: Path) -> Iterator[tuple[Frame, str]]:
     board.publish(frame)
     server = Serving(Loopback("127.0.0.1", 0), board.reply, board.counted)
     server.start()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     (tmp_path / "prometheus.yml").write_text(CONFIG.format(target=server.where.shown))
     command = [
         PROMETHEUS,
@@ -92,7 +91,9 @@ def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
     frame, address = scraped
 
     def told(path: str, **parameters: str) -> Any:
-        with urlopen(f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as got:
+        with urlopen(
+            f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=LONGEST_S
+        ) as got:
             return json.load(got)["data"]
 
     def query(text: str) -> dict[str, float]:

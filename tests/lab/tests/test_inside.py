@@ -180,18 +180,20 @@ _CALLS = """
 
 def test_resctrl_is_mounted_wherever_a_path_leads() -> None:
     program = f"""{_CALLS}
+        import tempfile
         top = "/sys/fs/bpf/../fuse/.."
         os.chdir("/sys/fs")
         found = [mount("resctrl"), shown(), umount(top + "/resctrl"), shown(), umount("resctrl")]
-        os.chdir("/tmp")
-        os.symlink("/dev/shm", f"lab {{os.getpid()}}")
-        link = f"/tmp/lab {{os.getpid()}}"
+        folder = tempfile.mkdtemp(prefix="nftop lab ")
+        link = folder + "/to"
+        os.symlink("/dev/shm", link)
         found += [mount(link), shown(), mount("/sys/fs/resctrl"), umount("/sys/fs/resctrl")]
         found += [umount(link), shown(), mount("/nowhere"), umount("/nowhere")]
         os.unlink(link)
         os.mkdir(link)
         found += [mount(link), len(shown()[0].split()), umount(link)]
         os.rmdir(link)
+        os.rmdir(folder)
         print(json.dumps(found))
     """
     assert answer(program, "--cpus", "4", "--no-resctrl") == [

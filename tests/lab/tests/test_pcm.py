@@ -30,13 +30,12 @@ pytestmark = [
 S = 10**9
 CPUS = 16
 _PROGRAM = f"""
-    import re, socket, subprocess, time, urllib.request
+    import re, subprocess, time, urllib.request
+    from tests.ports import free_port
     def clock(text):
         with open("/sys/fs/lab/live/ctl/clock", "w") as file:
             file.write(text)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{{port}}"
     told = {{"PCM_NO_RDT": "1", "PCM_KEEP_NMI_WATCHDOG": "1", "PCM_USE_UNCORE_PERF": "1"}}
     run = ["pcm-sensor-server", "-p", str(port)]
@@ -49,7 +48,7 @@ _PROGRAM = f"""
         asked = urllib.request.Request(url, headers={{"Accept": "application/json"}})
         while True:
             try:
-                with urllib.request.urlopen(asked, timeout=30) as said:
+                with urllib.request.urlopen(asked, timeout=180) as said:
                     # Of a clock that stands it makes ratios of nothing.
                     return json.loads(re.sub(r": -?(nan|inf)\\b", ": null", said.read().decode()))
             except OSError:

@@ -161,7 +161,7 @@ def test_context_switches_are_those_made(source: PerfSource) -> None:
     for player in players:
         player.start()
     for player in players:
-        player.join(timeout=30)
+        player.join(timeout=180)
     after = counted(source)
     assert present(after, "context_switches")
     row = after.cpus.tolist().index(cpu)
