@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from nftop.control.interface import Gated, Settling
+from nftop.control.interface import Gate, PendingChange
 from nftop.export.output import FAILURE, USAGE, put
 from nftop.model.change import Proposal, Receipt
 from nftop.render.base.text import printable
@@ -31,7 +31,7 @@ class EndedError(Exception):
         self.code = code
 
 
-def show(gate: Gated, proposal: Proposal) -> None:
+def show(gate: Gate, proposal: Proposal) -> None:
     """What would be done: the changes, what comes with them, what is written. Raises OSError."""
     rules = gate.rules_for(proposal)
     ways = {line: rule.ways for line, rule in rules.masks.items()}
@@ -70,7 +70,7 @@ def confirm(question: str) -> None:
         raise EndedError(UNCHANGED, FAILURE)
 
 
-def settle(pending: Settling, seconds: float, meaning: str) -> Receipt:
+def settle(pending: PendingChange, seconds: float, meaning: str) -> Receipt:
     """Ask whether it stays; time may be up before there is an answer.
 
     `meaning`: what a second Ctrl-C means to it. Raises EndedError after the first.

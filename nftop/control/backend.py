@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -23,6 +24,10 @@ KERNELS = ""
 UNBORN = KERNELS
 
 
+# The key of the backend of cache classes, whichever interface they have.
+CLASSES = ""
+
+
 class LockedError(Exception):
     """Another program held the lock all the time; the text says which."""
 
@@ -35,7 +40,7 @@ class AbsentError(Exception):
     """There is nothing of the kind to change; the text says why and what to do."""
 
 
-class Step(Protocol):
+class BackendStep(Protocol):
     """One operation."""
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
@@ -43,10 +48,10 @@ class Step(Protocol):
 
 
 StepT = TypeVar("StepT")
-History: TypeAlias = Callable[[], Sequence[Entry]]
+HistoryReader: TypeAlias = Callable[[], Sequence[Entry]]
 
 
-class Part(Protocol[StepT]):
+class Backend(Protocol[StepT]):
     """What can be changed. What reads raises OSError."""
 
     @property
@@ -99,7 +104,7 @@ class Part(Protocol[StepT]):
         """Sentences: why these changes can't be in that state."""
 
     def plan(
-        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         """What actions would do; `history` is what was done to it before, and may raise OSError."""
 
@@ -118,10 +123,28 @@ class Part(Protocol[StepT]):
         """Nobody who heeds the lock changes anything meanwhile. Raises LockedError."""
 
 
-AnyPart: TypeAlias = Part[Any]
+AnyBackend: TypeAlias = Backend[Any]
 
 
-def after(state: State, planned: Iterable[Step]) -> State:
+@dataclass(frozen=True, slots=True)
+class BackendRow:
+    """A row of the registry of backends.
+
+    Attributes:
+        key: names the backend; the second word of its identity, but for `CLASSES`.
+        actions: those it plans; the backend of classes takes all others.
+        open: opens this host's, to read and to plan. Raises AbsentError.
+        open_for_guard: opens this host's, to be changed, by the second word of an identity and the
+            journal's folder. Raises AbsentError.
+    """
+
+    key: str
+    actions: tuple[type[Action], ...]
+    open: Callable[[], AnyBackend]
+    open_for_guard: Callable[[str, Path], AnyBackend]
+
+
+def after(state: State, planned: Iterable[BackendStep]) -> State:
     """What the kernel makes of a state. The masks of a group just made are whatever it chose."""
     now = dict(state)
     for step in planned:
@@ -129,7 +152,7 @@ def after(state: State, planned: Iterable[Step]) -> State:
     return now
 
 
-def touched(state: State, planned: Iterable[Step]) -> Mapping[Cell, frozenset[str | None]]:
+def touched(state: State, planned: Iterable[BackendStep]) -> Mapping[Cell, frozenset[str | None]]:
     """Every cell that is different at some time meanwhile, and all it is then and before."""
     seen: dict[Cell, set[str | None]] = {}
     now = dict(state)

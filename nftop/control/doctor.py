@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from nftop.control.journal import Journal, unfinished
-from nftop.control.journal_entry import DamagedError
+from nftop.control.journal_entry import DamagedJournalError
 from nftop.model.error_text import describe_error
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
@@ -30,7 +30,7 @@ def news(journal: Journal) -> str:
         return "" if told and _is_ours(journal.holder()) else told
     except PermissionError:
         return ""
-    except (DamagedError, OSError) as error:
+    except (DamagedJournalError, OSError) as error:
         return describe_error(error)
 
 
@@ -54,7 +54,7 @@ def check(journal: Journal) -> Check:
     except PermissionError:
         why = "the journal of changes is root's: whether one was cut off is not known"
         return Check(_NAME, Reason.PERMISSION, why, "sudo nftop doctor")
-    except DamagedError as error:
+    except DamagedJournalError as error:
         fix = "" if error.reason == "folder" else "sudo nftop recover"
         return Check(_NAME, Reason.ERROR, describe_error(error), fix)
     except OSError as error:

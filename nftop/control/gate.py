@@ -6,60 +6,58 @@ import os
 import pwd
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, get_args
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from nftop.control import history
-from nftop.control.backend import AbsentError, AnyPart
-from nftop.control.backends import CLASSES, part_of
-from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.guard_client import in_a_process
-from nftop.control.interface import Seen, Settling
+from nftop.control.backend import CLASSES, AbsentError, AnyBackend
+from nftop.control.backends import BACKENDS, key_of
+from nftop.control.guard_client import start_guard
+from nftop.control.interface import ClassView, PendingChange
 from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.journal_entry import Entry
-from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.rules import Rules
-from nftop.control.speed_select.backend import ISST
-from nftop.control.transaction import Asked
-from nftop.model.change import Action, FrequencyAction, Proposal, SstAction
+from nftop.control.transaction import Requester
+from nftop.model.change import Action, Proposal
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
 
 _PAST = ": `nftop undo --past` passes over it"
 _PROGRAM = "nftop"
-PartT = TypeVar("PartT", bound=AnyPart)
+BackendT = TypeVar("BackendT", bound=AnyBackend)
 _UNREAD = "{} can't be read now, so no change of them is looked for to be taken back: {}"
-_PART_OF: Mapping[type[Action], str] = {
-    **dict.fromkeys(get_args(FrequencyAction), CPUFREQ),
-    **dict.fromkeys(get_args(SstAction), ISST),
+_KEY_OF_ACTION: Mapping[type[Action], str] = {
+    action: row.key for row in BACKENDS.values() for action in row.actions
 }
 
 
-class Begin(Protocol):
+class StartGuard(Protocol):
     """Starts a guard, which does it and then takes it back unless it is kept in time."""
 
     def __call__(
         self,
-        host: AnyPart,
+        host: AnyBackend,
         journal: Journal,
         proposal: Proposal,
-        asked: Asked,
+        asked: Requester,
         keep_within_s: float | None,
-    ) -> Settling:
+    ) -> PendingChange:
         """`keep_within_s` None: it is kept at once."""
 
 
 # No slots: typing marks what a subscripted class has made.
 @dataclass(frozen=True)
-class PartGate(Generic[PartT]):
+class BackendGate(Generic[BackendT]):
     """Changes of one part of a host; `begin` starts the guard that makes them.
 
     `program`: the words that command lines about this host begin with.
     """
 
-    host: PartT
+    host: BackendT
     journal: Journal
-    begin: Begin
+    begin: StartGuard
     program: str
 
     @property
@@ -161,9 +159,9 @@ class PartGate(Generic[PartT]):
         *,
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
-    ) -> Settling:
+    ) -> PendingChange:
         """Have a guard do it; with `keep_within_s` None it is kept at once."""
-        asked = Asked(operator(), undoes)
+        asked = Requester(operator(), undoes)
         return self.begin(self.host, self.journal, proposal, asked, keep_within_s)
 
     def _with_finality(
@@ -195,15 +193,34 @@ class PartGate(Generic[PartT]):
         return [entry for entry in self.journal.history() if entry.identity == here]
 
 
-Gate: TypeAlias = PartGate[Host]
+BackendClassGate: TypeAlias = BackendGate[ClassBackend]
 
 
-def real_gate(host: PartT) -> PartGate[PartT]:
+def open_gate(host: BackendT) -> BackendGate[BackendT]:
     """The gate of a part of this host: its journal, and a guard that outlives this process."""
-    return PartGate(host, FileJournal(), in_a_process, _PROGRAM)
+    return BackendGate(host, FileJournal(), start_guard, _PROGRAM)
 
 
-def needed() -> str:
+def open_host_gate(
+    refused: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[HostGate | None, Mapping[str, str]]:
+    """The gate of this host, None where nothing can be changed; and why backends are absent.
+
+    `refused`: by key, backends that are not opened, and why.
+    """
+    gates: dict[str, AnyBackendGate] = {}
+    absent = dict(refused)
+    for key, row in BACKENDS.items():
+        if key in refused:
+            continue
+        try:
+            gates[key] = open_gate(row.open())
+        except AbsentError as error:
+            absent[key] = str(error)
+    return HostGate(gates, absent) if gates else None, absent
+
+
+def missing_privilege() -> str:
     """The privilege that a change needs and this process lacks; "" where it lacks none."""
     return "" if os.geteuid() == 0 else "changes need root: run it with sudo"
 
@@ -219,25 +236,25 @@ def operator() -> str:
         return str(os.getuid())
 
 
-AnyGate: TypeAlias = PartGate[Any]
+AnyBackendGate: TypeAlias = BackendGate[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """Implements `interface.Changing`.
+class HostGate:
+    """Implements `interface.ClassGate`.
 
     Attributes:
         gates: by the part's name; one at least.
         absent: why a part can't be changed, by its name.
     """
 
-    gates: Mapping[str, AnyGate]
+    gates: Mapping[str, AnyBackendGate]
     absent: Mapping[str, str]
 
     @property
-    def host(self) -> Seen:
+    def host(self) -> ClassView:
         """Its classes. Raises AbsentError where there are none."""
-        host: Seen = self._of(CLASSES).host
+        host: ClassView = self._of(CLASSES).host
         return host
 
     @property
@@ -249,8 +266,8 @@ class Joined:
         return self._any.lasts
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
-        """As `Gate.propose`; all the actions are of one part. Raises AbsentError."""
-        [part] = {_PART_OF.get(type(action), CLASSES) for action in actions} or {CLASSES}
+        """As `BackendGate.propose`; all the actions are of one part. Raises AbsentError."""
+        [part] = {_KEY_OF_ACTION.get(type(action), CLASSES) for action in actions} or {CLASSES}
         return self._of(part).propose(actions, commands)
 
     def rules_for(self, proposal: Proposal) -> Rules:
@@ -260,7 +277,7 @@ class Joined:
         return self._about(proposal).writes(proposal)
 
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
-        """As `Gate.propose_undo`, of the part with the newest change that stands.
+        """As `BackendGate.propose_undo`, of the part with the newest change that stands.
 
         Where nothing is left of that, the newest of another is tried. A part that can't be read
         holds up no other, and is a warning; the proposal is then not final.
@@ -302,7 +319,7 @@ class Joined:
         *,
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
-    ) -> Settling:
+    ) -> PendingChange:
         gate = self._about(proposal)
         return gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
 
@@ -311,9 +328,9 @@ class Joined:
         """The one journal of all parts."""
         return self._any.journal
 
-    def _newest_first(self) -> tuple[list[AnyGate], dict[str, OSError]]:
+    def _newest_first(self) -> tuple[list[AnyBackendGate], dict[str, OSError]]:
         """Those that can be read by their newest change, and why others can't, by subject."""
-        numbers: list[tuple[int, AnyGate]] = []
+        numbers: list[tuple[int, AnyBackendGate]] = []
         errors: dict[str, OSError] = {}
         for gate in self.gates.values():
             try:
@@ -325,13 +342,13 @@ class Joined:
         ], errors
 
     @property
-    def _any(self) -> AnyGate:
+    def _any(self) -> AnyBackendGate:
         return next(iter(self.gates.values()))
 
-    def _about(self, proposal: Proposal) -> AnyGate:
-        return self._of(part_of(proposal.identity))
+    def _about(self, proposal: Proposal) -> AnyBackendGate:
+        return self._of(key_of(proposal.identity))
 
-    def _of(self, part: str) -> AnyGate:
+    def _of(self, part: str) -> AnyBackendGate:
         gate = self.gates.get(part)
         if gate is None:
             raise AbsentError(self.absent.get(part) or "nothing here changes it")

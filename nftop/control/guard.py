@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nftop.control.backend import AnyPart
+from nftop.control.backend import AnyBackend
 from nftop.control.journal import Journal, hinted
 from nftop.control.journal_entry import (
     cells_of,
@@ -19,12 +19,12 @@ from nftop.control.journal_entry import (
 )
 from nftop.control.transaction import (
     REVERT_LOCK_S,
-    Asked,
+    Requester,
     apply,
     keep,
     recover,
+    retry,
     revert,
-    waiting,
 )
 from nftop.model.change import Proposal, Receipt
 from nftop.model.error_text import describe_error
@@ -33,7 +33,7 @@ KEEP = b"keep\n"
 
 
 def request(
-    proposal: Proposal, asked: Asked, folder: Path, keep_within_s: float | None
+    proposal: Proposal, asked: Requester, folder: Path, keep_within_s: float | None
 ) -> dict[str, Any]:
     """What the guard is told: JSON. `keep_within_s` None: kept at once, if it could be done."""
     return {
@@ -94,10 +94,10 @@ def receipt_of(raw: dict[str, Any]) -> Receipt:
 
 
 def serve(
-    host: AnyPart,
+    host: AnyBackend,
     journal: Journal,
     proposal: Proposal,
-    asked: Asked,
+    asked: Requester,
     keep_within_s: float | None,
     *,
     answer: Callable[[Receipt | None], None],
@@ -130,13 +130,13 @@ def serve(
         if keep_within_s is None or kept(keep_within_s):
             end = keep(host, journal, entry)
         else:
-            end = waiting(REVERT_LOCK_S, partial(revert, host, journal, entry))
+            end = retry(REVERT_LOCK_S, partial(revert, host, journal, entry))
     except Exception as error:  # noqa: BLE001 - it has been written: no silence about it
         end = _unknown(journal, error)
     answer(end)
 
 
-def _mended(host: AnyPart, journal: Journal, error: Exception) -> Receipt:
+def _mended(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
     """What became of a change whose doing failed where nothing was foreseen."""
     try:
         mended = recover(host, journal)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from nftop.control.backend import AnyPart
+from nftop.control.backend import AnyBackend
 from nftop.control.guard import KEEP, receipt_of, recovery, request
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.transaction import Asked
+from nftop.control.transaction import Requester
 from nftop.model.change import Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 
@@ -39,7 +39,7 @@ _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 _NOTHING = Receipt("reverted", ("nothing was under way",))
 
 
-class Pending:
+class GuardedChange:
     """A change that was asked for: `receipt` says what became of it so far.
 
     If it was applied it is there until the time is up, unless `keep` is called before.
@@ -120,13 +120,13 @@ class Pending:
             self._errors.close()
 
 
-def in_a_process(
-    host: AnyPart,
+def start_guard(
+    host: AnyBackend,
     journal: Journal,
     proposal: Proposal,
-    asked: Asked,
+    asked: Requester,
     keep_within_s: float | None,
-) -> Pending:
+) -> GuardedChange:
     """The guard of this host: a process of its own, which outlives this one and opens it itself.
 
     It does nothing where what it opens is not what the proposal is about. Raises TypeError where
@@ -149,7 +149,7 @@ def recover(journal: FileJournal) -> Receipt | None:
     return None if pending.receipt == _NOTHING else pending.receipt
 
 
-def _ask(what: Mapping[str, Any]) -> Pending:
+def _ask(what: Mapping[str, Any]) -> GuardedChange:
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
     with theirs:
@@ -165,4 +165,4 @@ def _ask(what: Mapping[str, Any]) -> Pending:
         )
     with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
         ours.sendall(json.dumps(what).encode() + b"\n")
-    return Pending(guard, ours, errors)
+    return GuardedChange(guard, ours, errors)

@@ -16,12 +16,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nftop.control.backend import AbsentError, AnyPart, boot_id
-from nftop.control.backends import open_part
+from nftop.control.backend import AbsentError, AnyBackend, boot_id
+from nftop.control.backends import open_backend
 from nftop.control.guard import KEEP, proposal_of, receipt_json, serve
 from nftop.control.journal import BusyError, FileJournal, Journal
-from nftop.control.journal_entry import DamagedError
-from nftop.control.transaction import Asked, recover
+from nftop.control.journal_entry import DamagedJournalError
+from nftop.control.transaction import Requester, recover
 from nftop.model.change import Receipt
 from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
@@ -53,8 +53,8 @@ def main() -> int:
             if raw.get("recover"):
                 _recover(journal)
             else:
-                _serve(open_part(raw["identity"], journal.folder), journal, raw)
-    except (AbsentError, BusyError, DamagedError, OSError) as error:
+                _serve(open_backend(raw["identity"], journal.folder), journal, raw)
+    except (AbsentError, BusyError, DamagedJournalError, OSError) as error:
         _answer(Receipt("refused", (describe_error(error),)))
     return 0
 
@@ -62,16 +62,16 @@ def main() -> int:
 def _recover(journal: FileJournal) -> None:
     pending = journal.pending()
     try:
-        part = open_part("" if pending is None else pending.identity, journal.folder)
+        part = open_backend("" if pending is None else pending.identity, journal.folder)
         receipt = recover(part, journal)
     except AbsentError as error:
         receipt = recover(None, journal, unseen=str(error), boot=boot_id())
     _answer(receipt)
 
 
-def _serve(host: AnyPart, journal: Journal, raw: dict[str, Any]) -> None:
+def _serve(host: AnyBackend, journal: Journal, raw: dict[str, Any]) -> None:
     proposal = proposal_of(raw)
-    asked = Asked(raw["operator"], tuple(raw["undoes"]))
+    asked = Requester(raw["operator"], tuple(raw["undoes"]))
     serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
 
 

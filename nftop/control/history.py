@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from nftop.control.backend import UNBORN
 from nftop.control.journal_entry import Entry
-from nftop.control.revert import Made, changes_between, numbers_of, way_back
+from nftop.control.revert import KnownChange, changes_between, numbers_of, revert_target
 from nftop.control.rules import Rules
-from nftop.control.wording import homeless, left_alone, offline_sentences
+from nftop.control.wording import displaced_messages, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
 from nftop.model.rdt.rdt import MASK_LINES, ROOT
 from nftop.model.struct import replace
@@ -74,9 +74,9 @@ def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -
     Args:
         numbers: of the changes that are taken back.
         history: the whole journal, of all parts.
-        identity: `Part.identity` of the part that the changes are of. Changes of every part count
-            that were made since the same boot, also those of an earlier mount of resctrl: whether
-            another part still has them is not known here.
+        identity: `Backend.identity` of the changes' backend. Changes of every backend count that
+            were made since the same boot, also those of an earlier mount of resctrl: whether
+            another backend still has them is not known here.
     """
     boot = identity.split()[:1]
     entries = standing(entry for entry in history if entry.identity.split()[:1] == boot)
@@ -166,7 +166,7 @@ def reversal(
     What they did and undid again among themselves is no change: it is left as it is.
 
     Args:
-        state: now, with all that `Part.reach` adds for them.
+        state: now, with all that `Backend.reach` adds for them.
         entries: to take back.
         history: all there is, to know a directory that was removed and made again meanwhile.
         judge: what a change of one state that leads to another comes to.
@@ -182,7 +182,9 @@ def reversal(
     # A directory that was there before it was made again counts by its last number only.
     made_anew = [(cell, value) for cell, value in numbers.items() if value is not None]
     known = numbers_of(*(entry.base.items() for entry in entries))
-    way = way_back(state, Made(values, first, {**known, **numbers_of(made_anew)}, initial))
+    way = revert_target(
+        state, KnownChange(values, first, {**known, **numbers_of(made_anew)}, initial)
+    )
     fallen = {
         cell: _heir(where, way.target)
         for cell, where in state.items()
@@ -190,13 +192,13 @@ def reversal(
     }
     target = {**way.target, **fallen}
     found = judge(state, target, changes_between(state, target))
-    cells = {*way.foreign, *way.homeless, *way.offline}
+    cells = {*way.foreign, *way.displaced, *way.offline}
     waits = (_AGAIN,) * bool(way.offline)
     return replace(
         found,
         unmet=(
             *left_alone(way.foreign, state),
-            *homeless(way.homeless, target),
+            *displaced_messages(way.displaced, target),
             *offline_sentences(way.offline, first),
             *waits,
         ),

@@ -1,7 +1,7 @@
 """The gate as screens and commands see it, whichever host is behind it.
 
 Only what is needed to ask and to look: this module reaches no source and no host, so that the
-screen may know it. `gate.Gate` is one, of the kernel's resctrl or of the simulated host's.
+screen may know it. `gate.BackendGate` is one, of the kernel's resctrl or of the simulated host's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nftop.model.change import Action, Cell, Proposal, Receipt, State
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 
-class Seen(Protocol):
+class ClassView(Protocol):
     """A host that can be changed, to be looked at only. Not for the screen's own thread."""
 
     @property
@@ -31,8 +31,8 @@ class Seen(Protocol):
         """What it takes. Raises OSError."""
 
 
-class Settling(Protocol):
-    """A change that was asked for, as `gate.Pending`."""
+class PendingChange(Protocol):
+    """A change that was asked for, as `guard_client.GuardedChange`."""
 
     @property
     def receipt(self) -> Receipt:
@@ -48,8 +48,8 @@ class Settling(Protocol):
         """What became of it in the end, if that is known within so many seconds; else None."""
 
 
-class Gated(Protocol):
-    """Changes of one part of a host, as `gate.PartGate`. Each method may wait, or raise OSError."""
+class Gate(Protocol):
+    """Changes of a host, as `gate.BackendGate`. Each method may wait, or raise OSError."""
 
     @property
     def program(self) -> str:
@@ -80,13 +80,13 @@ class Gated(Protocol):
         *,
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
-    ) -> Settling:
+    ) -> PendingChange:
         """Have it done; with `keep_within_s` None it is kept at once."""
 
 
-class Changing(Gated, Protocol):
-    """Changes of a host, classes among them, by `gate.Gate` or `gate.Joined`."""
+class ClassGate(Gate, Protocol):
+    """Changes of a host, classes among them, by `gate.BackendGate` or `gate.HostGate`."""
 
     @property
-    def host(self) -> Seen:
+    def host(self) -> ClassView:
         """What has classes. May raise AbsentError."""

@@ -37,7 +37,7 @@ from typing import Protocol, get_args
 from nftop.control.journal_entry import (
     FORMAT,
     MOST_BYTES,
-    DamagedError,
+    DamagedJournalError,
     Entry,
     InvalidError,
     completed,
@@ -223,7 +223,7 @@ class _Lines:
     """The history as it was read: what makes sense, and what does not."""
 
     entries: tuple[Entry, ...]
-    damage: tuple[DamagedError, ...]
+    damage: tuple[DamagedJournalError, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,9 @@ class FileJournal:
             why = f"is open to others ({mode:o}); look at what it has, chmod 700 {self.folder}"
         else:
             return
-        raise DamagedError(f"the journal of changes can't be read: {self.folder} {why}", "folder")
+        raise DamagedJournalError(
+            f"the journal of changes can't be read: {self.folder} {why}", "folder"
+        )
 
     def holder(self) -> str:
         self.demand_own()
@@ -303,7 +305,7 @@ class FileJournal:
         text = data.decode("latin-1")  # an entry is ASCII, which is checked
         try:
             return entry_of(str(path), text)
-        except DamagedError as error:
+        except DamagedJournalError as error:
             error.details = pending_details(str(path), text)
             raise
 
@@ -317,7 +319,7 @@ class FileJournal:
         if lines.damage:
             first = lines.damage[0]
             details = tuple(row for error in lines.damage for row in error.details)
-            raise DamagedError(str(first), first.reason, details)
+            raise DamagedJournalError(str(first), first.reason, details)
         return lines.entries
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
@@ -332,13 +334,13 @@ class FileJournal:
         *rows, rest = data.split(b"\n")
         if rest and (index is None or len(data) <= index.size_bytes):
             rows.append(rest)
-        damage: dict[int, DamagedError] = {}
+        damage: dict[int, DamagedJournalError] = {}
         for number, row in enumerate(rows, 1):
             text = row.decode("latin-1")
             try:
                 if text:
                     entries.append(entry_of(f"line {number} of {path}", text))
-            except DamagedError as error:
+            except DamagedJournalError as error:
                 error.details = line_details(number, text)
                 damage[number] = error
         if damage:
@@ -350,11 +352,11 @@ class FileJournal:
             return _Lines(tuple(entries), (damaged(str(path), "missing", details),))
         return _Lines(tuple(entries), (*damage.values(), *index_damage))
 
-    def _checked_index(self) -> tuple[_Index | None, tuple[DamagedError, ...]]:
+    def _checked_index(self) -> tuple[_Index | None, tuple[DamagedJournalError, ...]]:
         """The index and no error, or None and why it can't be trusted."""
         try:
             return self._index(), ()
-        except DamagedError as error:
+        except DamagedJournalError as error:
             return None, (error,)
 
     def _index(self) -> _Index:
@@ -389,7 +391,7 @@ class FileJournal:
         _append(self.folder / _HISTORY, text, None if index is None else index.size_bytes)
         if index is not None:
             # The line is on the disk and has a checksum of its own: the old index is still right.
-            with contextlib.suppress(OSError, DamagedError):
+            with contextlib.suppress(OSError, DamagedJournalError):
                 self._renew(index)
 
     def _renew(self, index: _Index) -> None:

@@ -83,7 +83,7 @@ _WHY: Mapping[Damage, str] = MappingProxyType({
 })  # fmt: skip
 
 
-class DamagedError(Exception):
+class DamagedJournalError(Exception):
     """A file of the journal can't be trusted. The text is one sentence: which file, and why.
 
     Attributes:
@@ -239,10 +239,10 @@ def entry_of(name: str, text: str) -> Entry:
         raise damaged(name, error.reason) from None
 
 
-def damaged(name: str, reason: Damage, details: tuple[str, ...] = ()) -> DamagedError:
+def damaged(name: str, reason: Damage, details: tuple[str, ...] = ()) -> DamagedJournalError:
     """The error of one file, or one line of it, by its name."""
     sentence = f"{name} of nftop's journal is damaged ({_WHY[reason]}): nothing is changed"
-    return DamagedError(
+    return DamagedJournalError(
         f"{sentence} until that is cleared by hand; `nftop recover` says how", reason, details
     )
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
-from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import SHAREABLE, Step
+from nftop.control.resctrl.backend import ClassBackend
+from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Change, Proposal, State, parts
 from nftop.model.ids import format_cpu_list
@@ -40,7 +40,7 @@ _PQOS_LIMIT = "mba@{}:{}={}"
 _HASWELL = ("GenuineIntel", 6, 63)
 
 
-class Looking(Protocol):
+class HardwareReader(Protocol):
     """Who reads the hardware."""
 
     def look(self) -> Looked:
@@ -48,7 +48,7 @@ class Looking(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ClientReader:
     """A process of its own has libpqos: for those that only look."""
 
     client: Client
@@ -61,7 +61,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class LibraryAccess:
     """libpqos in this process: for the guard, which is one of its own."""
 
     library: Library
@@ -74,10 +74,10 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class PqosHost(Host):
+class PqosHost(ClassBackend):
     """Classes of this host's CPUs. Only with a `Writing` can it change them."""
 
-    eyes: Looking
+    eyes: HardwareReader
     topology: Topology
     root: Path = Path("/")
 
@@ -130,8 +130,8 @@ class PqosHost(Host):
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         return pqos_commands(proposal.changes)
 
-    def do(self, step: Step) -> None:
-        if not isinstance(self.eyes, Writing):
+    def do(self, step: ResctrlStep) -> None:
+        if not isinstance(self.eyes, LibraryAccess):
             raise RefusedError("only the guard changes classes")
         library = self.eyes.library
         if step.deed not in ("schemata", "cpus") or step.monitor:
@@ -186,7 +186,7 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     if refused is not None:
         raise AbsentError(refused.message)
     try:
-        eyes: Looking = Writing(Library()) if writing else Asking(Client())
+        eyes: HardwareReader = LibraryAccess(Library()) if writing else ClientReader(Client())
     except UnusableError as error:
         raise AbsentError(str(error)) from None
     return PqosHost(eyes, read_topology(root), root)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nftop.control.backends import CLASSES, part_of
-from nftop.control.interface import Changing, Seen, Settling
+from nftop.control.backend import CLASSES
+from nftop.control.backends import key_of
+from nftop.control.interface import ClassGate, ClassView, PendingChange
 from nftop.control.rules import Rules
 from nftop.model.change import Action, Proposal, Receipt
 from nftop.model.keep_timeout import KEEP_WITHIN_S
@@ -15,14 +16,14 @@ Tell = Callable[[str, bool], None]
 
 
 class RecordedGate:
-    """A `Changing` that does what another does. `tell` must not wait; names in it are untrusted."""
+    """Wraps a `ClassGate` and reports changes. `tell` must not block; names in it are untrusted."""
 
-    def __init__(self, gate: Changing, tell: Tell) -> None:
+    def __init__(self, gate: ClassGate, tell: Tell) -> None:
         self._gate = gate
         self._tell = tell
 
     @property
-    def host(self) -> Seen:
+    def host(self) -> ClassView:
         return self._gate.host
 
     @property
@@ -54,16 +55,16 @@ class RecordedGate:
         *,
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
-    ) -> Settling:
+    ) -> PendingChange:
         pending = self._gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
         self._tell(_said(proposal, pending.receipt), _of_classes(proposal))
         return _RecordedSettling(pending, proposal, self._tell)
 
 
 class _RecordedSettling:
-    """A `Settling` whose end is told, once for each outcome."""
+    """A `PendingChange` whose end is told, once for each outcome."""
 
-    def __init__(self, pending: Settling, proposal: Proposal, tell: Tell) -> None:
+    def __init__(self, pending: PendingChange, proposal: Proposal, tell: Tell) -> None:
         self._pending = pending
         self._proposal = proposal
         self._tell = tell
@@ -91,7 +92,7 @@ class _RecordedSettling:
 
 
 def _of_classes(proposal: Proposal) -> bool:
-    return part_of(proposal.identity) == CLASSES
+    return key_of(proposal.identity) == CLASSES
 
 
 def _said(proposal: Proposal, receipt: Receipt) -> str:

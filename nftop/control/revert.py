@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.control.backend import KERNELS, UNBORN, AnyPart, RefusedError, after, touched
+from nftop.control.backend import KERNELS, UNBORN, AnyBackend, RefusedError, after, touched
 from nftop.control.journal_entry import Entry
-from nftop.control.wording import homeless, left_alone, offline_sentences
+from nftop.control.wording import displaced_messages, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
 from nftop.model.error_text import describe_error
 from nftop.model.rdt.rdt import ROOT
@@ -14,7 +14,7 @@ from nftop.model.struct import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class KnownChange:
     """What a change did, as far as it is known.
 
     Attributes:
@@ -39,19 +39,19 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RevertTarget:
     """The way back.
 
     Attributes:
         target: the state to go to.
         foreign: cells that somebody else has changed; as they are found in `target`.
-        homeless: by CPU or thread the place where it was, which is gone or another by now.
+        displaced: by CPU or thread the group it was in, which is gone or another by now.
         offline: cells that can't be restored now since their CPU or cache is offline.
     """
 
     target: State
     foreign: tuple[Cell, ...]
-    homeless: Mapping[Cell, str]
+    displaced: Mapping[Cell, str]
     offline: tuple[Cell, ...] = ()
 
 
@@ -85,7 +85,7 @@ def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, fro
     return {cell: frozenset(item) for cell, item in found.items()}
 
 
-def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
+def revert_target(found: State, made: KnownChange, crowded: Collection[str] = ()) -> RevertTarget:
     """From a state to what was before a change, as far as it can be had.
 
     `crowded`: places where there are threads that are not cells of `found`.
@@ -111,7 +111,7 @@ def way_back(found: State, made: Made, crowded: Collection[str] = ()) -> Way:
             else:
                 _drop(target, cell)
     waits = tuple(sorted(cell for cell in offline if _waits(cell, target, made)))
-    return Way(target, tuple(sorted(foreign)), homeless, waits)
+    return RevertTarget(target, tuple(sorted(foreign)), homeless, waits)
 
 
 def changes_between(found: State, target: State) -> tuple[Change, ...]:
@@ -141,7 +141,7 @@ def is_end(change: Change) -> bool:
     return change.cell.kind == "task" and change.new is None
 
 
-def _waits(cell: Cell, target: State, made: Made) -> bool:
+def _waits(cell: Cell, target: State, made: KnownChange) -> bool:
     """Whether an offline cell has to be restored once it is online: the kernel does not do it."""
     goal = made.goal.get(cell)
     if goal is None or (cell.kind == "cpu" and goal == ROOT):
@@ -149,7 +149,7 @@ def _waits(cell: Cell, target: State, made: Made) -> bool:
     return cell.kind != "schemata" or cell.group == ROOT or Cell("group", cell.group) in target
 
 
-def _foreign(cell: Cell, found: State, made: Made) -> bool:
+def _foreign(cell: Cell, found: State, made: KnownChange) -> bool:
     value = found.get(cell)
     if value is not None and value == made.initial.get(cell):
         return False
@@ -168,7 +168,7 @@ def _foreign(cell: Cell, found: State, made: Made) -> bool:
     return value not in made.values[cell] and not born
 
 
-def _replaced(group: str, monitor: str, found: State, made: Made) -> bool:
+def _replaced(group: str, monitor: str, found: State, made: KnownChange) -> bool:
     """Whether a directory is another than the one this change knew: made anew by somebody."""
     cells = [Cell("group", group)] + [Cell("monitor", group, monitor)] * bool(monitor)
     return any(
@@ -177,7 +177,7 @@ def _replaced(group: str, monitor: str, found: State, made: Made) -> bool:
     )
 
 
-def _lost(target: dict[Cell, str], found: State, made: Made) -> set[Cell]:
+def _lost(target: dict[Cell, str], found: State, made: KnownChange) -> set[Cell]:
     """Masks and monitoring groups that are not as they were: somebody removed their group."""
     lost = {
         cell
@@ -196,7 +196,7 @@ def _lost(target: dict[Cell, str], found: State, made: Made) -> set[Cell]:
 
 
 def _homeless(
-    target: dict[Cell, str], found: State, made: Made, foreign: Collection[Cell]
+    target: dict[Cell, str], found: State, made: KnownChange, foreign: Collection[Cell]
 ) -> Mapping[Cell, str]:
     """CPUs and threads whose place is not there any more, and that; where they are to be is set.
 
@@ -255,7 +255,7 @@ def _drop(target: dict[Cell, str], cell: Cell) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class RevertPlan:
     """The way back from a state: what is to be written down before, and what is to be then.
 
     `is_overwritten`: somebody else has changed something of it since.
@@ -266,7 +266,7 @@ class Back:
     is_overwritten: bool = False
 
 
-def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back:
+def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) -> RevertPlan:
     """From the state that is found; nothing is written. Raises OSError.
 
     `unseen`: sentences on what was written and can't be read, so that nothing here leads back.
@@ -283,14 +283,14 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
     inside = host.inside(going)
     strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
-    made = Made(values, {cell: goal.get(cell) for cell in values}, known)
-    way = way_back(found, made, strangers)
+    made = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
+    way = revert_target(found, made, strangers)
     back = changes_between(found, way.target)
     # The numbers of those that were made before a crash are known only now.
     remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
     earlier = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
-    others = (*left_alone(way.foreign, found), *homeless(way.homeless, way.target))
+    others = (*left_alone(way.foreign, found), *displaced_messages(way.displaced, way.target))
     left = (*earlier, *others, *offline_sentences(way.offline, goal))
     before = entry.offline if entry.reverting else ()  # of what is left of earlier ones otherwise
     written = replace(
@@ -302,7 +302,7 @@ def plan_back(host: AnyPart, entry: Entry, unseen: tuple[str, ...] = ()) -> Back
         offline=tuple(sorted({*before, *way.offline})),
         remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
     )
-    return Back(written, way.target, bool(others or (earlier and not before)))
+    return RevertPlan(written, way.target, bool(others or (earlier and not before)))
 
 
 def _known(
@@ -317,7 +317,7 @@ def _known(
     }
 
 
-def go_back(host: AnyPart, way: Back) -> State | str:
+def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
     """Do it, locked: the state that is read then, or what failed."""
     try:
         for step in host.steps(way.entry.base, way.entry.back):

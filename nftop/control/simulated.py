@@ -10,21 +10,20 @@ import contextlib
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from nftop.control.backend import AnyPart, LockedError, RefusedError, after
-from nftop.control.backends import CLASSES
-from nftop.control.cpufreq.backend import Frequencies, alike
+from nftop.control.backend import CLASSES, AnyBackend, LockedError, RefusedError, after
+from nftop.control.cpufreq.backend import FrequencyBackend, state_of_policies
 from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.cpufreq.operations import Write
-from nftop.control.cpufreq.policies import Facts, Policy
-from nftop.control.gate import Gate, Joined, PartGate
+from nftop.control.cpufreq.operations import CpufreqWrite
+from nftop.control.cpufreq.policies import CpufreqFacts, Policy
+from nftop.control.gate import BackendClassGate, BackendGate, HostGate
 from nftop.control.guard import serve
 from nftop.control.journal import BusyError, Journal
-from nftop.control.journal_entry import DamagedError, Entry, finished
-from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import Step, cpus_in
+from nftop.control.journal_entry import DamagedJournalError, Entry, finished
+from nftop.control.resctrl.backend import ClassBackend
+from nftop.control.resctrl.operations import ResctrlStep, cpus_in
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
-from nftop.control.transaction import Asked
+from nftop.control.transaction import Requester
 from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
@@ -50,8 +49,8 @@ _KHZ = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedResctrl(Host):
-    """`resctrl.backend.Host` of a simulated host, and refuses what the kernel would."""
+class SimulatedResctrl(ClassBackend):
+    """`resctrl.backend.ClassBackend` of a simulated host, and refuses what the kernel would."""
 
     world: World
     held: threading.Lock = field(default_factory=threading.Lock)
@@ -88,7 +87,7 @@ class SimulatedResctrl(Host):
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
         )
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         topology = self._topology
 
         def done(classes: Classes) -> Classes:
@@ -126,7 +125,7 @@ class SimulatedResctrl(Host):
         return self.world.now().rdt.model.layout.topology
 
 
-def _refusal(state: State, step: Step, topology: Topology) -> str:
+def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
     """What the kernel says against a step, after `fs/resctrl` of Linux 7.2; "" if nothing."""
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
     parent = step.group == ROOT or Cell("group", step.group) in state
@@ -145,7 +144,7 @@ def _refusal(state: State, step: Step, topology: Topology) -> str:
     return "" if inside or not step.monitor else "Can't move task to different control group"
 
 
-def _no_room(state: State, step: Step) -> str:
+def _no_room(state: State, step: ResctrlStep) -> str:
     kinds = [cell.kind for cell in state]
     groups = 1 + kinds.count("group")
     if not step.monitor and groups >= (LIMITS.closids or 0):
@@ -170,7 +169,7 @@ def _bad(state: State, cell: Cell, value: str) -> str:
     return "" if Cbm(bits, L3_WAYS).contiguous else f"The mask {value} has non-consecutive 1-bits"
 
 
-def _bad_cpus(state: State, step: Step, topology: Topology) -> str:
+def _bad_cpus(state: State, step: ResctrlStep, topology: Topology) -> str:
     unknown = step.cpus - {int(info.cpu) for info in topology.cpus}
     if unknown:
         return f"Can only assign online CPUs, not {format_cpu_list(unknown)}"
@@ -224,15 +223,15 @@ class MemoryJournal:
         self.under_way.clear()
 
 
-class NearPending:
-    """A change whose guard is a thread; as `gate.Pending`, and safe from any thread."""
+class ThreadGuardedChange:
+    """A change whose guard is a thread, as `guard_client.GuardedChange`; thread-safe."""
 
     def __init__(
         self,
-        host: AnyPart,
+        host: AnyBackend,
         journal: Journal,
         proposal: Proposal,
-        asked: Asked,
+        asked: Requester,
         keep_within_s: float | None,
     ) -> None:
         self._said = threading.Condition()
@@ -248,7 +247,7 @@ class NearPending:
                         host, journal, proposal, asked, keep_within_s,
                         answer=self._answer, kept=self._kept,
                     )  # fmt: skip
-            except (BusyError, DamagedError, OSError) as error:
+            except (BusyError, DamagedJournalError, OSError) as error:
                 self._answer(Receipt("refused", (describe_error(error),)))
             except Exception as error:  # noqa: BLE001 - who asked waits for a word
                 self._answer(Receipt("failed", (f"{type(error).__name__}: {error}",)))
@@ -295,13 +294,13 @@ class NearPending:
         return self._word.wait(seconds) and self._stays
 
 
-def simulated_gate(world: World) -> Gate:
+def simulated_gate(world: World) -> BackendClassGate:
     """The gate of a simulated host; its history begins and ends with it."""
-    return Gate(SimulatedResctrl(world), MemoryJournal(), NearPending, PROGRAM)
+    return BackendClassGate(SimulatedResctrl(world), MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedFrequencies(Frequencies):
+class SimulatedFrequencies(FrequencyBackend):
     """Refuses what the kernel would; the host's response is `sim.frequency`'s."""
 
     world: World
@@ -315,7 +314,7 @@ class SimulatedFrequencies(Frequencies):
     def where(self) -> str:
         return FREQUENCIES_PATH
 
-    def facts(self) -> Facts:
+    def facts(self) -> CpufreqFacts:
         now = self._now
         processor = now.processor
         policies = tuple(
@@ -330,7 +329,7 @@ class SimulatedFrequencies(Frequencies):
             )
             for cpu, base_hz in enumerate(now.base_hz)
         )
-        return Facts(
+        return CpufreqFacts(
             policies,
             siblings={int(info.cpu): frozenset(info.siblings) for info in now.topology.cpus},
             nominal_khz=processor.base_hz // _KHZ,
@@ -353,12 +352,12 @@ class SimulatedFrequencies(Frequencies):
         return found
 
     def read(self, like: Iterable[Cell]) -> State:
-        return alike(self.state(), like)
+        return state_of_policies(self.state(), like)
 
     def read_back(self, foreseen: State) -> State:
         return self.read(foreseen)
 
-    def do(self, step: Write) -> None:
+    def do(self, step: CpufreqWrite) -> None:
         cpu = step.cell.number
 
         def done(now: Simulated) -> Simulated:
@@ -385,7 +384,7 @@ class SimulatedFrequencies(Frequencies):
         return self.world.now().rdt.frequencies
 
 
-def _after(setting: Setting, step: Write) -> tuple[str, Setting]:
+def _after(setting: Setting, step: CpufreqWrite) -> tuple[str, Setting]:
     """What the kernel says against a write, and what is set after it."""
     value = step.value
     if step.cell.kind == "governor":
@@ -401,20 +400,20 @@ def _after(setting: Setting, step: Write) -> tuple[str, Setting]:
     return "", replace(setting, max_hz=hz)
 
 
-def simulated_frequencies(world: World) -> PartGate[Frequencies]:
+def simulated_frequencies(world: World) -> BackendGate[FrequencyBackend]:
     """The gate of a simulated host's frequencies; its history begins and ends with it."""
-    part: Frequencies = SimulatedFrequencies(world)
-    return PartGate(part, MemoryJournal(), NearPending, PROGRAM)
+    part: FrequencyBackend = SimulatedFrequencies(world)
+    return BackendGate(part, MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
-def simulated_gates(world: World) -> Joined:
+def simulated_gates(world: World) -> HostGate:
     """Of all parts of a simulated host, with one journal."""
     journal = MemoryJournal()
-    frequencies: Frequencies = SimulatedFrequencies(world)
-    return Joined(
+    frequencies: FrequencyBackend = SimulatedFrequencies(world)
+    return HostGate(
         {
-            CLASSES: PartGate(SimulatedResctrl(world), journal, NearPending, PROGRAM),
-            CPUFREQ: PartGate(frequencies, journal, NearPending, PROGRAM),
+            CLASSES: BackendGate(SimulatedResctrl(world), journal, ThreadGuardedChange, PROGRAM),
+            CPUFREQ: BackendGate(frequencies, journal, ThreadGuardedChange, PROGRAM),
         },
         {ISST: NOT_SIMULATED},
     )

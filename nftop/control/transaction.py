@@ -16,17 +16,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from nftop.control.backend import AnyPart, LockedError, RefusedError, Step, after, touched
+from nftop.control.backend import AnyBackend, BackendStep, LockedError, RefusedError, after, touched
 from nftop.control.history import is_newest, unverified
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.journal_entry import DamagedError, Entry, completed
+from nftop.control.journal_entry import DamagedJournalError, Entry, completed
 from nftop.control.revert import (
-    Back,
+    RevertPlan,
     differing,
-    go_back,
     is_end,
     offline_in,
-    plan_back,
+    perform_revert,
+    plan_revert,
     with_numbers,
 )
 from nftop.control.wording import differences, offline_now
@@ -59,7 +59,7 @@ class UnwrittenError(Exception):
 
 
 @contextlib.contextmanager
-def locked(host: AnyPart) -> Iterator[None]:
+def locked(host: AnyBackend) -> Iterator[None]:
     """The part's lock. Raises UnwrittenError where another program has it all the time."""
     try:
         with host.lock(LOCK_S):
@@ -69,7 +69,7 @@ def locked(host: AnyPart) -> Iterator[None]:
 
 
 def compared(
-    host: AnyPart, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
+    host: AnyBackend, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
 ) -> State:
     """The state, if a proposal can be done in it; `undoes` are the changes that it takes back.
 
@@ -92,7 +92,7 @@ def compared(
         return seen(host, proposal)
 
 
-def seen(host: AnyPart, proposal: Proposal) -> State:
+def seen(host: AnyBackend, proposal: Proposal) -> State:
     """The same of this moment. Raises UnwrittenError."""
     base = host.read(proposal.base)
     moved = [item for item in difference(proposal.base, base) if not is_end(item)]
@@ -106,7 +106,7 @@ def seen(host: AnyPart, proposal: Proposal) -> State:
     return base
 
 
-def _joined(host: AnyPart, proposal: Proposal) -> list[Change]:
+def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
     """Threads that came since the preview into a directory that is to go.
 
     They would fall out of it with the rest and be in no way back.
@@ -123,13 +123,13 @@ def _joined(host: AnyPart, proposal: Proposal) -> list[Change]:
     ]
 
 
-def _perform(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
+def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
     """What is different once it is done, or why that is not what was asked for; locked.
 
     The latter is a receipt with `changes` as they are to be taken back, and as `unmet` sentences
     on what is written and can't be seen, so that nothing leads back from it.
     """
-    steps: list[Step] = []
+    steps: list[BackendStep] = []
     try:
         for step in host.steps(entry.base, entry.changes):
             host.do(step)
@@ -146,7 +146,9 @@ def _perform(host: AnyPart, entry: Entry) -> tuple[Change, ...] | Receipt:
     return tuple(item for item in difference(entry.base, found) if not is_end(item))
 
 
-def _failed(host: AnyPart, entry: Entry, steps: Sequence[Step], error: Exception) -> Receipt:
+def _failed(
+    host: AnyBackend, entry: Entry, steps: Sequence[BackendStep], error: Exception
+) -> Receipt:
     """Once what was done until then is in effect: before that, nothing is seen to be undone."""
     why, changes = (describe_error(error),), entry.changes
     with contextlib.suppress(OSError):
@@ -168,7 +170,7 @@ def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class Drift:
     """Attributes.
 
     sentences: for what is not as it was read back any more, or why that is not known.
@@ -179,7 +181,7 @@ class Since:
     gone: bool
 
 
-def changed_since(host: AnyPart, entry: Entry) -> Since:
+def changed_since(host: AnyBackend, entry: Entry) -> Drift:
     """What of a change has become another since it was read back.
 
     Without the part's lock: who holds that is changing something, which is what is looked for.
@@ -187,7 +189,7 @@ def changed_since(host: AnyPart, entry: Entry) -> Since:
     try:
         now = host.read([change.cell for change in entry.changes])
     except OSError as error:
-        return Since(
+        return Drift(
             (f"whether it is still as it was made can't be read: {describe_error(error)}",),
             gone=False,
         )
@@ -198,11 +200,11 @@ def changed_since(host: AnyPart, entry: Entry) -> Since:
     changed = [change for change in other if change.cell not in offline]
     words = ("was asked for", "now, changed by somebody else since")
     sentences = (*differences(changed, *words), *offline_now(offline))
-    return Since(sentences, bool(other) and not unchanged)
+    return Drift(sentences, bool(other) and not unchanged)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requester:
     """Who asked for a change: the operator, and numbers of earlier changes it takes back."""
 
     operator: str
@@ -210,7 +212,7 @@ class Asked:
 
 
 def apply(
-    host: AnyPart, journal: Journal, proposal: Proposal, asked: Asked
+    host: AnyBackend, journal: Journal, proposal: Proposal, asked: Requester
 ) -> tuple[Receipt, Entry | None]:
     """Do it; the journal is held by the caller. The entry is under way until `keep` or `revert`.
 
@@ -263,7 +265,7 @@ def apply(
     return Receipt("applied", ("read back as it should be",), result, entry.number), entry
 
 
-def keep(host: AnyPart, journal: Journal, entry: Entry) -> Receipt:
+def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
     """It stays: from now on it is history. Taken back if that can't be written."""
     try:
         journal.record(entry, "kept")
@@ -274,7 +276,7 @@ def keep(host: AnyPart, journal: Journal, entry: Entry) -> Receipt:
     return Receipt("kept", said, entry.changes, entry.number, since.sentences)
 
 
-def _ended(journal: Journal, entry: Entry, since: Since) -> Iterator[str]:
+def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
     """What to say of one that is kept."""
     if since.sentences:
         part = "nothing of it is" if since.gone else "not all of it is"
@@ -298,7 +300,7 @@ def _undone(numbers: Sequence[int], state: str) -> str:
 
 
 def revert(
-    host: AnyPart,
+    host: AnyBackend,
     journal: Journal,
     entry: Entry,
     *,
@@ -315,7 +317,7 @@ def revert(
             gone = entry if entry.reverting else replace(entry, left=())
             return _close(journal, gone, "reverted", (*why, undone))
         entry = _written(journal, entry)
-        plan = partial(plan_back, host, entry, unseen)
+        plan = partial(plan_revert, host, entry, unseen)
         return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
@@ -324,7 +326,7 @@ def revert(
 
 
 def recover(
-    host: AnyPart | None, journal: Journal, *, unseen: str = "", boot: str = ""
+    host: AnyBackend | None, journal: Journal, *, unseen: str = "", boot: str = ""
 ) -> Receipt | None:
     """Take back what a crash left under way; None where nothing is. The journal is held.
 
@@ -352,10 +354,10 @@ def recover(
 
 
 def _take_back(
-    host: AnyPart,
+    host: AnyBackend,
     journal: Journal,
     entry: Entry,
-    plan: Callable[[], Back],
+    plan: Callable[[], RevertPlan],
     *,
     why: tuple[str, ...],
     outcome: Outcome,
@@ -372,14 +374,14 @@ def _take_back(
         _begin(journal, way.entry)
         with host.lock(lock_s):
             same = plan() == way
-            reads = go_back(host, way) if same else {}
+            reads = perform_revert(host, way) if same else {}
         if same:
             break
     else:
         with host.lock(lock_s):
             way = plan()
             _begin(journal, way.entry)
-            reads = go_back(host, way)
+            reads = perform_revert(host, way)
     if isinstance(reads, str):
         hint = hinted(journal, "; `nftop recover` tries again")
         failed = f"taking it back failed: {reads}{hint}"
@@ -416,7 +418,7 @@ def _begin(journal: Journal, entry: Entry) -> None:
 
 def _written(journal: Journal, entry: Entry) -> Entry:
     """The change as it is written down, if taking it back was begun before."""
-    with contextlib.suppress(OSError, DamagedError):
+    with contextlib.suppress(OSError, DamagedJournalError):
         pending = journal.pending()
         if pending is not None and pending.number == entry.number and pending.reverting:
             return pending
@@ -441,12 +443,12 @@ def _forget(journal: Journal) -> tuple[str, ...]:
     return ()
 
 
-def _not_written(host: AnyPart, journal: Journal, entry: Entry, error: OSError) -> Receipt:
+def _not_written(host: AnyBackend, journal: Journal, entry: Entry, error: OSError) -> Receipt:
     why = (f"the journal can't be written: {describe_error(error)}",)
     return revert(host, journal, entry, why=why, outcome="refused")
 
 
-def waiting(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
+def retry(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
     """`attempt` again and again until it does not fail, or the time is up."""
     deadline = time.monotonic() + limit_s
     receipt = attempt()

@@ -180,7 +180,7 @@ def _shown(cell: Cell, value: str | None) -> str:
     return value
 
 
-def homeless(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
+def displaced_messages(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
     """Who can't be where he was, since that is gone, and where he is to be: by place a sentence."""
     by_place: dict[str, list[Cell]] = {}
     for cell, where in places.items():
@@ -194,10 +194,10 @@ def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> s
     home = Cell("group", group) if falls else Cell("monitor", group, monitor)
     fate = "is another of that name now" if home in target else "is gone"
     heir = "the root group has" if falls or group == ROOT else f"{group} itself has"
-    return f"{describe(home)} {fate}: {heir} {who(cells)}, which was in it"
+    return f"{describe(home)} {fate}: {heir} {cpus_and_threads(cells)}, which was in it"
 
 
-def who(cells: Iterable[Cell]) -> str:
+def cpus_and_threads(cells: Iterable[Cell]) -> str:
     """CPUs and threads among cells, in words: `CPU 1-3 and thread 70, 71`; "" where none are."""
     every = sorted(cells)
     cpus = format_cpu_list(cell.number for cell in every if cell.kind == "cpu")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from nftop.control.profile.profile import Listing
 from nftop.control.profile.validate import fit
 from nftop.control.resctrl import draft as drafts
-from nftop.control.resctrl.draft import Draft, Step, drifted, read_since_ns, rebased
+from nftop.control.resctrl.draft import Draft, DraftStep, drifted, read_since_ns, rebased
 from nftop.control.rules import MB, Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
@@ -194,7 +194,7 @@ class EditorModel:
     def _alike(self) -> None:
         selection = self.selection
         domains = _led(selection.domain, domains_of(self.draft.base, selection.line))
-        self._take(drafts.alike(self.draft, selection.group, selection.line, domains))
+        self._take(drafts.copy_first(self.draft, selection.group, selection.line, domains))
 
     def _move(self, text: str) -> None:
         try:
@@ -271,19 +271,19 @@ class EditorModel:
             else (self.selection.domain,)
         )
 
-    def _limited(self, how: Callable[[str, tuple[int, ...]], Step]) -> None:
+    def _limited(self, how: Callable[[str, tuple[int, ...]], DraftStep]) -> None:
         if self.selection.cache != "L3":
             self.message = "bandwidth is limited by L3: c leads there"
             return
         self._take(how(self.selection.group, self._domains(MB)))
 
-    def _edit(self, how: Callable[..., Step], by: int) -> None:
+    def _edit(self, how: Callable[..., DraftStep], by: int) -> None:
         selection = self.selection
         self._take(
             how(self.draft, selection.group, selection.line, self._domains(selection.line), by)
         )
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: DraftStep) -> None:
         self.draft, self.message = step
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from nftop.control.interface import Changing
+from nftop.control.interface import ClassGate
 from nftop.control.profile.profile import Listing
 from nftop.model.struct import dataclass, field
 from nftop.store.recording.recorder import Recorder
@@ -32,7 +32,7 @@ class Options:
 
     color: bool = True
     ascii_only: bool = False
-    gate: Changing | None = None
+    gate: ClassGate | None = None
     no_gate: str = ""
     no_frequencies: str = ""
     rw: bool = False

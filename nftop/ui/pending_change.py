@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from nftop.control.interface import Changing, Settling
+from nftop.control.interface import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
 from nftop.model.change import Change, Made, Outcome, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list
@@ -82,7 +82,7 @@ class ChangeControl:
 
     def __init__(
         self,
-        gate: Changing | None,
+        gate: ClassGate | None,
         tell: Callable[[], None],
         *,
         keep_within_s: float = KEEP_WITHIN_S,
@@ -247,7 +247,9 @@ class ChangeControl:
         }
         self._now(**waited)
 
-    def _settled(self, pending: Settling, changes: tuple[Change, ...], until_ns: int) -> Receipt:
+    def _settled(
+        self, pending: PendingChange, changes: tuple[Change, ...], until_ns: int
+    ) -> Receipt:
         """What becomes of it: its time is up at `until_ns`, or somebody says."""
         receipt, began_ns = None, 0
         while receipt is None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from nftop.control.backend import LockedError, RefusedError
-from nftop.control.gate import Gate
-from nftop.control.guard_client import in_a_process
+from nftop.control.gate import BackendClassGate
+from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Entry, entry_of, finished, text_of
-from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import Step
+from nftop.control.resctrl.backend import ClassBackend
+from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Outcome, State, place
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
@@ -25,8 +25,8 @@ HELD: list[LabHost] = []
 
 
 @dataclass
-class LabHost(Host):
-    """Implements `nftop.control.resctrl.backend.Host`.
+class LabHost(ClassBackend):
+    """Implements `nftop.control.resctrl.backend.ClassBackend`.
 
     Attributes:
         writes: operations that were done, whatever came of them.
@@ -91,7 +91,7 @@ class LabHost(Host):
             siblings={cpu: frozenset({cpu ^ 4}) for cpu in range(8)},
         )
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         self.writes += 1
         path = "" if step.group == ROOT else f"/{step.group}"
         path += f"/mon_groups/{step.monitor}" if step.monitor else ""
@@ -182,7 +182,7 @@ class MortalHost(LabHost):
 
     death: Death = field(default_factory=lambda: Death(-1, late=False))
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         self.death.around(lambda: super(MortalHost, self).do(step))
 
 
@@ -193,12 +193,12 @@ class Stubborn(LabHost):
     at: int = 0
     forgets: bool = False
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         self.at -= 1
         if self.at == -1:
             if self.forgets:
                 return
-            step = Step("schemata", step.group, step.monitor,
+            step = ResctrlStep("schemata", step.group, step.monitor,
                         values={Cell("schemata", "/", "L3", 9): "1"})  # fmt: skip
         super().do(step)
 
@@ -249,9 +249,9 @@ def memory(disk: Disk, death: Death | None = None) -> MemoryJournal:
     return MemoryJournal(disk, death or Death(-1, late=False))
 
 
-def gate_of(host: LabHost, disk: Disk) -> Gate:
+def gate_of(host: LabHost, disk: Disk) -> BackendClassGate:
     """Of this host; it only plans, since its journal is not one that a guard could open."""
-    return Gate(host, memory(disk), in_a_process, "nftop")
+    return BackendClassGate(host, memory(disk), start_guard, "nftop")
 
 
 def mortal(host: LabHost, disk: Disk, death: Death) -> tuple[MortalHost, MemoryJournal]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from nftop.control.backend import RefusedError
 from nftop.control.cpufreq import cpufreq
 from nftop.control.cpufreq.cpufreq import Cpufreq
-from nftop.control.cpufreq.operations import FILES, Write
+from nftop.control.cpufreq.operations import FILES, CpufreqWrite
 from nftop.model.change import Cell, State
 from tests.control.hosts import Death
 
@@ -141,10 +141,10 @@ class FakeCpufreq(Cpufreq):
         self.kernel.read_once()
         return Cpufreq.read(self, like)
 
-    def do(self, step: Write) -> None:
+    def do(self, step: CpufreqWrite) -> None:
         self.death.around(lambda: self._do(step))
 
-    def _do(self, step: Write) -> None:
+    def _do(self, step: CpufreqWrite) -> None:
         where = (step.cell.number, FILES[step.cell.kind])
         if where in self.stubborn:
             raise RefusedError("the kernel refused it")

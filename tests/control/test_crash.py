@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nftop.control.backend import UNBORN, after, touched
 from nftop.control.journal import Journal
 from nftop.control.resctrl.operations import steps
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.model.change import (
     Action,
     Cell,
@@ -47,7 +47,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl import profile
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 
 
 def furnished(kernel: str) -> LabHost:

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
 from nftop.control.doctor import check, notice
-from nftop.control.gate import Gate
-from nftop.control.guard_client import in_a_process
+from nftop.control.gate import BackendClassGate
+from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import (
     Damage,
-    DamagedError,
+    DamagedJournalError,
     Entry,
     changes_of,
     entry_of,
@@ -32,14 +32,14 @@ from nftop.control.journal_entry import (
     state_of,
     text_of,
 )
-from nftop.control.transaction import Asked, apply, keep, recover
+from nftop.control.transaction import Requester, apply, keep, recover
 from nftop.export.json.changes import change_json
 from nftop.model.change import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
 from tests.control.hosts import LabHost, lab_host
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 PENDING, HISTORY, INDEX = "pending.json", "history.jsonl", "index.json"
 ONE = Entry(1, "now", "boot 7:1", "root", "cmd", (Change(Cell("group", "a"), None, "7"),))
 FORMAT_2_ALONE = ("format", "verified", "offline", "sha256")
@@ -55,15 +55,15 @@ class Case:
     def path(self, name: str) -> Path:
         return self.journal.folder / name
 
-    def gate(self) -> Gate:
-        return Gate(self.host, self.journal, in_a_process, "nftop")
+    def gate(self) -> BackendClassGate:
+        return BackendClassGate(self.host, self.journal, start_guard, "nftop")
 
 
 def case_of(folder: Path) -> Case:
     host, journal = lab_host(), FileJournal(folder / "nftop")
     host.lab.mkdir("/vpp")
     host.lab.echo("1-3", "/vpp/cpus_list")
-    gate = Gate(host, journal, in_a_process, "nftop")
+    gate = BackendClassGate(host, journal, start_guard, "nftop")
     with journal.hold():
         for actions in ([SetSchemata("vpp", "L3", ((0, 0xF0),))], [MoveCpus((Cpu(3),), "/")]):
             _, entry = apply(host, journal, gate.propose(actions, ("a command",)), ASKED)
@@ -131,7 +131,7 @@ def test_every_flipped_bit_of_a_change_under_way_is_refused(
     assert len(every) == 8 * len(before[PENDING]) > 10_000
     for data in every:
         put(data)
-        with pytest.raises(DamagedError) as caught:
+        with pytest.raises(DamagedJournalError) as caught:
             recover(case.host, case.journal)
         assert str(case.path(PENDING)) in str(caught.value)
         said = " ".join((str(caught.value), *caught.value.details))
@@ -150,13 +150,13 @@ def test_every_flipped_bit_of_the_history_is_refused(
     gate, put = case.gate(), reading(monkeypatch, name)
     for data in flips(before[name]):
         put(data)
-        with pytest.raises(DamagedError) as caught:
+        with pytest.raises(DamagedJournalError) as caught:
             case.journal.history()
         assert str(case.journal.folder) in str(caught.value)
         assert any("sudo" in detail for detail in caught.value.details)
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedJournalError):
         gate.propose_undo()
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedJournalError):
         apply(case.host, replace_pending(case.journal), gate_proposal(case), ASKED)
     assert files(case) == before
 
@@ -184,7 +184,7 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(
     whole = len(before[name]) - (0 if name == HISTORY else 1)
     for length in range(whole):
         put(before[name][:length])
-        with pytest.raises(DamagedError) as caught:
+        with pytest.raises(DamagedJournalError) as caught:
             if name == PENDING:
                 recover(case.host, case.journal)
             else:
@@ -205,7 +205,7 @@ def test_every_flipped_bit_of_an_entry_without_a_checksum_is_unverified_or_refus
     for flip in flips(data):
         try:
             entry = entry_of(PENDING, flip.decode("latin-1"))
-        except DamagedError:
+        except DamagedJournalError:
             refused += 1
         else:
             assert not entry.verified
@@ -216,7 +216,7 @@ def test_what_a_damaged_entry_held_is_shown_as_far_as_it_can_be_read(case: Case)
     path = case.path(PENDING)
     text = path.read_text()
     path.write_text(text.replace('"time"', '"tame"').replace('"somebody"', '"some\x1bbody"'))
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(DamagedJournalError) as caught:
         case.journal.pending()
     said = "\n".join(caught.value.details)
     assert "change 3" in said
@@ -299,7 +299,7 @@ MALFORMED: list[tuple[str, Damage]] = [
 @pytest.mark.parametrize("number", range(len(MALFORMED)))
 def test_what_an_entry_can_not_be_is_refused_with_the_reason(number: int) -> None:
     text, reason = MALFORMED[number]
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(DamagedJournalError) as caught:
         entry_of("pending.json", text)
     # A line that has the seal of another within it may be no JSON at all.
     assert caught.value.reason in ({reason, "syntax"} if reason == "checksum" else {reason})
@@ -308,7 +308,7 @@ def test_what_an_entry_can_not_be_is_refused_with_the_reason(number: int) -> Non
 def test_a_file_that_is_too_long_is_not_read(case: Case) -> None:
     with case.path(PENDING).open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(DamagedJournalError) as caught:
         case.journal.pending()
     assert caught.value.reason == "size"
 
@@ -340,7 +340,7 @@ def test_a_member_of_any_type_is_read_or_refused(name: str, value: Any, is_seale
     text = seal(raw) if is_sealed else format_1(json.dumps(raw))
     try:
         entry = entry_of("pending.json", text)
-    except DamagedError as error:
+    except DamagedJournalError as error:
         assert error.reason in ("number", "member", "value", "syntax", "format", "checksum")
     else:
         assert entry_of("pending.json", text_of(entry)) == entry
@@ -444,11 +444,11 @@ def test_a_line_is_added_to_a_damaged_history_and_nothing_of_it_is_lost(case: Ca
     assert case.path(HISTORY).read_bytes().startswith(data + b"\n")
     assert case.path(INDEX).read_bytes() == index
     assert [item.number for item in case.journal.known()[0]] == [1, 3]
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedJournalError):
         case.journal.history()
 
 
-def commands(error: DamagedError) -> list[str]:
+def commands(error: DamagedJournalError) -> list[str]:
     """The commands of the details, in their order, as a shell without sudo takes them."""
     return re.findall(r"`sudo ([^`]*)`", "\n".join(error.details))
 
@@ -469,7 +469,7 @@ def test_the_commands_for_damaged_lines_leave_every_intact_entry(
     path.write_text("\n".join(lines))
     if is_index_damaged:
         (journal.folder / INDEX).write_text("{}\n")
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(DamagedJournalError) as caught:
         journal.history()
     assert sum("sed" in command for command in commands(caught.value)) == 1
     for command in commands(caught.value):
@@ -515,7 +515,7 @@ def test_a_change_is_kept_though_the_index_became_unreadable(
     assert case.path(HISTORY).read_bytes().startswith(history)
     entries, sentences = case.journal.known()
     assert ([item.number for item in entries], len(sentences)) == ([1, 2, 3], 1)
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(DamagedJournalError) as caught:
         case.journal.history()
     assert caught.value.reason == reason
 

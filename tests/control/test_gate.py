@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control.backend import AbsentError
-from nftop.control.backends import CLASSES, part_of
+from nftop.control.backend import CLASSES, AbsentError
+from nftop.control.backends import key_of
 from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.gate import Joined, PartGate
+from nftop.control.gate import BackendGate, HostGate
 from nftop.control.guard import proposal_of, request
-from nftop.control.guard_client import in_a_process
+from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import entry_of, seal, text_of
-from nftop.control.transaction import Asked, apply, keep
+from nftop.control.transaction import Requester, apply, keep
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Action, PinCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
@@ -42,9 +42,9 @@ class Both:
         self.parts: dict[str, LabHost | FakeCpufreq] = {
             CLASSES: self.classes, CPUFREQ: self.frequencies,
         }  # fmt: skip
-        gates = {name: PartGate(item, memory(self.disk), in_a_process, "nftop")
+        gates = {name: BackendGate(item, memory(self.disk), start_guard, "nftop")
                  for name, item in self.parts.items()}  # fmt: skip
-        self.gate = Joined(gates, {})
+        self.gate = HostGate(gates, {})
 
     def do(self, action: Action) -> None:
         self.keep(self.gate.propose([action], ("nftop",)), ())
@@ -53,12 +53,12 @@ class Both:
         planned = self.gate.propose_undo()
         assert planned is not None
         self.keep(*planned)
-        return part_of(planned[0].identity)
+        return key_of(planned[0].identity)
 
     def keep(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
-        host = self.parts[part_of(proposal.identity)]
+        host = self.parts[key_of(proposal.identity)]
         assert self.gate.writes(proposal)
-        receipt, entry = apply(host, memory(self.disk), proposal, Asked("me", undoes))
+        receipt, entry = apply(host, memory(self.disk), proposal, Requester("me", undoes))
         assert entry is not None, receipt
         assert keep(host, memory(self.disk), entry).outcome == "kept"
 
@@ -97,11 +97,11 @@ def test_a_part_that_can_not_be_read_holds_up_no_other(
     name = "newest" if early else "propose_undo"
     of_classes = both.gate.gates[CLASSES]
 
-    def failing(gate: PartGate[LabHost], **asked: bool) -> object:
+    def failing(gate: BackendGate[LabHost], **asked: bool) -> object:
         return unmounted() if gate is of_classes else real(gate, **asked)
 
-    real = getattr(PartGate, name)
-    monkeypatch.setattr(PartGate, name, failing)
+    real = getattr(BackendGate, name)
+    monkeypatch.setattr(BackendGate, name, failing)
     planned = both.gate.propose_undo()
     assert planned is not None
     assert any("the classes can't be read" in warning and "not mounted" in warning
@@ -119,13 +119,13 @@ def test_an_older_part_is_not_asked_while_the_newest_has_something(
     both.do(SET)
     both.do(PIN)
     asked = []
-    real = PartGate.propose_undo
+    real = BackendGate.propose_undo
 
-    def counted(gate: PartGate[LabHost], *, beyond: bool = False) -> object:
-        asked.append(part_of(gate.host.identity))
+    def counted(gate: BackendGate[LabHost], *, beyond: bool = False) -> object:
+        asked.append(key_of(gate.host.identity))
         return real(gate, beyond=beyond)
 
-    monkeypatch.setattr(PartGate, "propose_undo", counted)
+    monkeypatch.setattr(BackendGate, "propose_undo", counted)
     assert both.undo() == CPUFREQ
     assert asked == [CPUFREQ]
 
@@ -136,13 +136,13 @@ def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
     both.do(PIN)
     planned = both.gate.propose_undo()
     assert planned is not None
-    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, True)
+    assert (key_of(planned[0].identity), planned[0].final) == (CPUFREQ, True)
     for cpu in (1, 5):  # as before: nothing is left of the newest
         both.frequencies.kernel.put(cpu, "scaling_max_freq", "3900000")
         both.frequencies.kernel.put(cpu, "scaling_min_freq", "800000")
     planned = both.gate.propose_undo()
     assert planned is not None
-    assert (part_of(planned[0].identity), planned[0].final) == (CLASSES, False)
+    assert (key_of(planned[0].identity), planned[0].final) == (CLASSES, False)
 
 
 def test_a_reset_is_not_final_while_a_newer_change_of_another_part_stands(place: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_final_undo_is_a_conflict_once_it_is_not_of_the_newest_change(
     both.do(SET)
     planned = both.gate.propose_reset() if reset else both.gate.propose_undo()
     assert planned is not None
-    asked = Asked("me", planned[1])
+    asked = Requester("me", planned[1])
     proposal = proposal_of(json.loads(json.dumps(request(planned[0], asked, place, None))))
     assert proposal.final
     both.do(PIN)
@@ -200,26 +200,26 @@ def test_undo_is_not_final_while_a_part_can_not_be_read(
     both = Both(place)
     both.do(SET)
     both.do(PIN)
-    of_classes, newest = both.gate.gates[CLASSES], PartGate.newest
+    of_classes, newest = both.gate.gates[CLASSES], BackendGate.newest
 
-    def failing(gate: PartGate[LabHost]) -> int:
+    def failing(gate: BackendGate[LabHost]) -> int:
         if gate is of_classes:
             raise FileNotFoundError("resctrl is not mounted")
         return newest(gate)
 
-    monkeypatch.setattr(PartGate, "newest", failing)
+    monkeypatch.setattr(BackendGate, "newest", failing)
     planned = both.gate.propose_undo()
     assert planned is not None
-    assert (part_of(planned[0].identity), planned[0].final) == (CPUFREQ, False)
+    assert (key_of(planned[0].identity), planned[0].final) == (CPUFREQ, False)
 
 
 def test_a_part_that_is_not_there_is_said(place: Path) -> None:
     both = Both(place)
-    gate = Joined({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})
+    gate = HostGate({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})
     with pytest.raises(AbsentError, match="no cpufreq"):
         gate.propose([PIN])
     with pytest.raises(AbsentError):
-        _ = Joined({CPUFREQ: both.gate.gates[CPUFREQ]}, {}).host
+        _ = HostGate({CPUFREQ: both.gate.gates[CPUFREQ]}, {}).host
     assert gate.host is both.classes
 
 
@@ -234,7 +234,7 @@ def test_a_part_that_is_not_there_is_said(place: Path) -> None:
     ],
 )
 def test_parts_by_identity(identity: str, name: str) -> None:
-    assert part_of(identity) == name
+    assert key_of(identity) == name
 
 
 def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> None:

@@ -14,12 +14,12 @@ import pytest
 
 from nftop.control import guard_client as pending
 from nftop.control import guard_process
-from nftop.control.gate import Gate
+from nftop.control.gate import BackendClassGate
 from nftop.control.guard import proposal_of, request
-from nftop.control.guard_client import Pending, in_a_process, recover
+from nftop.control.guard_client import GuardedChange, recover, start_guard
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import Entry
-from nftop.control.transaction import Asked
+from nftop.control.transaction import Requester
 from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host
 from tests.descriptors import many_descriptors
@@ -35,14 +35,14 @@ def journal(tmp_path: Path) -> FileJournal:
     return found
 
 
-def answers(program: str) -> Pending:
+def answers(program: str) -> GuardedChange:
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("test"), "w+b")
     with theirs:
         handle = theirs.fileno()
         command = [sys.executable, "-I", "-c", program]
         guard = subprocess.Popen(command, stdin=handle, stdout=handle, stderr=errors)
-    return Pending(guard, ours, errors)
+    return GuardedChange(guard, ours, errors)
 
 
 def test_the_callers_environment_is_not_the_guards(
@@ -71,7 +71,7 @@ def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None
     cell = Cell("schemata", "/", "L3", 0)
     proposal = Proposal({cell: "f"}, (Change(cell, "f", "1"),), commands=("nftop undo",),
                         unmet=("L3 1 of vpp: left alone",), leaves=(2, 3))  # fmt: skip
-    told = json.dumps(request(proposal, Asked("me", (2,)), tmp_path, None))
+    told = json.dumps(request(proposal, Requester("me", (2,)), tmp_path, None))
     assert proposal_of(json.loads(told)) == proposal
 
 
@@ -93,9 +93,9 @@ def test_another_hosts_change_is_not_this_hosts_guards(
 ) -> None:
     """By what is opened, whoever asked and whatever the classes are called."""
     host, told = lab_host(), list[Receipt | None]()
-    gate_ = Gate(host, FileJournal(tmp_path / "nftop"), in_a_process, "nftop")
+    gate_ = BackendClassGate(host, FileJournal(tmp_path / "nftop"), start_guard, "nftop")
     proposal = gate_.propose([SetSchemata("/", "L3", ((0, 1),))])
-    asked = request(proposal, Asked("somebody"), tmp_path / "nftop", None)
+    asked = request(proposal, Requester("somebody"), tmp_path / "nftop", None)
     monkeypatch.setattr(guard_process, "_answer", told.append)
     monkeypatch.setattr(guard_process, "_line", lambda: json.dumps(asked).encode() + b"\n")
     monkeypatch.setattr(guard_process, "_IGNORED", ())
@@ -103,7 +103,7 @@ def test_another_hosts_change_is_not_this_hosts_guards(
         monkeypatch.setattr(os, name, lambda *_: None)
     for identity, outcome in (("a-boot 7:2", "conflict"), (host.identity, "applied")):
         opened = replace(host, identity=identity)
-        monkeypatch.setattr(guard_process, "open_part", lambda *_, opened=opened: opened)
+        monkeypatch.setattr(guard_process, "open_backend", lambda *_, opened=opened: opened)
         told.clear()
         assert guard_process.main() == 0
         assert told[0] is not None and told[0].outcome == outcome

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nftop.control.journal import FileJournal
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.model.change import Action, Cell, CreateGroup, MoveCpus, Proposal, Receipt, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import (
@@ -28,7 +28,7 @@ from tests.control.hosts import (
 )
 from tests.control.worlds import planned
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 ACTIONS: list[Action] = [
     CreateGroup("nftop.a"),
     SetSchemata("vpp", "L3", ((0, 0xF),)),

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from nftop.control.gate import Gate
+from nftop.control.gate import BackendClassGate
 from nftop.control.guard import serve
-from nftop.control.guard_client import in_a_process
+from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Entry, entry_of
-from nftop.control.transaction import Asked, apply, keep, recover, revert, waiting
+from nftop.control.transaction import Requester, apply, keep, recover, retry, revert
 from nftop.model.change import (
     Action,
     Cell,
@@ -48,7 +48,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl import profile
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 A = "nftop.a"
 WISH: list[Action] = [
     CreateGroup(A),
@@ -76,7 +76,7 @@ def whole(host: LabHost) -> State:
 
 
 def change(
-    gate: Gate, proposal: Proposal, *, kept: bool = True, undoes: tuple[int, ...] = ()
+    gate: BackendClassGate, proposal: Proposal, *, kept: bool = True, undoes: tuple[int, ...] = ()
 ) -> Receipt:
     """What a guard does: kept, or taken back."""
     receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=undoes))
@@ -84,13 +84,13 @@ def change(
     return (keep if kept else revert)(gate.host, gate.journal, entry)
 
 
-def do(gate: Gate, actions: list[Action], *, kept: bool = True) -> Receipt:
+def do(gate: BackendClassGate, actions: list[Action], *, kept: bool = True) -> Receipt:
     proposal = gate.propose(actions)
     assert proposal.refusals == ()
     return change(gate, proposal, kept=kept)
 
 
-def back(gate: Gate, *, reset: bool = False) -> Proposal:
+def back(gate: BackendClassGate, *, reset: bool = False) -> Proposal:
     """Undo or reset, kept; what was proposed."""
     found = gate.propose_reset() if reset else gate.propose_undo()
     assert found is not None
@@ -101,11 +101,11 @@ def back(gate: Gate, *, reset: bool = False) -> Proposal:
     return proposal
 
 
-def taken_back(gate: Gate, actions: list[Action]) -> None:
+def taken_back(gate: BackendClassGate, actions: list[Action]) -> None:
     assert do(gate, actions, kept=False).outcome == "reverted"
 
 
-def cut_off(gate: Gate, actions: list[Action]) -> None:
+def cut_off(gate: BackendClassGate, actions: list[Action]) -> None:
     """Killed once it was applied, then recovered."""
     _, entry = apply(gate.host, gate.journal, gate.propose(actions), ASKED)
     assert entry is not None
@@ -122,7 +122,7 @@ UNMETERED: list[Action] = [RemoveMonitor(A, "nftop.m")]
 @pytest.mark.parametrize("actions", [REMOVED, UNMETERED])
 @pytest.mark.parametrize("reset", [False, True])
 def test_what_a_taking_back_makes_again_is_nftops_own(
-    how: Callable[[Gate, list[Action]], None], actions: list[Action], reset: bool
+    how: Callable[[BackendClassGate, list[Action]], None], actions: list[Action], reset: bool
 ) -> None:
     host = furnished()
     gate, before = gate_of(host, Disk()), whole(host)
@@ -177,7 +177,7 @@ def test_a_taking_back_that_is_tried_again_knows_what_it_made() -> None:
         tries.append(receipt.outcome)
         return receipt
 
-    waiting(60, attempt)
+    retry(60, attempt)
     assert tries == ["failed", "reverted"]
     assert whole(host) == there
     back(gate)
@@ -325,7 +325,11 @@ class ClosedJournal(MemoryJournal):
 def test_without_privilege_it_is_said_that_this_is_not_known() -> None:
     host = furnished()
     host.lab.mkdir(f"/{A}")
-    [said] = Gate(host, ClosedJournal(Disk()), in_a_process, "nftop").propose(REMOVED).warnings
+    [said] = (
+        BackendClassGate(host, ClosedJournal(Disk()), start_guard, "nftop")
+        .propose(REMOVED)
+        .warnings
+    )
     assert said == "whether nftop made what is to go is not known: its journal is root's"
 
 
@@ -406,14 +410,14 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
 # Which undo is final
 
 
-def masks(gate: Gate, bits: int, domain: int = 0) -> int:
+def masks(gate: BackendClassGate, bits: int, domain: int = 0) -> int:
     """Keep a mask of VPP's; the number of the change."""
     receipt = do(gate, [SetSchemata("vpp", "L3", ((domain, bits),))])
     assert receipt.number is not None
     return receipt.number
 
 
-def undo_of(gate: Gate, *, beyond: bool = False) -> tuple[tuple[int, ...], bool]:
+def undo_of(gate: BackendClassGate, *, beyond: bool = False) -> tuple[tuple[int, ...], bool]:
     """The numbers that an undo would take back now, and whether it would be final."""
     found = gate.propose_undo(beyond=beyond)
     assert found is not None and found[0].changes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
 from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
-from nftop.control.journal_entry import DamagedError, Entry, entry_of, finished, text_of
+from nftop.control.journal_entry import DamagedJournalError, Entry, entry_of, finished, text_of
 from nftop.model.change import Cell, Change
 
 _TEXT = st.text(max_size=8)
@@ -85,7 +85,7 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
 @settings(deadline=None)
 @given(st.one_of(st.text(), ENTRIES.map(lambda entry: text_of(entry)[:-3])))
 def test_what_makes_no_sense_says_which_file(text: str) -> None:
-    with pytest.raises(DamagedError, match=r"^pending\.json of nftop's journal") as caught:
+    with pytest.raises(DamagedJournalError, match=r"^pending\.json of nftop's journal") as caught:
         entry_of("pending.json", text)
     assert caught.value.reason in ("syntax", "checksum", "member", "number")
 
@@ -143,7 +143,9 @@ def test_a_damaged_line_does_not_hide_the_others(journal: FileJournal) -> None:
         entries, sentences = journal.known()
         assert entries == (finished(replace(ONE, number=2), "reverted"),)
         assert [sentence.split(" of nftop")[0] for sentence in sentences] == [f"line 1 of {path}"]
-        with pytest.raises(DamagedError, match=f"line 1 of {path} of nftop's journal") as caught:
+        with pytest.raises(
+            DamagedJournalError, match=f"line 1 of {path} of nftop's journal"
+        ) as caught:
             journal.history()
         assert any("sudo sed -i 1d " in detail for detail in caught.value.details)
 
@@ -198,9 +200,9 @@ def test_a_folder_that_others_may_have_written_to_is_not_believed(
     (tmp_path / "file").write_text("")
     journal = FileJournal(tmp_path / name)
     for look in (journal.pending, journal.history, journal.known, journal.holder):
-        with pytest.raises(DamagedError, match=f"can't be read: {journal.folder} {why}"):
+        with pytest.raises(DamagedJournalError, match=f"can't be read: {journal.folder} {why}"):
             look()
-    with pytest.raises(DamagedError, match=why), journal.hold():
+    with pytest.raises(DamagedJournalError, match=why), journal.hold():
         pass
     assert list((tmp_path / "closed").iterdir()) == []
 
@@ -212,7 +214,7 @@ def test_a_folder_of_another_user_is_not_believed(
     assert journal.history() == ()
     monkeypatch.setattr(journal_module, "_ROOT", os.getuid() + 1)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(DamagedError, match=f"is user {os.getuid()}'s; look at what it has"):
+    with pytest.raises(DamagedJournalError, match=f"is user {os.getuid()}'s; look at what it has"):
         journal.history()
 
 
@@ -222,11 +224,11 @@ def test_no_link_is_followed(journal: FileJournal, tmp_path: Path, name: str) ->
     victim.write_text("precious\n")
     journal.folder.mkdir(mode=0o700)
     (journal.folder / name).symlink_to(victim)
-    with pytest.raises((OSError, DamagedError)) as caught, journal.hold():
+    with pytest.raises((OSError, DamagedJournalError)) as caught, journal.hold():
         journal.pending()
         journal.begin(ONE)
         journal.record(ONE, "kept")
-    if isinstance(caught.value, DamagedError):
+    if isinstance(caught.value, DamagedJournalError):
         assert caught.value.reason == "type"
     else:
         assert isinstance(caught.value, OSError)

@@ -11,17 +11,17 @@ import pytest
 from nftop.control import backends, pqos
 from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.pqos import Asking, PqosHost, Writing, pqos_commands
-from nftop.control.resctrl.operations import Step
+from nftop.control.pqos import ClientReader, LibraryAccess, PqosHost, pqos_commands
+from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.plan import propose
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.sources.pqos.library import UnusableError
 from tests.sources.pqos.fake import TOPOLOGY, Fake
 
-WHO = Asked("an operator")
+WHO = Requester("an operator")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def host_of(fake: Fake, root: Path) -> PqosHost:
-    return PqosHost(Writing(cast(Any, fake)), TOPOLOGY, root)
+    return PqosHost(LibraryAccess(cast(Any, fake)), TOPOLOGY, root)
 
 
 @pytest.fixture
@@ -169,9 +169,9 @@ def test_what_the_hardware_has_not_is_refused_beforehand(root: Path) -> None:
     with pytest.raises(OSError, match="threads have no class through MSRs"):
         host.tasks((), (1,))
     with pytest.raises(RefusedError):
-        host.do(Step("mkdir", "nftop.x"))
+        host.do(ResctrlStep("mkdir", "nftop.x"))
     with pytest.raises(RefusedError, match="only the guard"):
-        PqosHost(Asking(cast(Any, None)), TOPOLOGY, root).do(Step("cpus", "COS1"))
+        PqosHost(ClientReader(cast(Any, None)), TOPOLOGY, root).do(ResctrlStep("cpus", "COS1"))
 
 
 def test_haswells_masks_have_two_ways(root: Path) -> None:

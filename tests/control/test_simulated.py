@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.backend import LockedError, RefusedError
-from nftop.control.gate import Gate
-from nftop.control.guard_client import in_a_process
-from nftop.control.interface import Changing
+from nftop.control.gate import BackendClassGate
+from nftop.control.guard_client import start_guard
+from nftop.control.interface import ClassGate
 from nftop.control.journal import unfinished
 from nftop.control.journal_entry import Entry
 from nftop.control.resctrl import draft as drafts
-from nftop.control.resctrl.operations import Step
+from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.simulated import (
     CLASSES_PATH,
     MemoryJournal,
-    NearPending,
     SimulatedResctrl,
+    ThreadGuardedChange,
     simulated_gate,
 )
-from nftop.control.transaction import Asked
+from nftop.control.transaction import Requester
 from nftop.model.change import (
     Action,
     Cell,
@@ -67,7 +67,7 @@ class Desk:
     scenario: str = "noisy"
     clock: Clock = field(default_factory=Clock)
     world: World = field(init=False)
-    gate: Gate = field(init=False)
+    gate: BackendClassGate = field(init=False)
 
     def __post_init__(self) -> None:
         model = model_of(scenario.load(self.scenario), 16)
@@ -86,7 +86,7 @@ class Desk:
 
 
 def test_it_is_what_screens_and_commands_change() -> None:
-    gate: Changing = Desk().gate  # for the type checker above all
+    gate: ClassGate = Desk().gate  # for the type checker above all
     assert gate.host.where == CLASSES_PATH
     assert gate.writes(gate.propose([SHRINK])) == (
         f"echo 'L3:0=3' > {CLASSES_PATH}/tenant/schemata",
@@ -145,7 +145,9 @@ def test_what_is_kept_is_undone_and_all_of_it_reset() -> None:
 def test_another_s_change_since_the_preview_is_a_conflict() -> None:
     desk = Desk()
     proposal = desk.gate.propose([SHRINK])
-    desk.gate.host.do(Step("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "1"}))
+    desk.gate.host.do(
+        ResctrlStep("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "1"})
+    )
     assert desk.gate.apply(proposal).receipt.outcome == "conflict"
     assert desk.state[Cell("schemata", "tenant", "L3", 0)] == "fe"
 
@@ -158,8 +160,8 @@ def test_a_lock_that_another_holds() -> None:
         pass
 
 
-def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> Step:
-    return Step("schemata", group, values={Cell("schemata", group, line, l3): value})
+def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> ResctrlStep:
+    return ResctrlStep("schemata", group, values={Cell("schemata", group, line, l3): value})
 
 
 @pytest.mark.parametrize(
@@ -172,15 +174,15 @@ def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> Step:
         (mask("vpp", "1", "L2"), "Unknown or unsupported resource"),
         (mask("vpp", "1", "L3", 7), "no domain 7"),
         (mask("nobody", "1"), "No such file"),
-        (Step("mkdir", "vpp"), "File exists"),
-        (Step("rmdir", "nobody"), "No such file"),
-        (Step("rmdir", ROOT), "not permitted"),
-        (Step("cpus", "vpp", cpus=frozenset({16})), "online CPUs, not 16"),
-        (Step("cpus", ROOT, cpus=frozenset()), "Can't drop CPUs from default group"),
-        (Step("mkdir", "nobody", "m"), ""),
+        (ResctrlStep("mkdir", "vpp"), "File exists"),
+        (ResctrlStep("rmdir", "nobody"), "No such file"),
+        (ResctrlStep("rmdir", ROOT), "not permitted"),
+        (ResctrlStep("cpus", "vpp", cpus=frozenset({16})), "online CPUs, not 16"),
+        (ResctrlStep("cpus", ROOT, cpus=frozenset()), "Can't drop CPUs from default group"),
+        (ResctrlStep("mkdir", "nobody", "m"), ""),
     ],
 )
-def test_what_the_kernel_refuses_is_refused(step: Step, why: str) -> None:
+def test_what_the_kernel_refuses_is_refused(step: ResctrlStep, why: str) -> None:
     desk = Desk()
     before = desk.state
     with pytest.raises(RefusedError, match=f"the simulated kernel says: .*{why}"):
@@ -191,20 +193,20 @@ def test_what_the_kernel_refuses_is_refused(step: Step, why: str) -> None:
 def test_monitoring_groups_take_their_class_s_cpus_and_threads_only() -> None:
     desk = Desk()
     host = desk.gate.host
-    host.do(Step("mkdir", "vpp", "m"))
+    host.do(ResctrlStep("mkdir", "vpp", "m"))
     (cpu, *_) = desk.world.now().rdt.classes.cpus("vpp")
-    host.do(Step("cpus", "vpp", "m", cpus=frozenset({int(cpu)})))
+    host.do(ResctrlStep("cpus", "vpp", "m", cpus=frozenset({int(cpu)})))
     with pytest.raises(RefusedError, match="belong to parent"):
-        host.do(Step("cpus", "vpp", "m", cpus=frozenset({0})))
+        host.do(ResctrlStep("cpus", "vpp", "m", cpus=frozenset({0})))
     thread = Cell("task", "", desk.world.now().rdt.classes.on_cpu[int(cpu)])
     with pytest.raises(RefusedError, match="different control group"):
-        host.do(Step("task", "vpp", "m", task=thread))
-    host.do(Step("task", "vpp", task=thread))
-    host.do(Step("task", "vpp", "m", task=thread))
+        host.do(ResctrlStep("task", "vpp", "m", task=thread))
+    host.do(ResctrlStep("task", "vpp", task=thread))
+    host.do(ResctrlStep("task", "vpp", "m", task=thread))
     assert desk.state[thread] == "vpp/m"
-    host.do(Step("task", "vpp", task=Cell("task", "", "1@1")))  # it has ended
+    host.do(ResctrlStep("task", "vpp", task=Cell("task", "", "1@1")))  # it has ended
     assert desk.world.now().rdt.classes.cpus("vpp/m") == (cpu,)
-    host.do(Step("rmdir", "vpp", "m"))
+    host.do(ResctrlStep("rmdir", "vpp", "m"))
     assert desk.state[thread] == "vpp"
 
 
@@ -212,13 +214,13 @@ def test_classes_and_monitors_run_out() -> None:
     desk = Desk()
     host = desk.gate.host
     for number in range(16 - 4):
-        host.do(Step("mkdir", f"g{number}"))
+        host.do(ResctrlStep("mkdir", f"g{number}"))
     with pytest.raises(RefusedError, match="Out of CLOSIDs"):
-        host.do(Step("mkdir", "more"))
+        host.do(ResctrlStep("mkdir", "more"))
     metered = {Cell("monitor", ROOT, f"m{number}"): "" for number in range(176 - 16)}
     desk.world.change(lambda now: numbered(now, {**now.state, **metered}, (0, 1)))
     with pytest.raises(RefusedError, match="Out of RMIDs"):
-        host.do(Step("mkdir", ROOT, "more"))
+        host.do(ResctrlStep("mkdir", ROOT, "more"))
 
 
 def test_threads_of_its_processes() -> None:
@@ -343,7 +345,7 @@ def test_no_word_of_it_is_a_command_for_a_real_host() -> None:
 
 def test_no_guard_of_a_real_host_takes_its_changes() -> None:
     desk = Desk()
-    wrong = replace(desk.gate, begin=in_a_process)
+    wrong = replace(desk.gate, begin=start_guard)
     with pytest.raises(TypeError, match=r"/SIMULATED/resctrl has no journal"):
         wrong.apply(wrong.propose([SHRINK]))
     other = Desk().gate.apply(desk.gate.propose([SHRINK]), keep_within_s=None).receipt
@@ -354,7 +356,9 @@ def test_no_guard_of_a_real_host_takes_its_changes() -> None:
 def test_a_guard_that_fails_says_so_to_who_waits() -> None:
     desk = Desk()
     journal = Wordless()
-    pending = NearPending(desk.gate.host, journal, desk.gate.propose([SHRINK]), Asked("me"), None)
+    pending = ThreadGuardedChange(
+        desk.gate.host, journal, desk.gate.propose([SHRINK]), Requester("me"), None
+    )
     assert pending.receipt == Receipt("failed", ("RuntimeError: no journal today",))
     assert pending.settled(0) == pending.receipt
 

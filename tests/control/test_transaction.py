@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.backend import RefusedError
-from nftop.control.gate import Gate
+from nftop.control.gate import BackendClassGate
 from nftop.control.guard import serve
-from nftop.control.guard_client import in_a_process
+from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import Entry
-from nftop.control.resctrl.operations import Step
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.resctrl.operations import ResctrlStep
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.model.change import (
     Action,
     Cell,
@@ -51,7 +51,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.tests.hosts import BOTH
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 SET = SetSchemata("vpp", "L3", ((0, 0xF0), (1, 0xF)))
 
 
@@ -81,8 +81,8 @@ def test_no_such_process_is_refused_unless_the_thread_has_ended(
     started = host.lab.people.by_id[100].started
     monkeypatch.setattr(type(host.lab), "echo", no_such_process)
     with pytest.raises(RefusedError, match="No such process"):
-        host.do(Step("task", "vpp", task=Cell("task", "", f"100@{started}")))
-    host.do(Step("task", "vpp", task=Cell("task", "", f"100@{started + 1}")))
+        host.do(ResctrlStep("task", "vpp", task=Cell("task", "", f"100@{started}")))
+    host.do(ResctrlStep("task", "vpp", task=Cell("task", "", f"100@{started + 1}")))
 
 
 @BOTH
@@ -251,7 +251,7 @@ def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
     assert keep(host, journal, entry).outcome == "refused"
     assert host.state() == before
     assert [item.outcome for item in journal.history()] == ["kept", "refused"]
-    assert Gate(host, journal, in_a_process, "nftop").propose_undo() is None
+    assert BackendClassGate(host, journal, start_guard, "nftop").propose_undo() is None
 
 
 def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
@@ -409,7 +409,7 @@ def test_changes_and_undos_in_any_order_end_where_they_began(
     assert whole(host) == stack[0]
 
 
-def undo(gate: Gate, *, all_of_them: bool = False) -> bool:
+def undo(gate: BackendClassGate, *, all_of_them: bool = False) -> bool:
     """Whether there was anything to change: what took itself back among them is left standing."""
     planned_back = gate.propose_reset() if all_of_them else gate.propose_undo()
     if planned_back is None:
@@ -430,7 +430,7 @@ class Broken(LabHost):
 
     after: int = 0
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         if self.writes == self.after:
             raise ValueError("no such step")
         super().do(step)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nftop.control.cpufreq import cpufreq
 from nftop.control.speed_select.backend import SpeedSelect
-from nftop.control.speed_select.operations import Call
+from nftop.control.speed_select.operations import IsstCall
 from nftop.model.reading import Missing, Reason
 from nftop.sources.runtime.helper import Said
 from tests.control.hosts import Death
@@ -26,7 +26,7 @@ class FakeSpeedSelect(SpeedSelect):
 
     death: Death = field(default_factory=lambda: Death(-1, late=False))
 
-    def do(self, step: Call) -> None:
+    def do(self, step: IsstCall) -> None:
         self.death.around(lambda: SpeedSelect.do(self, step))
 
     @contextlib.contextmanager

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nftop.control import transaction
-from nftop.control.gate import Gate
-from nftop.control.guard_client import in_a_process
+from nftop.control.gate import BackendClassGate
+from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Entry
 from nftop.control.rules import Rules
-from nftop.control.transaction import Asked
+from nftop.control.transaction import Requester
 from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.change import Action, Proposal, Receipt, State, parts
 from nftop.model.frame import Frame, SourceState
@@ -82,7 +82,7 @@ class MemoryGate:
 
     def __post_init__(self) -> None:
         self.free.set()
-        self._gate = Gate(self.host, self.journal, in_a_process, "nftop")
+        self._gate = BackendClassGate(self.host, self.journal, start_guard, "nftop")
 
     @property
     def program(self) -> str:
@@ -119,7 +119,7 @@ class MemoryGate:
     ) -> MemoryPending:
         self._wait()
         self.asked.append(proposal)
-        asked = Asked("tester", undoes)
+        asked = Requester("tester", undoes)
         receipt, entry = transaction.apply(self.host, self.journal, proposal, asked)
         self.pending.append(MemoryPending(self.host, self.journal, receipt, entry))
         if keep_within_s is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nftop.control.cpufreq.choices import choices
-from nftop.control.gate import Joined, PartGate
-from nftop.control.simulated import MemoryJournal, NearPending
+from nftop.control.gate import BackendGate, HostGate
+from nftop.control.simulated import MemoryJournal, ThreadGuardedChange
 from nftop.control.speed_select.backend import ISST
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
@@ -71,8 +71,8 @@ def test_only_what_the_platform_has_is_offered(frame: Frame) -> None:
 
 async def test_it_is_previewed_applied_and_taken_back(frame: Frame, place: Path) -> None:
     tool = make_tool(place)
-    gate = PartGate(part(place, tool), MemoryJournal(), NearPending, "nftop")
-    options = Options(gate=Joined({ISST: gate}, {}), rw=True, color=False)
+    gate = BackendGate(part(place, tool), MemoryJournal(), ThreadGuardedChange, "nftop")
+    options = Options(gate=HostGate({ISST: gate}, {}), rw=True, color=False)
     both = told(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
     async with running(both, size=(110, 40), options=options) as run:
         await run.press("7", "j", "e", "G")

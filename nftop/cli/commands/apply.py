@@ -30,12 +30,12 @@ from nftop.cli.confirmation import (
 )
 from nftop.cli.parsers.cat_actions import GoneError, UsageError
 from nftop.control.backend import AbsentError
-from nftop.control.gate import needed
+from nftop.control.gate import missing_privilege
 from nftop.control.history import standing
-from nftop.control.interface import Gated
+from nftop.control.interface import Gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
-from nftop.control.journal_entry import DamagedError
+from nftop.control.journal_entry import DamagedJournalError
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
@@ -60,7 +60,7 @@ CODES: Mapping[Outcome, int] = {
 Planned: TypeAlias = tuple[Proposal, tuple[int, ...]]
 
 
-class WithJournal(Gated, Protocol):
+class WithJournal(Gate, Protocol):
     """A gate with its journal."""
 
     @property
@@ -144,7 +144,7 @@ def _bygone(journal: Journal) -> str:
 
 
 def _confirmed(
-    options: argparse.Namespace, gate: Gated, proposal: Proposal, undoes: tuple[int, ...]
+    options: argparse.Namespace, gate: Gate, proposal: Proposal, undoes: tuple[int, ...]
 ) -> Receipt:
     """Ask, apply and, unless the proposal is final, ask whether it stays. Raises EndedError."""
     keep_within_s = options.keep_within_s
@@ -157,7 +157,7 @@ def _confirmed(
     return settle(pending, keep_within_s, meaning)
 
 
-def _kept_at_once(gate: Gated, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
+def _kept_at_once(gate: Gate, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
     """Apply without a second question; the guard goes on if this process is interrupted."""
     with interrupted(GOES_ON if gate.lasts else ENDED):
         return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
@@ -186,7 +186,7 @@ def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]
         why, ended[0] = f"{who}: run it with sudo", FAILURE
     except BrokenPipeError:
         raise
-    except (AbsentError, DamagedError, GoneError, OSError) as error:
+    except (AbsentError, DamagedJournalError, GoneError, OSError) as error:
         why, ended[0] = describe_error(error), FAILURE
     except KeyboardInterrupt:
         why, ended[0] = meaning, INTERRUPTED
@@ -202,7 +202,7 @@ def demand_privilege(options: argparse.Namespace) -> None:
 
 def needs(options: argparse.Namespace) -> str:
     """The privilege that is lacking; the simulated host takes none."""
-    return "" if options.scenario is not None else needed()
+    return "" if options.scenario is not None else missing_privilege()
 
 
 def _for_a_file(options: argparse.Namespace) -> bool:

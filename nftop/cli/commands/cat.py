@@ -12,7 +12,7 @@ from nftop.cli.compose.gates import classes_gate
 from nftop.cli.confirmation import EndedError, agreed
 from nftop.cli.parsers.cat_actions import actions, command, missed
 from nftop.control.doctor import news
-from nftop.control.gate import Gate, PartGate
+from nftop.control.gate import BackendClassGate, BackendGate
 from nftop.control.journal import FileJournal
 from nftop.export.output import FAILURE, put
 from nftop.model.reading import Missing
@@ -32,13 +32,13 @@ def cat(options: argparse.Namespace) -> int:
     if options.deed == "import":
         return change(options, classes_gate, lambda gate: (imported(options, gate, agreed), ()))
     if options.deed == "reset":
-        return change(options, classes_gate, PartGate.propose_reset)
+        return change(options, classes_gate, BackendGate.propose_reset)
 
-    def plan(gate: Gate) -> Planned:
+    def plan(gate: BackendClassGate) -> Planned:
         asked = actions(options, processes(options, gate.host))
         return gate.propose(asked, (command(options, gate.program),)), ()
 
-    def missing(gate: Gate) -> str:
+    def missing(gate: BackendClassGate) -> str:
         return missed(options, gate.host, processes(options, gate.host)) * bool(moves_tasks)
 
     moves_tasks = getattr(options, "tasks", None)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from nftop.cli.parsers.cat_actions import UsageError
-from nftop.control.interface import Changing
+from nftop.control.interface import ClassGate
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
-from nftop.control.profile.profile import Problem, mended
+from nftop.control.profile.profile import ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import put
@@ -25,7 +25,7 @@ from nftop.store.folders import open_file
 _MOST_BYTES = 1 << 20
 
 
-def imported(options: argparse.Namespace, gate: Changing, ask: Callable[[str], bool]) -> Proposal:
+def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], bool]) -> Proposal:
     """What a file asks for; what is wrong is told, and mended only as far as `ask` says yes.
 
     With `--fix` every edit that is offered is accepted. A profile that does not fit is a proposal
@@ -54,7 +54,9 @@ def imported(options: argparse.Namespace, gate: Changing, ask: Callable[[str], b
     return gate.propose(found.actions, commands)
 
 
-def _accepted(offered: Sequence[Problem], text: str, ask: Callable[[str], bool]) -> list[Problem]:
+def _accepted(
+    offered: Sequence[ProfileProblem], text: str, ask: Callable[[str], bool]
+) -> list[ProfileProblem]:
     """Those whose edits are wanted, one by one."""
     accepted = []
     for problem in offered:
@@ -65,7 +67,7 @@ def _accepted(offered: Sequence[Problem], text: str, ask: Callable[[str], bool])
     return accepted
 
 
-def _edit_text(problem: Problem, text: str) -> str:
+def _edit_text(problem: ProfileProblem, text: str) -> str:
     """The line of a problem before and after its edits, or the line that it would add."""
     span = problem.edits[0].span
     after = mended(text, [problem]).splitlines()
@@ -75,7 +77,7 @@ def _edit_text(problem: Problem, text: str) -> str:
     return f"  now:  {printable(before)}\n  then: {printable(after[span.line - 1])}\n"
 
 
-def _tell(problems: Iterable[Problem]) -> None:
+def _tell(problems: Iterable[ProfileProblem]) -> None:
     for problem in problems:
         where = f"line {problem.line}: " if problem.line else ""
         put(
@@ -92,7 +94,7 @@ def _refusals(found: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
     return (f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}",)
 
 
-def exported(options: argparse.Namespace, gate: Changing, badge: str) -> None:
+def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
     """The host's classes as a profile, on standard output or in a new file.
 
     `badge`: what is to be said of the host before all else; "" where it is this one.

@@ -12,10 +12,10 @@ from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.cli.compose.hosts import open_asked
 from nftop.cli.parsers.cat_actions import GoneError
-from nftop.control.cpufreq.backend import Frequencies
-from nftop.control.cpufreq.policies import Core, cores
+from nftop.control.cpufreq.backend import FrequencyBackend
+from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.doctor import news
-from nftop.control.gate import PartGate
+from nftop.control.gate import BackendGate
 from nftop.control.journal import FileJournal
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
 from nftop.export.output import put
@@ -53,12 +53,12 @@ def sst(options: argparse.Namespace) -> int:
     if options.deed in _SPEED_SELECT:
         action, words = _SPEED_SELECT[options.deed](options)
 
-        def switch(gate: PartGate[SpeedSelect]) -> Planned:
+        def switch(gate: BackendGate[SpeedSelect]) -> Planned:
             return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
 
         return change(options, isst_gate, switch)
 
-    def plan(gate: PartGate[Frequencies]) -> Planned:
+    def plan(gate: BackendGate[FrequencyBackend]) -> Planned:
         return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
 
     return change(options, frequencies_gate, plan)
@@ -77,19 +77,19 @@ def _cp(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
     return SetCpClass(cpus, number), words
 
 
-def _pin(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+def _pin(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:
     return [PinCpus(_cpus(options, gate))]
 
 
-def _release(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:
+def _release(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:
     return [ReleaseCpus(_cpus(options, gate))]
 
 
-def _apply(options: argparse.Namespace, gate: PartGate[Frequencies]) -> Sequence[Action]:  # noqa: ARG001 - as the others
+def _apply(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:  # noqa: ARG001 - as the others
     return [PinEvery(options.mode)]
 
 
-def _cpus(options: argparse.Namespace, gate: PartGate[Frequencies]) -> tuple[Cpu, ...]:
+def _cpus(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> tuple[Cpu, ...]:
     """Whom the command line names. Raises GoneError, OSError."""
     if options.cpus:
         return tuple(options.cpus)
@@ -137,7 +137,7 @@ def _is(row: NfRow, name: str) -> bool:
     return name in (row.name, row.name.rpartition("/")[2])
 
 
-def _command(options: argparse.Namespace, gate: PartGate[Frequencies]) -> str:
+def _command(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> str:
     words = ["sst", options.deed]
     if options.deed == "apply":
         words += ["--mode", options.mode]
@@ -179,7 +179,7 @@ _HEAD = (
 )  # fmt: skip
 
 
-def _table(rows: Sequence[Core], classes: Mapping[int, int]) -> list[str]:
+def _table(rows: Sequence[CoreSettings], classes: Mapping[int, int]) -> list[str]:
     """`classes`: SST-CP classes; no column where there are none."""
     count = len(_HEAD) - (not classes)
     cells = [_HEAD[:count], *(_row(row, classes)[:count] for row in rows)]
@@ -188,7 +188,7 @@ def _table(rows: Sequence[Core], classes: Mapping[int, int]) -> list[str]:
             for row in cells]  # fmt: skip
 
 
-def _row(core: Core, classes: Mapping[int, int]) -> tuple[str, ...]:
+def _row(core: CoreSettings, classes: Mapping[int, int]) -> tuple[str, ...]:
     return (
         str(core.cpu), format_cpu_list(core.siblings) or "-", core.priority or "-",
         _mhz(core.base_khz), _mhz(core.min_khz), _mhz(core.max_khz),
@@ -225,5 +225,5 @@ _SPEED_SELECT: Mapping[str, Callable[[argparse.Namespace], tuple[SstAction, list
     "bf": _bf, "cp": _cp,
 }  # fmt: skip
 _DEEDS: Mapping[
-    str, Callable[[argparse.Namespace, PartGate[Frequencies]], Sequence[Action]]
+    str, Callable[[argparse.Namespace, BackendGate[FrequencyBackend]], Sequence[Action]]
 ] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

@@ -12,7 +12,7 @@ from nftop.cli.confirmation import GOES_BACK, UNCHANGED, EndedError, confirm, in
 from nftop.control.doctor import news
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
-from nftop.control.journal_entry import DamagedError, completed
+from nftop.control.journal_entry import DamagedJournalError, completed
 from nftop.control.wording import undoing
 from nftop.export.output import FAILURE, OK, put, say_lines
 from nftop.render.base.text import printable
@@ -32,7 +32,7 @@ def history(options: argparse.Namespace) -> int:
         unfinished, pending = news(journal), None
         try:
             entries, pending = journal.history(), journal.pending()
-        except DamagedError as error:  # what can be read is shown all the same
+        except DamagedJournalError as error:  # what can be read is shown all the same
             entries, ended[0] = journal.known()[0], FAILURE
             _explain(error)
         if wants_json(options):
@@ -54,7 +54,7 @@ def history(options: argparse.Namespace) -> int:
     return ended[0]
 
 
-def _explain(error: DamagedError) -> None:
+def _explain(error: DamagedJournalError) -> None:
     """What is damaged, what it holds and how to clear it, on standard error."""
     head, *details = (str(error), *error.details)
     rows = [f"nftop: {printable(head)}", *(f"  {printable(row)}" for row in details)]
@@ -66,7 +66,7 @@ def recovery(options: argparse.Namespace) -> int:
     with ending(options, UNCHANGED) as ended:
         try:
             ended[0] = _recover(options)
-        except DamagedError as error:
+        except DamagedJournalError as error:
             ended[0] = FAILURE
             _explain(error)
     return ended[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nftop.cli.parsers.cat_actions import Threads, UsageError
-from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.resctrl import threads_of
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing
@@ -45,7 +45,7 @@ def simulated(options: argparse.Namespace) -> SimulatedHost:
         raise UsageError(str(error)) from None
 
 
-def processes(options: argparse.Namespace, host: Host) -> Threads:
+def processes(options: argparse.Namespace, host: ClassBackend) -> Threads:
     """What gives the threads of a process of a host."""
     if options.scenario is None:
         return threads_of

@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from nftop.cli.compose.gates import real_gates
-from nftop.control.backends import CLASSES
+from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.doctor import notice
-from nftop.control.gate import needed
-from nftop.control.interface import Changing
+from nftop.control.gate import missing_privilege, open_host_gate
+from nftop.control.interface import ClassGate
 from nftop.control.journal import FileJournal
 from nftop.derive.fold import State, comparing
 from nftop.model.baseline import Baselines
@@ -59,7 +58,7 @@ class OpenHost:
     uarch: Uarch
     on_pollers: Callable[[Collection[int], Topology], None]
     checks: tuple[Check, ...] = ()
-    gate: Changing | None = None
+    gate: ClassGate | None = None
     no_gate: str = ""
     no_frequencies: str = ""
     notice: Callable[[], str] | None = None
@@ -152,12 +151,12 @@ def open_host(
     )
 
 
-def _gate(msrs: PqosSource | None) -> tuple[Changing | None, Mapping[str, str]]:
+def _gate(msrs: PqosSource | None) -> tuple[ClassGate | None, Mapping[str, str]]:
     """What changes this host, and why parts of it can't be; `msrs` where classes are theirs."""
-    if needed():
-        return None, dict.fromkeys((CLASSES, CPUFREQ), needed())
+    if missing_privilege():
+        return None, dict.fromkeys((CLASSES, CPUFREQ), missing_privilege())
     refused = None if msrs is None else msrs.refused
-    found, absent = real_gates({} if refused is None else {CLASSES: refused.message})
+    found, absent = open_host_gate({} if refused is None else {CLASSES: refused.message})
     return found, absent
 
 

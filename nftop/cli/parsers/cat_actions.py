@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from nftop.cli.parsers.cat import MASKS
-from nftop.control.resctrl.backend import Host
+from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.resctrl import threads_of
 from nftop.model.change import (
     Action,
@@ -46,7 +46,7 @@ def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequ
     return _DEEDS[options.deed](options, group)
 
 
-def missed(options: argparse.Namespace, host: Host, threads: Threads | None = None) -> str:
+def missed(options: argparse.Namespace, host: ClassBackend, threads: Threads | None = None) -> str:
     """A sentence for threads of a process that was moved which are elsewhere now; "" if none are.
 
     A thread that was started between the preview and the move by one not moved yet.

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from nftop.control.backend import History, Part
-from nftop.control.cpufreq.operations import Write, in_shell, writes
+from nftop.control.backend import Backend, HistoryReader
+from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
 from nftop.control.cpufreq.plan import propose
-from nftop.control.cpufreq.policies import Facts
+from nftop.control.cpufreq.policies import CpufreqFacts
 from nftop.control.history import kept, unverified
-from nftop.control.journal_entry import DamagedError, Entry
+from nftop.control.journal_entry import DamagedJournalError, Entry
 from nftop.control.rules import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, ReleaseCpus, State
 from nftop.model.struct import replace
 
 
-class Frequencies(Part[Write], Protocol):
+class FrequencyBackend(Backend[CpufreqWrite], Protocol):
     """A part whose cells are frequency policies."""
 
-    def facts(self) -> Facts:
+    def facts(self) -> CpufreqFacts:
         """What can be asked of it. Raises OSError.
 
         To tell its base frequency the kernel interrupts each CPU for some microseconds: for a
@@ -58,7 +58,7 @@ class Frequencies(Part[Write], Protocol):
     def rules(self) -> Rules:
         return Rules()
 
-    def steps(self, state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
+    def steps(self, state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
         return writes(state, changes)
 
     def forbidden(
@@ -69,7 +69,7 @@ class Frequencies(Part[Write], Protocol):
         return iter(())
 
     def plan(
-        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         facts, state = self.facts(), self.state()
         known, said = list[Entry](), ""
@@ -77,7 +77,7 @@ class Frequencies(Part[Write], Protocol):
             known += history()
         except PermissionError:
             said = "what it was before nftop's changes is not known: the journal is root's"
-        except DamagedError as error:
+        except DamagedJournalError as error:
             said = f"what it was before nftop's changes is not known: {error}"
         found = propose(state, facts, known, actions, commands)
         others = self.keepers() if found.changes else ()
@@ -101,7 +101,7 @@ class Frequencies(Part[Write], Protocol):
         return (f"cd {self.where}", *in_shell(planned)) if planned else ()
 
 
-def alike(state: State, like: Iterable[Cell]) -> State:
+def state_of_policies(state: State, like: Iterable[Cell]) -> State:
     """Of a state the policies that these cells are of."""
     own = {(cell.number, cell.name) for cell in like}
     return {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}

@@ -24,7 +24,7 @@ CP_CLASSES = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FrequencyChoice:
     """Attributes.
 
     key: what it is called by in a footer or test. text: what it does, untrusted names in it.
@@ -37,7 +37,7 @@ class Choice:
     command: str
 
 
-def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
+def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]:
     """For the core of a row of the frame's CPUs, its NF, its class, and the host."""
     table = frame.cpus
     cpu = table.topology.cpus[row].cpu
@@ -62,19 +62,19 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
     online = tuple(info.cpu for info in frame.topology.cpus)
     return (
         *found,
-        Choice(
+        FrequencyChoice(
             "bf",
             "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)",
             PinEvery("bf"),
             f"{program} sst apply --mode bf",
         ),
-        Choice(
+        FrequencyChoice(
             "base",
             "all cores to the nominal frequency (sst_bf.py -m)",
             PinEvery("base"),
             f"{program} sst apply --mode base",
         ),
-        Choice("release-all", "release every core", ReleaseCpus(online),
+        FrequencyChoice("release-all", "release every core", ReleaseCpus(online),
                f"{program} sst release --all"),
         *_speed_select(frame, row, classed, program),
     )  # fmt: skip
@@ -82,7 +82,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[Choice, ...]:
 
 def _speed_select(
     frame: Frame, row: int, classed: Sequence[tuple[str, Sequence[Cpu]]], program: str
-) -> Iterator[Choice]:
+) -> Iterator[FrequencyChoice]:
     """SST-BF of the core's package and SST-CP classes, where intel-speed-select tells of them."""
     told = frame.frequencies
     if isinstance(told, Missing) or isinstance(told.sst, Missing):
@@ -94,7 +94,7 @@ def _speed_select(
     if own and all(entry.cp_supported for entry in own):
         for text, cpus in classed:
             for number in CP_CLASSES:
-                yield Choice(
+                yield FrequencyChoice(
                     f"class-{number}",
                     f"SST-CP class {number} for {text}",
                     SetCpClass(tuple(cpus), number),
@@ -102,11 +102,11 @@ def _speed_select(
                 )
 
 
-def _switches(own: Sequence[SstPackage], program: str) -> Iterator[Choice]:
+def _switches(own: Sequence[SstPackage], program: str) -> Iterator[FrequencyChoice]:
     package = own[0].package
     for on, word in ((True, "on"), (False, "off")):
         if any(item.bf is not on for item in own):
-            yield Choice(
+            yield FrequencyChoice(
                 f"sst-bf-{word}",
                 f"SST-BF {word} for package {package}, with base frequencies of all its cores",
                 SwitchBf(on, (package,)),
@@ -116,10 +116,12 @@ def _switches(own: Sequence[SstPackage], program: str) -> Iterator[Choice]:
 
 def _both(
     key: str, text: str, cpus: Sequence[Cpu], words: Sequence[str], program: str
-) -> Iterator[Choice]:
+) -> Iterator[FrequencyChoice]:
     told = shlex.join(words)
-    yield Choice(f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {told}")
-    yield Choice(
+    yield FrequencyChoice(
+        f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {told}"
+    )
+    yield FrequencyChoice(
         f"release-{key}",
         f"release {text.partition(', guaranteed')[0]}",
         ReleaseCpus(tuple(cpus)),

@@ -9,13 +9,14 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import get_args
 
-from nftop.control.backend import AbsentError, RefusedError, boot_id
-from nftop.control.cpufreq.backend import Frequencies
-from nftop.control.cpufreq.operations import FILES, Write
-from nftop.control.cpufreq.policies import Facts, Policy
+from nftop.control.backend import AbsentError, BackendRow, RefusedError, boot_id
+from nftop.control.cpufreq.backend import FrequencyBackend
+from nftop.control.cpufreq.operations import FILES, CpufreqWrite
+from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.revert import differing
-from nftop.model.change import POLICY_KINDS, Cell, State
+from nftop.model.change import POLICY_KINDS, Cell, FrequencyAction, State
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.struct import dataclass
 from nftop.sources.cpufreq.files import FrequencyFiles, read_keepers
@@ -92,7 +93,7 @@ def _in(tree: int, policy: int, file: str, access: int) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cpufreq(Frequencies):
+class Cpufreq(FrequencyBackend):
     """`root` is /, or a test's."""
 
     root: Path = Path("/")
@@ -111,7 +112,7 @@ class Cpufreq(Frequencies):
     def where(self) -> str:
         return f"/{FOLDER}"
 
-    def facts(self) -> Facts:
+    def facts(self) -> CpufreqFacts:
         topology = read_topology(self.root)
         with self._open() as folder:
             turbo = _turbo(self.root)
@@ -119,7 +120,7 @@ class Cpufreq(Frequencies):
         here = tuple(policy for policy in policies if policy is not None)
         online = {int(info.cpu) for info in topology.cpus}
         every = {cpu for policy in here for cpu in policy.cpus}
-        return Facts(
+        return CpufreqFacts(
             policies=here,
             offline=frozenset(every | set(_present(self.root))) - online,
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
@@ -152,7 +153,7 @@ class Cpufreq(Frequencies):
             state, reads = self.read(foreseen), reads + 1
         return state
 
-    def do(self, step: Write) -> None:
+    def do(self, step: CpufreqWrite) -> None:
         kind, number = step.cell.kind, step.cell.number
         pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
         if kind not in FILES or number < 0 or not pattern.fullmatch(step.value):
@@ -175,7 +176,7 @@ class Cpufreq(Frequencies):
         except FileNotFoundError:
             raise OSError(_NONE) from None
 
-    def _why(self, step: Write, error: OSError) -> str:
+    def _why(self, step: CpufreqWrite, error: OSError) -> str:
         """The kernel's errors, which are few, in words."""
         policy = step.cell.number
         with contextlib.suppress(OSError), self._open() as folder:
@@ -275,3 +276,8 @@ def _turbo(root: Path) -> bool | None:
     except (OSError, UnicodeDecodeError):
         return None
     return {"0": True, "1": False}.get(text.strip())
+
+
+ROW = BackendRow(
+    CPUFREQ, get_args(FrequencyAction), open_cpufreq, lambda _word, _folder: open_cpufreq()
+)

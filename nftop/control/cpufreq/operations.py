@@ -32,7 +32,7 @@ FILES: Mapping[Kind, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class CpufreqWrite:
     """One write of one file of a policy."""
 
     cell: Cell
@@ -53,12 +53,12 @@ class Write:
         return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
 
 
-def in_shell(planned: Iterable[Write]) -> Iterator[str]:
+def in_shell(planned: Iterable[CpufreqWrite]) -> Iterator[str]:
     """Writes as a shell would do them: policies with the same ones together.
 
     No policy waits for another, so that it comes to the same.
     """
-    by_policy: dict[int, list[Write]] = {}
+    by_policy: dict[int, list[CpufreqWrite]] = {}
     for item in planned:
         by_policy.setdefault(item.cell.number, []).append(item)
     alike: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
@@ -73,18 +73,18 @@ def in_shell(planned: Iterable[Write]) -> Iterator[str]:
         yield "done"
 
 
-def writes(state: State, changes: Iterable[Change]) -> tuple[Write, ...]:
+def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
     """The operations that take a state through changes."""
     rows = list(changes)
     target = goal(state, rows)
     now = dict(state)
-    found: list[Write] = []
+    found: list[CpufreqWrite] = []
     for policy in sorted({(row.cell.number, row.cell.name) for row in rows}):
         for kind in _order(now, target, policy):
             cell = Cell(kind, "", policy[1], policy[0])
             wanted = target.get(cell, KERNELS)
             if wanted not in (KERNELS, now.get(cell)) and cell in now:
-                step = Write(cell, wanted)
+                step = CpufreqWrite(cell, wanted)
                 advance(now, step.delta(now))
                 found.append(step)
     return tuple(found)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nftop.control.backend import KERNELS
-from nftop.control.cpufreq.policies import Facts, Policy
+from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.history import kept
 from nftop.control.journal_entry import Entry
 from nftop.model.change import (
@@ -96,7 +96,7 @@ def _standing(
 
 @dataclass(slots=True)
 class _Draft:
-    facts: Facts
+    facts: CpufreqFacts
     history: Sequence[Entry]
     base: State
     state: dict[Cell, str]
@@ -156,7 +156,7 @@ class _Draft:
 
 def propose(
     state: State,
-    facts: Facts,
+    facts: CpufreqFacts,
     history: Sequence[Entry],
     actions: Sequence[Action],
     commands: tuple[str, ...] = (),

@@ -46,7 +46,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CpufreqFacts:
     """Of one host.
 
     Attributes:
@@ -96,7 +96,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class CoreSettings:
     """One online CPU; None: its driver tells no such thing.
 
     Attributes:
@@ -122,17 +122,17 @@ class Core:
     pinned: bool
 
 
-def cores(facts: Facts, state: State) -> tuple[Core, ...]:
+def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
     """A row for each online CPU that has a policy, ascending."""
     kinds = facts.priorities
-    found: dict[int, Core] = {}
+    found: dict[int, CoreSettings] = {}
     for policy in facts.policies:
         low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
         base = policy.base_khz
         for cpu in policy.cpus:
             if cpu in facts.offline:
                 continue
-            found[cpu] = Core(
+            found[cpu] = CoreSettings(
                 cpu=cpu,
                 siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
                 together=policy.cpus if len(policy.cpus) > 1 else (),

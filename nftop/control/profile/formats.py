@@ -23,13 +23,13 @@ from nftop.control.profile import pqos_config
 from nftop.control.profile.pqos_config import pqos_text
 from nftop.control.profile.profile import (
     NOWHERE,
-    Cpus,
+    CdpType,
+    CpusStatement,
     ExportedProfile,
-    Limit,
+    LimitStatement,
     Listing,
-    Mask,
-    Part,
-    Problem,
+    MaskStatement,
+    ProfileProblem,
     Statement,
 )
 from nftop.model.bounded_toml import parse_toml
@@ -37,7 +37,7 @@ from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.rdt.rdt import MbaUnit
 
 SCHEMA = "nftop.profile/1"
-_MASKS: Mapping[str, tuple[Any, Part]] = {
+_MASKS: Mapping[str, tuple[Any, CdpType]] = {
     "l3": ("L3", ""), "l3code": ("L3", "CODE"), "l3data": ("L3", "DATA"),
     "l2": ("L2", ""), "l2code": ("L2", "CODE"), "l2data": ("L2", "DATA"),
 }  # fmt: skip
@@ -56,20 +56,20 @@ def parse_toml_profile(text: str) -> Listing:
     try:
         document = parse_toml(text)
     except ValueError as error:
-        return Listing((), (Problem(0, f"no TOML: {error}"),))
+        return Listing((), (ProfileProblem(0, f"no TOML: {error}"),))
     statements: list[Statement] = []
-    problems: list[Problem] = []
+    problems: list[ProfileProblem] = []
     if document.get("schema") != SCHEMA:
-        problems.append(Problem(0, f"no profile of nftop's: its schema would be {SCHEMA!r}"))
+        problems.append(ProfileProblem(0, f"no profile of nftop's: its schema would be {SCHEMA!r}"))
     unknown = sorted(document.keys() - {"schema", "class"})
-    problems += [Problem(0, f"nothing is known by the name {name!r}") for name in unknown]
+    problems += [ProfileProblem(0, f"nothing is known by the name {name!r}") for name in unknown]
     tables = document.get("class", [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        return Listing((), (*problems, Problem(0, "a class is a table: [[class]]")))
+        return Listing((), (*problems, ProfileProblem(0, "a class is a table: [[class]]")))
     for number, table in enumerate(tables, 1):
         group = table.get("group")
         if not isinstance(group, str) or not group:
-            problems.append(Problem(0, f"class {number} names no group"))
+            problems.append(ProfileProblem(0, f"class {number} names no group"))
             continue
         for key, value in table.items():
             if key == "group":
@@ -77,7 +77,7 @@ def parse_toml_profile(text: str) -> Listing:
             try:
                 statements += _statements(group, key, value)
             except _WrongError as error:
-                problems.append(Problem(0, f"{group}: {error}"))
+                problems.append(ProfileProblem(0, f"{group}: {error}"))
     return Listing(tuple(statements), tuple(problems))
 
 
@@ -85,10 +85,10 @@ def _statements(group: str, key: str, value: object) -> Iterator[Statement]:
     if key in _MASKS:
         resource, part = _MASKS[key]
         for domains, bits in _by_domain(key, value, _bits):
-            yield Mask(group, resource, part, domains, bits, NOWHERE)
+            yield MaskStatement(group, resource, part, domains, bits, NOWHERE)
     elif key in _LIMITS:
         for domains, most in _by_domain(key, value, _count):
-            yield Limit(group, _LIMITS[key], domains, most, NOWHERE)
+            yield LimitStatement(group, _LIMITS[key], domains, most, NOWHERE)
     elif key == "cpus":
         try:
             cpus = parse_cpu_list(value) if isinstance(value, str) else ()
@@ -96,7 +96,7 @@ def _statements(group: str, key: str, value: object) -> Iterator[Statement]:
             raise _WrongError(str(error)) from None
         if not cpus:
             raise _WrongError("cpus is a list such as '2-5,8'")
-        yield Cpus(group, cpus, NOWHERE)
+        yield CpusStatement(group, cpus, NOWHERE)
     else:
         raise _WrongError(f"nothing is known by the name {key!r}")
 
@@ -133,13 +133,13 @@ def toml_text(profile: ExportedProfile) -> str:
     for statement in profile.statements:
         keys = classes.setdefault(str(statement.who), {})
         match statement:
-            case Mask():
+            case MaskStatement():
                 key = f"{statement.resource}{statement.part}".lower()
                 _put(keys.setdefault(key, {}), statement.domains, f'"{statement.bits:x}"')
-            case Limit():
+            case LimitStatement():
                 key = next(name for name, unit in _LIMITS.items() if unit == statement.unit)
                 _put(keys.setdefault(key, {}), statement.domains, str(statement.value))
-            case Cpus():
+            case CpusStatement():
                 keys["cpus"] = {None: f'"{format_cpu_list(statement.cpus)}"'}
     for group, keys in classes.items():
         # JSON's escapes of a text are TOML's too.

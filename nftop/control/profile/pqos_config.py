@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.control.profile.profile import (
     MOST_CLASSES,
-    Cpus,
+    CdpType,
+    ClassId,
+    CpusStatement,
     Edit,
     ExportedProfile,
-    Limit,
+    LimitStatement,
     Listing,
-    Mask,
-    Part,
-    Problem,
-    Span,
+    MaskStatement,
+    ProfileProblem,
     Statement,
-    Tasks,
-    Who,
+    TasksStatement,
+    TextSpan,
 )
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.rdt.rdt import ROOT, MbaUnit
@@ -54,7 +54,7 @@ _NAMED = re.compile(r"#\s*nftop: COS (\d{1,5}) is group (\S+)\s*")
 NAMED = "# nftop: COS {} is group {}"
 # The directory of a class on a host with resctrl.
 PQOS_GROUP = "COS{}"
-_LETTERS: Mapping[Part, str] = {"": "", "CODE": "c", "DATA": "d"}
+_LETTERS: Mapping[CdpType, str] = {"": "", "CODE": "c", "DATA": "d"}
 _ALLOC_TYPES = {"L3": "llc", "L2": "l2"}
 _LIMIT_TYPES: Mapping[MbaUnit, str] = {"percent": "mba", "MBps": "mba_max"}
 _LIST_LENGTH = 160
@@ -67,23 +67,23 @@ class _Reader:
 
     line: int = 0
     statements: list[Statement] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ProfileProblem] = field(default_factory=list)
     groups: dict[int, str] = field(default_factory=dict)
     edits: dict[tuple[str, str], list[Edit]] = field(default_factory=dict)
 
     def wrong(self, text: str, *, fatal: bool = True) -> None:
-        self.problems.append(Problem(self.line, text, fatal=fatal))
+        self.problems.append(ProfileProblem(self.line, text, fatal=fatal))
 
     def slip(self, old: str, new: str, start: int) -> None:
         """A word that was meant to be another; those of a line are one problem."""
-        span = Span(self.line, start, start + len(old))
+        span = TextSpan(self.line, start, start + len(old))
         self.edits.setdefault((old, new), []).append(Edit(span, new))
 
     def end_line(self) -> None:
         for (old, new), edits in self.edits.items():
             often = f" ({len(edits)} times)" if len(edits) > 1 else ""
             text = f"pqos knows no {old!r}; {new!r} is meant{often}?"
-            self.problems.append(Problem(self.line, text, tuple(edits)))
+            self.problems.append(ProfileProblem(self.line, text, tuple(edits)))
         self.edits.clear()
 
 
@@ -202,7 +202,7 @@ def _set(reader: _Reader, token: str, at: int) -> None:
 
 def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: str, at: int) -> None:
     name, equals, value = text.partition("=")
-    part: Part = ""
+    part: CdpType = ""
     if name[-1:].lower() in ("c", "d") and kind in ("llc", "l2"):
         part, name = ("CODE" if name[-1].lower() == "c" else "DATA"), name[:-1]
     who, number = _number(name), _number(value)
@@ -215,16 +215,16 @@ def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: st
             reader.wrong(f"{text!r} is not CLASS=VALUE")
         return
     start = at + len(text) - len(value.lstrip())
-    span = Span(reader.line, start, at + len(text))
+    span = TextSpan(reader.line, start, at + len(text))
     if kind in ("llc", "l2"):
         if not value.strip().lower().startswith("0x") and number > 9:
             reader.wrong(f"{text!r}: pqos takes {number} as decimal: ways {number:#x}", fatal=False)
         reader.statements.append(
-            Mask(who, "L3" if kind == "llc" else "L2", part, domains, number, span)
+            MaskStatement(who, "L3" if kind == "llc" else "L2", part, domains, number, span)
         )
     else:
         unit = _UNITS[kind]
-        reader.statements.append(Limit(who, unit, domains, number, span))
+        reader.statements.append(LimitStatement(who, unit, domains, number, span))
 
 
 def _bare(reader: _Reader, value: str, at: int) -> bool:
@@ -233,9 +233,9 @@ def _bare(reader: _Reader, value: str, at: int) -> bool:
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
         return False
     start = at + len(value) - len(value.lstrip())
-    edit = Edit(Span(reader.line, start, start + len(text)), f"0x{text}")
+    edit = Edit(TextSpan(reader.line, start, start + len(text)), f"0x{text}")
     sentence = f"pqos takes {text!r} as decimal, which it is not; 0x{text} is meant?"
-    reader.problems.append(Problem(reader.line, sentence, (edit,)))
+    reader.problems.append(ProfileProblem(reader.line, sentence, (edit,)))
     return True
 
 
@@ -254,7 +254,7 @@ def _associate(reader: _Reader, token: str, at: int) -> None:
         reader.wrong(f"{rest!r} is not CLASS=LIST")
         return
     start = at + len(token) - len(listed.lstrip())
-    span = Span(reader.line, start, at + len(token))
+    span = TextSpan(reader.line, start, at + len(token))
     tell = _tasks if known == "pid" else _cpus
     statement = tell(who, listed.strip(), span)
     if statement is None:
@@ -277,15 +277,15 @@ def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | 
     return None
 
 
-def _cpus(who: Who, text: str, span: Span) -> Cpus | None:
+def _cpus(who: ClassId, text: str, span: TextSpan) -> CpusStatement | None:
     numbers = _numbers(text)
-    return None if numbers is None else Cpus(who, tuple(map(Cpu, numbers)), span)
+    return None if numbers is None else CpusStatement(who, tuple(map(Cpu, numbers)), span)
 
 
-def _tasks(who: Who, text: str, span: Span) -> Tasks | None:
+def _tasks(who: ClassId, text: str, span: TextSpan) -> TasksStatement | None:
     numbers = [_number(word) for word in text.split(",")]
     known = tuple(number for number in numbers if number is not None)
-    return Tasks(who, known, span) if known and len(known) == len(numbers) else None
+    return TasksStatement(who, known, span) if known and len(known) == len(numbers) else None
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
@@ -324,18 +324,18 @@ def pqos_text(profile: ExportedProfile) -> str:
     for statement in statements:
         number = numbers[str(statement.who)]
         match statement:
-            case Mask():
+            case MaskStatement():
                 name = f"{number}{_LETTERS[statement.part]}"
                 head = f"{_ALLOC_TYPES[statement.resource]}{_at(statement.domains)}"
                 lines.append(f"alloc-class-set: {head}:{name}={statement.bits:#x}")
-            case Limit() if statement.unit in _LIMIT_TYPES:
+            case LimitStatement() if statement.unit in _LIMIT_TYPES:
                 head = f"{_LIMIT_TYPES[statement.unit]}{_at(statement.domains)}"
                 lines.append(f"alloc-class-set: {head}:{number}={statement.value}")
-            case Limit():
+            case LimitStatement():
                 lines.append(
                     f"# {statement.who}: pqos has no limits in {statement.unit}: {statement.value}"
                 )
-            case Cpus():
+            case CpusStatement():
                 lines += [
                     f"alloc-assoc-set: llc:{number}={part}" for part in _lists(statement.cpus)
                 ]

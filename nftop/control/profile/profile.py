@@ -12,12 +12,14 @@ from nftop.model.struct import dataclass, field
 # Classes have 16 bits at most in the hardware's register of associations.
 MOST_CLASSES = 1 << 16
 
-Who: TypeAlias = "int | str"  # a class by its number, as pqos has it, or a group by its directory
-Part: TypeAlias = Literal["", "CODE", "DATA"]
+ClassId: TypeAlias = (
+    "int | str"  # a class by its number, as pqos has it, or a group by its directory
+)
+CdpType: TypeAlias = Literal["", "CODE", "DATA"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A place in a text: columns `start` to `end` of a line, lines from 1, columns from 0.
 
     Line 0 is nowhere: of what was read by another parser, which does not tell.
@@ -32,15 +34,15 @@ class Span:
 class Edit:
     """`new` in the place of what is there; no `span`: a line put after the last."""
 
-    span: Span | None
+    span: TextSpan | None
     new: str
 
 
-NOWHERE = Span(0, 0, 0)
+NOWHERE = TextSpan(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProfileProblem:
     """Something that is wrong, or is to be known.
 
     Attributes:
@@ -57,47 +59,47 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
+class MaskStatement:
     """The ways of a class: `resource` L3 or L2, `part` of it with CDP; no `domains`: in all."""
 
-    who: Who
+    who: ClassId
     resource: Literal["L3", "L2"]
-    part: Part
+    part: CdpType
     domains: tuple[int, ...] | None
     bits: int
-    span: Span
+    span: TextSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitStatement:
     """The memory bandwidth of a class, in `unit`; no `domains`: in all."""
 
-    who: Who
+    who: ClassId
     unit: MbaUnit
     domains: tuple[int, ...] | None
     value: int
-    span: Span
+    span: TextSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Cpus:
+class CpusStatement:
     """CPUs of a class."""
 
-    who: Who
+    who: ClassId
     cpus: tuple[Cpu, ...]
-    span: Span
+    span: TextSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class TasksStatement:
     """Threads of a class."""
 
-    who: Who
+    who: ClassId
     tids: tuple[int, ...]
-    span: Span
+    span: TextSpan
 
 
-Statement: TypeAlias = "Mask | Limit | Cpus | Tasks"
+Statement: TypeAlias = "MaskStatement | LimitStatement | CpusStatement | TasksStatement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Listing:
     """
 
     statements: tuple[Statement, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ProfileProblem, ...] = ()
     groups: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -127,7 +129,7 @@ class ExportedProfile:
     notes: tuple[str, ...]
 
 
-def mended(text: str, problems: Iterable[Problem]) -> str:
+def mended(text: str, problems: Iterable[ProfileProblem]) -> str:
     """The text with every edit of these problems."""
     lines = text.splitlines()
     edits = {edit for problem in problems for edit in problem.edits}

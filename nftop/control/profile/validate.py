@@ -8,18 +8,18 @@ from typing import TypeVar
 from nftop.control.profile.pqos_config import NAMED, PQOS_GROUP
 from nftop.control.profile.profile import (
     NOWHERE,
-    Cpus,
+    CdpType,
+    ClassId,
+    CpusStatement,
     Edit,
     ExportedProfile,
-    Limit,
+    LimitStatement,
     Listing,
-    Mask,
-    Part,
-    Problem,
-    Span,
+    MaskStatement,
+    ProfileProblem,
     Statement,
-    Tasks,
-    Who,
+    TasksStatement,
+    TextSpan,
 )
 from nftop.control.resctrl.operations import EXCLUSIVE
 from nftop.control.rules import LOCKED, MB, MaskRule, Rules
@@ -40,7 +40,7 @@ from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
 
 _T = TypeVar("_T")
-_COMPONENTS: tuple[Part, ...] = ("", "CODE", "DATA")
+_COMPONENTS: tuple[CdpType, ...] = ("", "CODE", "DATA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,23 @@ class Fitted:
     """
 
     actions: tuple[ClassAction, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ProfileProblem, ...]
 
 
 @dataclass(slots=True)
 class _Fitting:
     state: State
     rules: Rules
-    groups: dict[Who, str] = field(default_factory=dict)
+    groups: dict[ClassId, str] = field(default_factory=dict)
     values: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     cpus: dict[Cpu, str] = field(default_factory=dict)
     tids: dict[int, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ProfileProblem] = field(default_factory=list)
 
-    def wrong(self, span: Span, text: str, *edits: Edit, fatal: bool = True) -> None:
+    def wrong(self, span: TextSpan, text: str, *edits: Edit, fatal: bool = True) -> None:
         # Where the place is not known nothing can be put there.
         known = tuple(edit for edit in edits if edit.span is None or edit.span.line)
-        self.problems.append(Problem(span.line, text, known, fatal))
+        self.problems.append(ProfileProblem(span.line, text, known, fatal))
 
 
 def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
@@ -91,7 +91,7 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
     One that can't be is named too: what is asked for it is judged, and nothing is done.
     """
     there = {ROOT, *(cell.group for cell in fitting.state if cell.kind == "group")}
-    first: dict[Who, Span] = {}
+    first: dict[ClassId, TextSpan] = {}
     for statement in listing.statements:
         first.setdefault(statement.who, statement.span)
     for who, span in first.items():
@@ -111,17 +111,17 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
 
 def _take(fitting: _Fitting, statement: Statement, group: str) -> None:
     match statement:
-        case Mask():
+        case MaskStatement():
             _mask(fitting, statement, group)
-        case Limit():
+        case LimitStatement():
             _limit(fitting, statement, group)
-        case Cpus():
+        case CpusStatement():
             _cpus(fitting, statement, group)
-        case Tasks(tids=tids):
+        case TasksStatement(tids=tids):
             fitting.tids |= dict.fromkeys(tids, group)
 
 
-def _mask(fitting: _Fitting, mask: Mask, group: str) -> None:
+def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
     masks = fitting.rules.masks
     divided = f"{mask.resource}CODE" in masks
     if mask.part and not divided:
@@ -139,7 +139,7 @@ def _mask(fitting: _Fitting, mask: Mask, group: str) -> None:
     _judge(fitting, mask, masks[f"{mask.resource}{parts[0]}"])
 
 
-def _judge(fitting: _Fitting, mask: Mask, rule: MaskRule) -> None:
+def _judge(fitting: _Fitting, mask: MaskStatement, rule: MaskRule) -> None:
     full, bits = (1 << rule.ways) - 1, mask.bits
     kept = bits & full
     if bits > full:
@@ -161,7 +161,7 @@ def _judge(fitting: _Fitting, mask: Mask, rule: MaskRule) -> None:
         fitting.wrong(mask.span, f"mask {bits:#x}: this CPU takes only ways that are side by side")
 
 
-def _limit(fitting: _Fitting, limit: Limit, group: str) -> None:
+def _limit(fitting: _Fitting, limit: LimitStatement, group: str) -> None:
     rule = fitting.rules.limit
     if rule is None:
         fitting.wrong(limit.span, "this host has no limits on memory bandwidth (MB)")
@@ -175,7 +175,9 @@ def _limit(fitting: _Fitting, limit: Limit, group: str) -> None:
         _values(fitting, limit, group, MB, limit.value)
 
 
-def _values(fitting: _Fitting, statement: Mask | Limit, group: str, line: str, value: int) -> None:
+def _values(
+    fitting: _Fitting, statement: MaskStatement | LimitStatement, group: str, line: str, value: int
+) -> None:
     """The value in each of its domains; one that this host does not have is a problem."""
     # Those of the root group: a group that is to be made has the same.
     there = sorted(
@@ -191,7 +193,7 @@ def _values(fitting: _Fitting, statement: Mask | Limit, group: str, line: str, v
     fitting.values.setdefault((group, line), {}).update(known)
 
 
-def _cpus(fitting: _Fitting, statement: Cpus, group: str) -> None:
+def _cpus(fitting: _Fitting, statement: CpusStatement, group: str) -> None:
     gone = [cpu for cpu in statement.cpus if Cell("cpu", "", number=cpu) not in fitting.state]
     if gone:
         left = sorted(set(statement.cpus) - set(gone))
@@ -244,7 +246,7 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
         cpus = [Cpu(cell.number) for cell, where in state.items()
                 if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
         if cpus:
-            statements.append(Cpus(group, tuple(sorted(cpus)), NOWHERE))
+            statements.append(CpusStatement(group, tuple(sorted(cpus)), NOWHERE))
     monitors = sum(cell.kind == "monitor" for cell in state)
     if monitors:
         notes.append(f"{monitors} monitoring groups: a profile is about classes only")
@@ -259,13 +261,13 @@ def _masks(state: State, group: str) -> Iterator[Statement]:
         for part in _COMPONENTS:
             for domains, value in _alike(state, group, f"{resource}{part}"):
                 bits = int(value, 16)
-                yield Mask(group, resource, part, domains, bits, NOWHERE)
+                yield MaskStatement(group, resource, part, domains, bits, NOWHERE)
 
 
 def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:
     unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
     for domains, value in _alike(state, group, MB):
-        yield Limit(group, unit, domains, int(value), NOWHERE)
+        yield LimitStatement(group, unit, domains, int(value), NOWHERE)
 
 
 def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nftop.control import history as past
-from nftop.control.backend import History, Part
-from nftop.control.journal_entry import DamagedError
+from nftop.control.backend import Backend, HistoryReader
+from nftop.control.journal_entry import DamagedJournalError
 from nftop.control.resctrl.effects import forbidden, judged, strangers
-from nftop.control.resctrl.operations import Step, shell, steps
+from nftop.control.resctrl.operations import ResctrlStep, shell, steps
 from nftop.control.resctrl.plan import propose
 from nftop.model.change import (
     Action,
@@ -24,7 +24,7 @@ from nftop.model.change import (
 from nftop.model.struct import replace
 
 
-class Host(Part[Step], Protocol):
+class ClassBackend(Backend[ResctrlStep], Protocol):
     """What has classes: resctrl, or the simulated host's."""
 
     @property
@@ -71,14 +71,14 @@ class Host(Part[Step], Protocol):
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:
         return self.tasks(groups, ())
 
-    def steps(self, state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
+    def steps(self, state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
         return steps(state, changes)
 
     def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:
         return forbidden(state, changes)
 
     def plan(
-        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         tids = [tid for action in actions if isinstance(action, MoveTasks) for tid in action.tids]
         going = [
@@ -93,7 +93,7 @@ class Host(Part[Step], Protocol):
             said = list(strangers(state, rules, found.changes, past.newest(history())))
         except PermissionError:
             said = ["whether nftop made what is to go is not known: its journal is root's"]
-        except DamagedError as error:
+        except DamagedJournalError as error:
             said = [f"whether nftop made what is to go is not known: {error}"]
         return replace(found, warnings=(*said, *found.warnings))
 

@@ -36,7 +36,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
 # The domains that are changed alike, the one first that the others become like.
-Domains: TypeAlias = Sequence[int]
+LinkedDomains: TypeAlias = Sequence[int]
 _TOLD = ("schemata", "cpu")
 
 
@@ -61,7 +61,7 @@ class Draft:
         return bool(self.plan.changes)
 
 
-Step: TypeAlias = tuple[Draft, str]
+DraftStep: TypeAlias = tuple[Draft, str]
 
 
 def begin(base: State, rules: Rules, program: str) -> Draft:
@@ -69,7 +69,7 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
     return Draft(base, rules, program, MappingProxyType(dict(base)), Proposal(base, ()))
 
 
-def ask(draft: Draft, more: Sequence[ClassAction]) -> Step:
+def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
     """All of these as well, or none: a profile's actions, or one step. Proposes once."""
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
@@ -99,7 +99,7 @@ def mask(draft: Draft, group: str, line: str, domain: int) -> int | None:
     return None if value is None else int(value, 16)
 
 
-def toggle(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+def toggle(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
     """Give a class a way, or take it. Without gaps an edge of its mask moves to or past it."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
@@ -116,7 +116,7 @@ def toggle(draft: Draft, group: str, line: str, domains: Domains, way: int) -> S
     return _masked(draft, group, line, domains, changed)
 
 
-def shift(draft: Draft, group: str, line: str, domains: Domains, by: int) -> Step:
+def shift(draft: Draft, group: str, line: str, domains: LinkedDomains, by: int) -> DraftStep:
     """Move a mask by so many ways, up for more than 0."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
@@ -128,7 +128,7 @@ def shift(draft: Draft, group: str, line: str, domains: Domains, by: int) -> Ste
     return _masked(draft, group, line, domains, changed)
 
 
-def grow(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+def grow(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
     """A way more, at the edge that is nearer to `way`; at the other where the cache ends there."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
@@ -143,7 +143,7 @@ def grow(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Ste
     return _masked(draft, group, line, domains, changed)
 
 
-def shrink(draft: Draft, group: str, line: str, domains: Domains, way: int) -> Step:
+def shrink(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
     """A way less, at the edge that is nearer to `way`."""
 
     def changed(bits: int, _rule: MaskRule) -> int | str:
@@ -154,12 +154,12 @@ def shrink(draft: Draft, group: str, line: str, domains: Domains, way: int) -> S
     return _masked(draft, group, line, domains, changed)
 
 
-def alike(draft: Draft, group: str, line: str, domains: Domains) -> Step:
+def copy_first(draft: Draft, group: str, line: str, domains: LinkedDomains) -> DraftStep:
     """The mask of the first of these in all of them."""
     return _masked(draft, group, line, domains, lambda bits, _rule: bits)
 
 
-def limit(draft: Draft, group: str, domains: Domains, value: int) -> Step:
+def limit(draft: Draft, group: str, domains: LinkedDomains, value: int) -> DraftStep:
     """Limit a class's memory bandwidth, in the host's unit; rounded as the kernel does, and said.
 
     `domains` that have no limit are passed over, as where not every cache's can be limited.
@@ -172,7 +172,7 @@ def limit(draft: Draft, group: str, domains: Domains, value: int) -> Step:
     return ask(draft, [SetSchemata(group, MB, tuple((item, value) for item in there))])
 
 
-def step_limit(draft: Draft, group: str, domains: Domains, by: int) -> Step:
+def step_limit(draft: Draft, group: str, domains: LinkedDomains, by: int) -> DraftStep:
     """The limit of the first of these, so many steps up or down."""
     rule = draft.rules.limit
     if rule is None:
@@ -188,18 +188,18 @@ def step_limit(draft: Draft, group: str, domains: Domains, by: int) -> Step:
     return limit(draft, group, domains, value)
 
 
-def move(draft: Draft, group: str, cpus: Sequence[Cpu]) -> Step:
+def move(draft: Draft, group: str, cpus: Sequence[Cpu]) -> DraftStep:
     """CPUs into a class."""
     return ask(draft, [MoveCpus(tuple(cpus), group)]) if cpus else (draft, "no CPU was named")
 
 
-def create(draft: Draft, name: str) -> Step:
+def create(draft: Draft, name: str) -> DraftStep:
     """A class of nftop's own, with the root group's masks; its prefix may be left out."""
     full = name if name.startswith(OWN_PREFIX) else f"{OWN_PREFIX}{name}"
     return ask(draft, [CreateGroup(full)])
 
 
-def remove(draft: Draft, group: str) -> Step:
+def remove(draft: Draft, group: str) -> DraftStep:
     """One of nftop's own classes; its CPUs fall to the root group.
 
     One that the draft was to make is not made: its CPUs stay where they are.
@@ -210,7 +210,7 @@ def remove(draft: Draft, group: str) -> Step:
     return ask(draft, [RemoveGroup(group)])
 
 
-def reset(draft: Draft) -> Step:
+def reset(draft: Draft) -> DraftStep:
     """As it was begun."""
     return begin(
         draft.base, draft.rules, draft.program
@@ -252,9 +252,9 @@ def _masked(
     draft: Draft,
     group: str,
     line: str,
-    domains: Domains,
+    domains: LinkedDomains,
     changed: Callable[[int, MaskRule], int | str],
-) -> Step:
+) -> DraftStep:
     """The mask of the first domain changed, and the others like it."""
     bits, rule = mask(draft, group, line, domains[0]), draft.rules.masks.get(line)
     if bits is None or rule is None:
@@ -299,7 +299,7 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     )
 
 
-def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> Step:
+def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> DraftStep:
     """The same wishes on a newer state, and `more`; those that do not fit there are named."""
     fresh = begin(base, rules, draft.program)
     wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
@@ -356,7 +356,7 @@ def _named(wish: ClassAction) -> str:
     return f"{'making' if isinstance(wish, CreateGroup) else 'removing'} {wish.group}"
 
 
-def told(frame: Frame) -> State:
+def frame_state(frame: Frame) -> State:
     """Masks, limits and CPUs of every class, and that it is there, as far as a frame has them.
 
     The value of a group is "": a frame knows no number of its directory.
@@ -369,7 +369,7 @@ def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
 
     What the frame does not tell of is not different. None where it tells of no class at all.
     """
-    seen = told(frame)
+    seen = frame_state(frame)
     if not seen:
         return ()
     known = _comparable(base)

@@ -14,7 +14,7 @@ from nftop.control.resctrl.operations import (
     steps,
 )
 from nftop.control.rules import MB, Rules, untouchable
-from nftop.control.wording import counted, describe, who
+from nftop.control.wording import counted, cpus_and_threads, describe
 from nftop.model.change import Cell, Change, Proposal, State, parts, place
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
@@ -82,7 +82,11 @@ def strangers(
             for key, where in {**state, **threads}.items()
             if key.kind in ("cpu", "task") and home in (where, parts(where)[0])
         ]
-        whom = f": {who(inside)} {'is' if len(inside) == 1 else 'are'} in it" if inside else ""
+        whom = (
+            f": {cpus_and_threads(inside)} {'is' if len(inside) == 1 else 'are'} in it"
+            if inside
+            else ""
+        )
         yield f"{describe(cell)} is not in nftop's history here, somebody else made it{whom}"
 
 

@@ -25,12 +25,12 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field
 
-Deed: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
+Operation: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ResctrlStep:
     """One operation.
 
     Attributes:
@@ -40,7 +40,7 @@ class Step:
         task: of `task`, its cell.
     """
 
-    deed: Deed
+    deed: Operation
     group: str
     monitor: str = ""
     values: Mapping[Cell, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Step:
         return _delta(state, self)
 
 
-def steps(state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
+def steps(state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
     """The operations that take `state` through `changes`.
 
     First what is new is made, then masks are set, those that shrink before those that grow, so
@@ -73,7 +73,7 @@ def steps(state: State, changes: Iterable[Change]) -> tuple[Step, ...]:
     cleared; then threads are moved; last what is to go is removed.
     """
     target = goal(state, changes)
-    found: list[Step] = []
+    found: list[ResctrlStep] = []
     now = dict(state)
     for planned in (_made, _schemata, _cpus, _monitored, _tasks, _removed):
         for step in planned(dict(now), target):
@@ -114,7 +114,7 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
     return found
 
 
-def _delta(state: State, step: Step) -> Mapping[Cell, str | None]:
+def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     """What is different after a step."""
     here = place(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
@@ -135,13 +135,13 @@ def _delta(state: State, step: Step) -> Mapping[Cell, str | None]:
     return dict(step.values) if step.task is None else {step.task: here}
 
 
-def _within(where: str, step: Step) -> bool:
+def _within(where: str, step: ResctrlStep) -> bool:
     """Whether a place is the step's group, or a monitoring group of it."""
     group, monitor = parts(where)
     return group == step.group and step.monitor in ("", monitor)
 
 
-def _left(state: State, step: Step) -> Mapping[Cell, str | None]:
+def _left(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     """A directory is gone: what was in it is its heir's."""
     heir = step.group if step.monitor else ROOT
     found: dict[Cell, str | None] = {}
@@ -156,14 +156,14 @@ def _left(state: State, step: Step) -> Mapping[Cell, str | None]:
     return found
 
 
-def _made(state: State, target: State) -> Iterator[Step]:
+def _made(state: State, target: State) -> Iterator[ResctrlStep]:
     for kind in ("group", "monitor"):
         for cell in target:
             if cell.kind == kind and cell not in state:
-                yield Step("mkdir", cell.group, cell.name)
+                yield ResctrlStep("mkdir", cell.group, cell.name)
 
 
-def _schemata(state: State, target: State) -> Iterator[Step]:
+def _schemata(state: State, target: State) -> Iterator[ResctrlStep]:
     by_group: dict[str, dict[Cell, str]] = defaultdict(dict)
     for cell, value in target.items():
         if cell.kind == "schemata" and state.get(cell) != value:
@@ -175,7 +175,7 @@ def _schemata(state: State, target: State) -> Iterator[Step]:
         group = min(order)[-1]
         values = by_group.pop(group)
         now |= values
-        yield Step("schemata", group, values=values)
+        yield ResctrlStep("schemata", group, values=values)
 
 
 def _grows(state: State, values: Mapping[Cell, str]) -> bool:
@@ -198,7 +198,7 @@ def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
     )
 
 
-def _cpus(state: State, target: State) -> Iterator[Step]:
+def _cpus(state: State, target: State) -> Iterator[ResctrlStep]:
     """A write for each group that gains, then for those that still have too many.
 
     Each keeps at first what another is to have, so that no CPU is in the root group on its way;
@@ -216,31 +216,31 @@ def _cpus(state: State, target: State) -> Iterator[Step]:
     now = dict(state)
     gaining = [item for item in groups if wanted[item] - cpus_in(state, item)]
     for group in gaining:
-        step = Step("cpus", group, cpus=cpus_in(now, group) - wanted[ROOT] | wanted[group])
+        step = ResctrlStep("cpus", group, cpus=cpus_in(now, group) - wanted[ROOT] | wanted[group])
         advance(now, step.delta(now))
         yield step
     for group in groups:
         own = cpus_in(now, group)
         rest = own & wanted[group] if Cell("group", group) in target else own - metered
         if own != rest:
-            step = Step("cpus", group, cpus=rest)
+            step = ResctrlStep("cpus", group, cpus=rest)
             advance(now, step.delta(now))
             yield step
 
 
-def _monitored(state: State, target: State) -> Iterator[Step]:
+def _monitored(state: State, target: State) -> Iterator[ResctrlStep]:
     now = dict(state)
     for cell in state:
         if cell.kind == "monitor" and cell in target:
             wanted = cpus_in(target, cell.group, cell.name)
             wanted &= cpus_in(now, cell.group)
             if cpus_in(now, cell.group, cell.name) != wanted:
-                step = Step("cpus", cell.group, cell.name, cpus=wanted)
+                step = ResctrlStep("cpus", cell.group, cell.name, cpus=wanted)
                 advance(now, step.delta(now))
                 yield step
 
 
-def _tasks(state: State, target: State) -> Iterator[Step]:
+def _tasks(state: State, target: State) -> Iterator[ResctrlStep]:
     for cell, where in target.items():
         now = state.get(cell)
         if cell.kind != "task" or now is None or now == where:
@@ -248,24 +248,24 @@ def _tasks(state: State, target: State) -> Iterator[Step]:
         (group, monitor), (own, metered) = parts(where), parts(now)
         falls = where == ROOT and Cell("group", own) not in target and own != ROOT
         if not falls and (group != own or (metered and not monitor)):
-            yield Step("task", group, task=cell)
+            yield ResctrlStep("task", group, task=cell)
         if monitor:
-            yield Step("task", group, monitor, task=cell)
+            yield ResctrlStep("task", group, monitor, task=cell)
 
 
-def _removed(state: State, target: State) -> Iterator[Step]:
+def _removed(state: State, target: State) -> Iterator[ResctrlStep]:
     for cell in state:
         alone = cell.kind == "monitor" and (
             cell.group == ROOT or Cell("group", cell.group) in target
         )
         if alone and cell not in target:
-            yield Step("rmdir", cell.group, cell.name)
+            yield ResctrlStep("rmdir", cell.group, cell.name)
     for cell in state:
         if cell.kind == "group" and cell not in target:
-            yield Step("rmdir", cell.group)
+            yield ResctrlStep("rmdir", cell.group)
 
 
-def shell(step: Step, mount: str) -> str:
+def shell(step: ResctrlStep, mount: str) -> str:
     """A step as what an operator would type."""
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
-from nftop.control.resctrl.backend import Host
-from nftop.control.resctrl.operations import SHAREABLE, Step
+from nftop.control.resctrl.backend import ClassBackend
+from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, place
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
@@ -93,7 +93,7 @@ def _limit_rule(info: Info, unit: MbaUnit) -> LimitRule | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Resctrl(Host):
+class Resctrl(ClassBackend):
     """The kernel's; `root` is /, or a test's."""
 
     mount: Mount
@@ -146,7 +146,7 @@ class Resctrl(Host):
     def rules(self) -> Rules:
         return read_rules(self.mount, self.root)
 
-    def do(self, step: Step) -> None:
+    def do(self, step: ResctrlStep) -> None:
         folder = self._path(step.group, step.monitor)
         try:
             if step.deed == "mkdir":
@@ -196,7 +196,7 @@ class Resctrl(Host):
         path = self.mount.path if group == ROOT else f"{self.mount.path}/{group}"
         return f"{path}/mon_groups/{monitor}" if monitor else path
 
-    def _why(self, step: Step, error: OSError) -> str:
+    def _why(self, step: ResctrlStep, error: OSError) -> str:
         """The kernel's own words, read while the lock is held: it keeps only the last ones."""
         with contextlib.suppress(OSError):
             status = Path(self.mount.path, "info/last_cmd_status").read_text(errors="replace")
@@ -306,7 +306,7 @@ def _taken(handle: int) -> bool:
     return True
 
 
-def _deed(step: Step) -> str:
+def _deed(step: ResctrlStep) -> str:
     """What was tried, in words."""
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}

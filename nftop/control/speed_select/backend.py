@@ -7,9 +7,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
-from typing import Any
+from typing import Any, get_args
 
-from nftop.control.backend import AbsentError, History, Part, RefusedError, boot_id
+from nftop.control.backend import (
+    AbsentError,
+    Backend,
+    BackendRow,
+    HistoryReader,
+    RefusedError,
+    boot_id,
+)
 from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.file_lock import own_lock
 from nftop.control.journal import DEFAULT as JOURNAL
@@ -19,9 +26,9 @@ from nftop.control.speed_select.operations import (
     CLASSES,
     OFF,
     ON,
-    Call,
-    Place,
-    Told,
+    CpuLocation,
+    IsstCall,
+    SstFacts,
     bf_cell,
     bf_state,
     calls,
@@ -33,6 +40,7 @@ from nftop.model.change import (
     Change,
     Proposal,
     SetCpClass,
+    SstAction,
     State,
     SwitchBf,
     bf_words,
@@ -88,7 +96,7 @@ _ABSENT = (
 
 @dataclass(slots=True)
 class _Draft:
-    told: Told
+    told: SstFacts
     classes: Callable[[Iterable[int]], State]
     base: dict[Cell, str] = field(default_factory=dict)
     target: dict[Cell, str] = field(default_factory=dict)
@@ -101,7 +109,7 @@ class _Draft:
 
 
 def propose(
-    told: Told,
+    told: SstFacts,
     classes: Callable[[Iterable[int]], State],
     actions: Sequence[Action],
     commands: tuple[str, ...],
@@ -134,7 +142,7 @@ def propose(
 
 
 def describe_effects(
-    told: Told, changes: Iterable[Change], asked: Iterable[int] = ()
+    told: SstFacts, changes: Iterable[Change], asked: Iterable[int] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What comes with changes, and what may be wrong with them: sentences.
 
@@ -184,7 +192,7 @@ def _switch(draft: _Draft, action: SwitchBf) -> None:
                 draft.set(bf_state([domain]), bf_cell(domain), ON if action.on else OFF)
 
 
-def _why_not(told: Told, domain: Domain) -> str:
+def _why_not(told: SstFacts, domain: Domain) -> str:
     if domain.bf_supported is not True:
         return f"there is no SST-BF at its level {domain.level} of SST-PP"
     if domain.bf is None:
@@ -225,12 +233,12 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
         draft.set(now, class_cell(cpu), value)
 
 
-def _domains_of(told: Told, cpus: Iterable[int]) -> Iterator[Domain]:
+def _domains_of(told: SstFacts, cpus: Iterable[int]) -> Iterator[Domain]:
     some = set(cpus)
     return (domain for domain in told.domains if some & set(told.cpus(domain)))
 
 
-def _bases(told: Told, domain: Domain, *, on: bool) -> Iterator[str]:
+def _bases(told: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
     """A sentence for all CPUs of a power domain whose base frequency goes the same way."""
     ways: dict[tuple[bool, int | None, int | None], list[int]] = {}
     high = set(told.with_siblings(domain.bf_high))
@@ -247,7 +255,7 @@ def _bases(told: Told, domain: Domain, *, on: bool) -> Iterator[str]:
         )
 
 
-def _bf_warnings(told: Told, domain: Domain, *, on: bool) -> Iterator[str]:
+def _bf_warnings(told: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
     if on and not domain.bf_high:
         yield f"{_name(domain)}: which cores are favoured is not told"
     if on and domain.cp is not True:
@@ -276,7 +284,7 @@ _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedSelect(Part[Call]):
+class SpeedSelect(Backend[IsstCall]):
     """`ask` runs the tool; `root` is /, or a test's; `folder` is the journal's, with its lock."""
 
     ask: Ask
@@ -300,7 +308,7 @@ class SpeedSelect(Part[Call]):
     def renewed(self) -> str:
         return "the tool tells of another host since, which undid it"
 
-    def told(self) -> Told:
+    def told(self) -> SstFacts:
         """What a proposal needs. Raises OSError where the tool does not answer.
 
         The kernel interrupts each CPU for some microseconds to tell its base frequency: for a
@@ -308,7 +316,7 @@ class SpeedSelect(Part[Call]):
         """
         domains = self._domains()
         places = {
-            int(info.cpu): Place(
+            int(info.cpu): CpuLocation(
                 -1 if info.package is None else int(info.package),
                 0 if info.die is None else info.die,
                 tuple(map(int, info.siblings)),
@@ -327,7 +335,7 @@ class SpeedSelect(Part[Call]):
                     base |= dict.fromkeys(policy.cpus, policy.base_khz)
                 if low is not None and low == high:
                     pinned |= dict.fromkeys(policy.cpus, int(low))
-        return Told(domains.model, domains.rows, places, base, pinned, turbo)
+        return SstFacts(domains.model, domains.rows, places, base, pinned, turbo)
 
     def keepers(self) -> tuple[str, ...]:
         """Who else may set what is set here, sentences."""
@@ -371,14 +379,14 @@ class SpeedSelect(Part[Call]):
     def rules(self) -> Rules:
         return Rules()
 
-    def steps(self, state: State, changes: Iterable[Change]) -> tuple[Call, ...]:
+    def steps(self, state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
         return calls(state, changes)
 
     def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:  # noqa: ARG002 - known when it is planned
         return iter(())
 
     def plan(
-        self, actions: Sequence[Action], commands: tuple[str, ...], history: History
+        self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         del history
         return propose(self.told(), self.classes, actions, commands, self.keepers)
@@ -398,7 +406,7 @@ class SpeedSelect(Part[Call]):
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         return tuple(call.shell for call in calls(proposal.base, proposal.changes))
 
-    def do(self, step: Call) -> None:
+    def do(self, step: IsstCall) -> None:
         if not step.is_sound:
             raise RefusedError(f"{PROGRAM} is not called with {step.value!r}")
         said = self.ask(step.words(self._address(step.cells[0]) if step.is_bf else None))
@@ -442,3 +450,8 @@ def open_isst(root: Path = Path("/"), folder: Path = JOURNAL) -> SpeedSelect:
     if own.st_uid != 0 or own.st_mode & (S_IWGRP | S_IWOTH):
         raise AbsentError(f"{program}: others than root may write to its folder, so it is not run")
     return SpeedSelect(lambda words: run(program, words, LIMIT_S), root, folder)
+
+
+ROW = BackendRow(
+    ISST, get_args(SstAction), open_isst, lambda _word, folder: open_isst(folder=folder)
+)

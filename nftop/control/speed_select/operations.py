@@ -14,7 +14,7 @@ CLASSES = ("0", "1", "2", "3")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CpuLocation:
     """Where an online CPU is, as the kernel says."""
 
     package: int
@@ -23,7 +23,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SstFacts:
     """Of one host.
 
     Attributes:
@@ -37,7 +37,7 @@ class Told:
 
     model: int | None
     domains: tuple[Domain, ...]
-    places: Mapping[int, Place]
+    places: Mapping[int, CpuLocation]
     base_khz: Mapping[int, int] = field(default_factory=dict)
     pinned_khz: Mapping[int, int] = field(default_factory=dict)
     turbo: bool | None = None
@@ -83,13 +83,13 @@ def class_cell(cpu: int) -> Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class IsstCall:
     """One call, which gives all these cells this value: of one power domain, or CPUs."""
 
     cells: tuple[Cell, ...]
     value: str
 
-    def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `backend.Step`
+    def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `backend.BackendStep`
         """What is different after it."""
         return dict.fromkeys(self.cells, self.value)
 
@@ -124,7 +124,7 @@ class Call:
         return f"{PROGRAM} {' '.join(self.words(None)[2:])}"
 
 
-def calls(state: State, changes: Iterable[Change]) -> tuple[Call, ...]:
+def calls(state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
     """The calls that take a state through changes: classes by their number, then SST-BF."""
     wanted = [change for change in changes if change.new is not None and change.cell in state
               and state[change.cell] != change.new]  # fmt: skip
@@ -136,6 +136,8 @@ def calls(state: State, changes: Iterable[Change]) -> tuple[Call, ...]:
     for value, cpus in sorted(classes.items()):
         for some in at_once(sorted(cpus)):
             cells = tuple(Cell("cp_class", "", "", int(cpu)) for cpu in some.split(","))
-            found.append(Call(cells, value))
-    found += [Call((entry.cell,), str(entry.new)) for entry in wanted if entry.cell.kind == "bf"]
+            found.append(IsstCall(cells, value))
+    found += [
+        IsstCall((entry.cell,), str(entry.new)) for entry in wanted if entry.cell.kind == "bf"
+    ]
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nftop.control.cpufreq.policies import Core
+from nftop.control.cpufreq.policies import CoreSettings
 from nftop.export.json.encode import json_bytes
 from nftop.model.reading import Missing
 from nftop.model.sst import SstPackage, SstState
@@ -14,7 +14,7 @@ SST_SCHEMA = "nftop.sst/1"
 
 
 def cores_json(
-    cores: Sequence[Core],
+    cores: Sequence[CoreSettings],
     keepers: Sequence[str],
     told: SstState | Missing,
     *,
@@ -42,7 +42,7 @@ def cores_json(
     ).decode()
 
 
-def _core(core: Core, cp_class: int | None) -> dict[str, Any]:
+def _core(core: CoreSettings, cp_class: int | None) -> dict[str, Any]:
     return {
         "cpu": core.cpu,
         "siblings": list(core.siblings),

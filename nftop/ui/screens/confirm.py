@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from nftop.control.interface import Changing
+from nftop.control.interface import ClassGate
 from nftop.model.change import Proposal
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import MbaUnit
@@ -28,7 +28,7 @@ from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 # A proposal and the changes that it takes back; None where there is nothing to do.
-PlanFunction: TypeAlias = Callable[[Changing], "tuple[Proposal, tuple[int, ...]] | None"]
+PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]] | None"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from nftop.control.interface import Changing
+from nftop.control.interface import ClassGate
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
 from nftop.control.rules import Rules
@@ -90,7 +90,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def __init__(
         self,
-        gate: Changing,
+        gate: ClassGate,
         changes: ChangeControl,
         session: SessionView,
         options: Options,

@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.control.cpufreq.choices import Choice, choices
+from nftop.control.cpufreq.choices import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
 from nftop.render.frame.header import footer_line
@@ -114,7 +114,7 @@ class PriorityScreen(BannerScreen[None]):
         )
 
     @property
-    def _choices(self) -> tuple[Choice, ...]:
+    def _choices(self) -> tuple[FrequencyChoice, ...]:
         frame = self._session.newest
         row = None if frame is None else frame.cpus.topology.row_of.get(self._cpu)
         return () if frame is None or row is None else choices(frame, row, self._program)

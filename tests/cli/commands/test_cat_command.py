@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,13 @@ from nftop.cli.commands import apply as change
 from nftop.cli.commands import cat, undo
 from nftop.cli.compose import gates
 from nftop.cli.main import build_parser
-from nftop.control.backend import AbsentError
-from nftop.control.cpufreq.cpufreq import Cpufreq
-from nftop.control.gate import Gate
-from nftop.control.guard_client import in_a_process
+from nftop.control import gate as gate_module
+from nftop.control.backend import CLASSES, AbsentError
+from nftop.control.cpufreq.cpufreq import CPUFREQ, Cpufreq
+from nftop.control.gate import BackendClassGate
+from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.transaction import Asked, apply, keep, revert
+from nftop.control.transaction import Requester, apply, keep, revert
 from nftop.model.change import Proposal, Receipt, SetSchemata
 from nftop.model.rdt.rdt import ResctrlTable
 from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births
@@ -135,7 +136,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     terminal = Terminal([], ready=readable)
     found = Desk(host, memory(Disk()), terminal)
 
-    class NearGate(Gate):
+    class NearGate(BackendClassGate):
         def apply(
             self,
             proposal: Proposal,
@@ -143,21 +144,26 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
             keep_within_s: float | None = 60.0,
             undoes: tuple[int, ...] = (),
         ) -> NearPending:
-            done = apply(host, found.journal, proposal, Asked("me", undoes))
+            done = apply(host, found.journal, proposal, Requester("me", undoes))
             pending = NearPending(host, found.journal, done, found.deaf)
             if keep_within_s is None and done[1] is not None:
                 pending.receipt = pending.keep()
             return pending
 
     def near_gate(host: LabHost) -> NearGate:
-        return NearGate(host, found.journal, in_a_process, "nftop")
+        return NearGate(host, found.journal, start_guard, "nftop")
 
-    monkeypatch.setattr(gates, "real_gate", near_gate)
+    for module in (gate_module, gates):
+        monkeypatch.setattr(module, "open_gate", near_gate)
     for module in (cat, undo, gates):
         monkeypatch.setattr(module, "FileJournal", lambda: found.journal)
     monkeypatch.setattr(gates, "open_classes", lambda: host)
-    monkeypatch.setattr(gates, "open_cpufreq", no_frequencies)
-    monkeypatch.setattr(change, "needed", lambda: "")
+    rows = {
+        CLASSES: replace(gate_module.BACKENDS[CLASSES], open=lambda: host),
+        CPUFREQ: replace(gate_module.BACKENDS[CPUFREQ], open=no_frequencies),
+    }
+    monkeypatch.setattr(gate_module, "BACKENDS", rows)
+    monkeypatch.setattr(change, "missing_privilege", lambda: "")
     yield found
     os.close(readable)
     os.close(writable)
@@ -230,7 +236,7 @@ def test_ctrl_c_while_a_final_undo_is_done_does_not_stop_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.run(f"{SET} --yes")
-    real = gates.real_gate  # type: ignore[attr-defined]
+    real = gates.open_gate  # type: ignore[attr-defined]
     kind = type(real(desk.host))
     of_guard: Callable[..., object] = kind.apply
 
@@ -352,9 +358,9 @@ def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
     desk.run(f"{SET} --yes")
     assert desk.run("cat show --json") == 0
     assert json.loads(desk.text)["unfinished"] is None
-    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    gate = BackendClassGate(desk.host, desk.journal, start_guard, "nftop")
     wish = gate.propose([SetSchemata("vpp", "L3", ((0, 1),))], ("nftop cat set",))
-    apply(gate.host, gate.journal, wish, Asked("me"))
+    apply(gate.host, gate.journal, wish, Requester("me"))
     said = "change 2 was cut off: `nftop recover` takes it back"
     assert desk.run("cat show") == 0
     assert desk.text.startswith(f"{said}\n\n")
@@ -370,10 +376,10 @@ def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
 
 def test_recover_says_which_change_an_undo_that_was_cut_off_leaves(desk: Desk) -> None:
     desk.run(f"{SET} --yes")
-    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    gate = BackendClassGate(desk.host, desk.journal, start_guard, "nftop")
     planned = gate.propose_undo()
     assert planned is not None
-    apply(gate.host, gate.journal, planned[0], Asked("me", planned[1]))
+    apply(gate.host, gate.journal, planned[0], Requester("me", planned[1]))
     assert desk.run("recover", "n\n") == 1
     assert "it was to take back 1: recovery leaves that for `nftop undo`\n" in desk.text
 
@@ -540,9 +546,12 @@ def test_the_form_of_a_profile_is_what_its_text_says(desk: Desk, tmp_path: Path)
 def test_nothing_is_changed_while_something_is_cut_off(desk: Desk, tmp_path: Path) -> None:
     """Neither is it taken back by itself: `nftop recover` is for an operator to give."""
     desk.run("cat create --group nftop.a --yes")
-    gate = Gate(desk.host, desk.journal, in_a_process, "nftop")
+    gate = BackendClassGate(desk.host, desk.journal, start_guard, "nftop")
     _, entry = apply(
-        desk.host, desk.journal, gate.propose([SetSchemata("vpp", "L3", ((0, 1),))]), Asked("me")
+        desk.host,
+        desk.journal,
+        gate.propose([SetSchemata("vpp", "L3", ((0, 1),))]),
+        Requester("me"),
     )
     assert entry is not None
     profile = tmp_path / "profile.toml"

@@ -186,7 +186,7 @@ def test_the_screen_of_the_demo_has_a_gate_that_is_unlocked() -> None:
 def test_the_screen_of_this_host_is_unlocked_by_rw_alone(
     unlocked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nftop.cli.compose.hosts.needed", lambda: "run it with sudo")
+    monkeypatch.setattr("nftop.cli.compose.hosts.missing_privilege", lambda: "run it with sudo")
     asked = build_parser().parse_args(["--rw"] * unlocked)
     here = open_asked(asked)
     try:

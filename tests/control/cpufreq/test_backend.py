@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import AbsentError
 from nftop.control.cpufreq.cpufreq import Cpufreq, open_cpufreq
+from nftop.control.cpufreq.operations import CpufreqWrite
 from nftop.control.cpufreq.policies import cores
-from nftop.control.gate import PartGate
-from nftop.control.guard_client import in_a_process
+from nftop.control.gate import BackendGate
+from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.model.change import FrequencyAction, PinCpus, PinEvery, Proposal, Receipt, ReleaseCpus
 from nftop.model.ids import Cpu, parse_cpu_list
 from tests.control.hosts import Death, Disk, KilledError, memory
@@ -37,7 +38,7 @@ from tests.control.sst_trees import (
     take_offline,
 )
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 MIN, MAX, GOVERNOR = "scaling_min_freq", "scaling_max_freq", "scaling_governor"
 EPP = "energy_performance_preference"
 
@@ -53,8 +54,8 @@ def kernel(place: Path) -> Kernel:
     return make_tree(place)
 
 
-def gate_of(host: FakeCpufreq, disk: Disk) -> PartGate[FakeCpufreq]:
-    return PartGate(host, memory(disk), in_a_process, "nftop")
+def gate_of(host: FakeCpufreq, disk: Disk) -> BackendGate[FakeCpufreq]:
+    return BackendGate(host, memory(disk), start_guard, "nftop")
 
 
 def done(host: FakeCpufreq, disk: Disk, *actions: FrequencyAction) -> Receipt:
@@ -418,7 +419,6 @@ def test_a_shared_policy_is_changed_once_and_says_whose_it_is(place: Path) -> No
 
 def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
     from nftop.control.backend import RefusedError
-    from nftop.control.cpufreq.operations import Write
     from nftop.model.change import Cell
 
     real, before = Cpufreq(kernel.root), kernel.state()
@@ -429,12 +429,12 @@ def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
         (Cell("schemata", "/", "L3", 1), "5"),
     ):
         with pytest.raises(RefusedError):
-            real.do(Write(cell, text))
+            real.do(CpufreqWrite(cell, text))
     assert kernel.state() == before
     (kernel.folder(1) / MIN).unlink()
     (kernel.folder(1) / MIN).symlink_to(kernel.folder(2) / MIN)
     with pytest.raises(RefusedError):
-        real.do(Write(Cell("min_khz", "", "1", 1), "900000"))
+        real.do(CpufreqWrite(Cell("min_khz", "", "1", 1), "900000"))
     assert limits(kernel, 2) == (LEAST, MOST)
 
 

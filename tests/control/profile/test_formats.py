@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from nftop.control.profile import formats, pqos_config
 from nftop.control.profile.formats import toml_text
 from nftop.control.profile.pqos_config import pqos_text
-from nftop.control.profile.profile import Cpus, Limit, Listing, Mask, Span, Tasks, mended
+from nftop.control.profile.profile import (
+    CpusStatement,
+    LimitStatement,
+    Listing,
+    MaskStatement,
+    TasksStatement,
+    TextSpan,
+    mended,
+)
 from nftop.control.profile.validate import export_profile, fit
 from nftop.control.resctrl.operations import EXCLUSIVE
 from nftop.control.resctrl.plan import propose
@@ -22,38 +30,41 @@ from nftop.model.rdt.rdt import ROOT
 from tests.control.hosts import LabHost
 from tests.control.worlds import hosts
 
-NOWHERE = Span(0, 0, 0)
+NOWHERE = TextSpan(0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("alloc-class-set: llc:1=0xf0", [Mask(1, "L3", "", None, 0xF0, NOWHERE)]),
-        ("ALLOC-CLASS-SET:LLC:1=240;", [Mask(1, "L3", "", None, 240, NOWHERE)]),
+        ("alloc-class-set: llc:1=0xf0", [MaskStatement(1, "L3", "", None, 0xF0, NOWHERE)]),
+        ("ALLOC-CLASS-SET:LLC:1=240;", [MaskStatement(1, "L3", "", None, 240, NOWHERE)]),
         (
             "  alloc-class-set: llc@0,2-3:1c=0xf,2D=0xff ; l2@5:1=0x3  ",
             [
-                Mask(1, "L3", "CODE", (0, 2, 3), 0xF, NOWHERE),
-                Mask(2, "L3", "DATA", (0, 2, 3), 0xFF, NOWHERE),
-                Mask(1, "L2", "", (5,), 0x3, NOWHERE),
+                MaskStatement(1, "L3", "CODE", (0, 2, 3), 0xF, NOWHERE),
+                MaskStatement(2, "L3", "DATA", (0, 2, 3), 0xFF, NOWHERE),
+                MaskStatement(1, "L2", "", (5,), 0x3, NOWHERE),
             ],
         ),
         (
             "alloc-class-set: mba:1=30;mba_max@1:2=5000",
-            [Limit(1, "percent", None, 30, NOWHERE), Limit(2, "MBps", (1,), 5000, NOWHERE)],
+            [
+                LimitStatement(1, "percent", None, 30, NOWHERE),
+                LimitStatement(2, "MBps", (1,), 5000, NOWHERE),
+            ],
         ),
         ("alloc-assoc-set: cos:1=2-4,6;core:2=0x8", None),
         (
             "alloc-assoc-set: cos:1=2-4,6;core:2=8;pid:3=41,42",
             [
-                Cpus(1, (Cpu(2), Cpu(3), Cpu(4), Cpu(6)), NOWHERE),
-                Cpus(2, (Cpu(8),), NOWHERE),
-                Tasks(3, (41, 42), NOWHERE),
+                CpusStatement(1, (Cpu(2), Cpu(3), Cpu(4), Cpu(6)), NOWHERE),
+                CpusStatement(2, (Cpu(8),), NOWHERE),
+                TasksStatement(3, (41, 42), NOWHERE),
             ],
         ),
         (
             "sudo ./pqos -I -e 'llc:1=0xf' --alloc-assoc=llc:1=3",
-            [Mask(1, "L3", "", None, 0xF, NOWHERE), Cpus(1, (Cpu(3),), NOWHERE)],
+            [MaskStatement(1, "L3", "", None, 0xF, NOWHERE), CpusStatement(1, (Cpu(3),), NOWHERE)],
         ),
         ("# alloc-class-set: llc:1=0xf", []),
         ("   ", []),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import after
 from nftop.control.resctrl import draft as drafts
-from nftop.control.resctrl.draft import Draft, Step, begin, rebased
+from nftop.control.resctrl.draft import Draft, DraftStep, begin, rebased
 from nftop.control.resctrl.operations import steps
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule
@@ -30,11 +30,11 @@ _DOMAINS = st.sampled_from([(0,), (1,), (0, 1), (1, 0)])
 _WAY, _BY = st.integers(0, 10), st.sampled_from([-1, 1])
 
 
-Operation: TypeAlias = Callable[[Draft], Step]
+Operation: TypeAlias = Callable[[Draft], DraftStep]
 
 
 def _later(
-    function: Callable[..., Step], *arguments: st.SearchStrategy[Any]
+    function: Callable[..., DraftStep], *arguments: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[Operation]:
     return st.tuples(*arguments).map(lambda given: lambda draft: function(draft, *given))
 
@@ -44,7 +44,7 @@ OPERATION = st.one_of(
     _later(drafts.shift, _GROUP, _LINE, _DOMAINS, _BY),
     _later(drafts.grow, _GROUP, _LINE, _DOMAINS, _WAY),
     _later(drafts.shrink, _GROUP, _LINE, _DOMAINS, _WAY),
-    _later(drafts.alike, _GROUP, _LINE, _DOMAINS),
+    _later(drafts.copy_first, _GROUP, _LINE, _DOMAINS),
     _later(drafts.limit, _GROUP, _DOMAINS, st.integers(0, 120)),
     _later(drafts.step_limit, _GROUP, _DOMAINS, _BY),
     _later(drafts.move, _GROUP, st.lists(st.integers(0, 8).map(Cpu), unique=True, max_size=3)),
@@ -144,7 +144,7 @@ def test_linked_domains_become_like_the_first() -> None:
     host.lab.echo("L3:0=f0;1=f", "/vpp/schemata")
     draft = drafts.grow(opened(host), "vpp", "L3", (0, 1), 10)[0]
     assert drafts.actions(draft) == (SetSchemata("vpp", "L3", ((0, 0x1F0), (1, 0x1F0))),)
-    same = drafts.alike(opened(host), "vpp", "L3", (1, 0))[0]
+    same = drafts.copy_first(opened(host), "vpp", "L3", (1, 0))[0]
     assert drafts.actions(same) == (SetSchemata("vpp", "L3", ((0, 0xF),)),)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.resctrl.draft import drifted, told
+from nftop.control.resctrl.draft import drifted, frame_state
 from nftop.model.change import Cell
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask
@@ -21,7 +21,7 @@ def test_a_frame_of_a_state_agrees_with_it(options: tuple[str, ...]) -> None:
     shown = frame_at(state)
     assert drifted(state, shown) == ()
     comparable = {cell for cell in state if cell.kind in ("group", "schemata", "cpu")}
-    assert told(shown).keys() == comparable
+    assert frame_state(shown).keys() == comparable
 
 
 def test_every_kind_of_change_is_seen() -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nftop.control.gate import Gate
+from nftop.control.gate import BackendClassGate
 from nftop.control.guard import serve
 from nftop.control.history import initial_values, waiting
-from nftop.control.revert import plan_back
+from nftop.control.revert import plan_revert
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.transaction import Asked, apply, keep, recover
+from nftop.control.transaction import Requester, apply, keep, recover
 from nftop.control.wording import offline_sentences
 from nftop.model.change import (
     Action,
@@ -39,7 +39,7 @@ from tests.control.hosts import (
 from tests.lab.resctrl import hotplug
 from tests.lab.resctrl.state import controls, default
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 A = "nftop.a"
 L3_0, L3_1, MB_1 = (Cell("schemata", "vpp", *item) for item in (("L3", 0), ("L3", 1), ("MB", 1)))
 CPU_3 = Cell("cpu", "", number=3)
@@ -87,14 +87,14 @@ def furnished() -> ShrinkingHost:
     return host
 
 
-def do(gate: Gate, proposal: Proposal, undoes: tuple[int, ...] = ()) -> Receipt:
+def do(gate: BackendClassGate, proposal: Proposal, undoes: tuple[int, ...] = ()) -> Receipt:
     asked = replace(ASKED, undoes=undoes)
     receipt, entry = apply(gate.host, gate.journal, proposal, asked)
     assert entry is not None, receipt
     return keep(gate.host, gate.journal, entry)
 
 
-def undo(gate: Gate) -> tuple[Proposal, tuple[int, ...]]:
+def undo(gate: BackendClassGate) -> tuple[Proposal, tuple[int, ...]]:
     found = gate.propose_undo()
     assert found is not None
     return found
@@ -207,7 +207,7 @@ def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> 
     assert entry is not None
     host.take_offline(1)
     if again:  # taking it back was cut off too
-        memory(disk).begin(plan_back(host, entry).entry)
+        memory(disk).begin(plan_revert(host, entry).entry)
     receipt = recover(host, memory(disk))
     assert receipt is not None
     assert receipt.outcome == "partial"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import event, given, settings
 
 from nftop.control.backend import RefusedError, after, touched
-from nftop.control.resctrl.operations import EXCLUSIVE, Step, steps
+from nftop.control.resctrl.operations import EXCLUSIVE, ResctrlStep, steps
 from nftop.model.change import (
     Action,
     Cell,
@@ -160,7 +160,7 @@ def test_a_group_is_removed_in_one_step() -> None:
     host.lab.mkdir("/nftop.a/mon_groups/nftop.m")
     host.lab.echo("100", "/nftop.a/tasks")
     assert steps(host.state(), planned(host, [RemoveGroup("nftop.a")]).changes) == (
-        Step("rmdir", "nftop.a"),
+        ResctrlStep("rmdir", "nftop.a"),
     )
     assert planned(host, [RemoveGroup("nftop.a")]).effects == (
         "CPU 1 and 1 thread of nftop.a fall to the root group's class",

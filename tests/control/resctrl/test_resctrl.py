@@ -12,7 +12,7 @@ import pytest
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError
 from nftop.control.resctrl import resctrl as resctrl_module
-from nftop.control.resctrl.operations import Step
+from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.resctrl import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import LimitRule, MaskRule
 from nftop.model.change import Cell
@@ -93,13 +93,17 @@ def test_a_name_that_is_no_text_is_never_another_groups(tmp_path: Path) -> None:
     assert state[cpu(0)] == "\\xff"
     assert state[cpu(3)] != "\\xff"
     with pytest.raises(RefusedError, match="no name of a group"):
-        host.do(Step("cpus", state[cpu(3)], cpus=frozenset({3})))
+        host.do(ResctrlStep("cpus", state[cpu(3)], cpus=frozenset({3})))
 
 
 @pytest.mark.parametrize("name", ["../x", "..", ".", "a/b", "a\0b"])
 def test_nothing_outside_the_mount_is_written(tmp_path: Path, name: str) -> None:
     host = mounted(tmp_path, plain())
-    for step in (Step("mkdir", name), Step("rmdir", name), Step("mkdir", "vpp", name)):
+    for step in (
+        ResctrlStep("mkdir", name),
+        ResctrlStep("rmdir", name),
+        ResctrlStep("mkdir", "vpp", name),
+    ):
         with pytest.raises(RefusedError):
             host.do(step)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["proc", "sys"]
@@ -112,7 +116,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / MOUNT / "vpp/cpus_list").unlink()
     (tmp_path / MOUNT / "vpp/cpus_list").symlink_to(victim)
     with pytest.raises(RefusedError, match="symbolic link"):
-        host.do(Step("cpus", "vpp", cpus=frozenset({1})))
+        host.do(ResctrlStep("cpus", "vpp", cpus=frozenset({1})))
     assert victim.read_text() == "precious"
 
 
@@ -134,17 +138,17 @@ def test_a_number_that_is_used_again_is_another_thread(tmp_path: Path) -> None:
     host = mounted(tmp_path, plain())
     tasks = tmp_path / MOUNT / "vpp/tasks"
     now = thread(tmp_path, 10, 5)
-    host.do(Step("task", "vpp", task=Cell("task", "", "10@4")))
+    host.do(ResctrlStep("task", "vpp", task=Cell("task", "", "10@4")))
     assert tasks.read_text() == "\n"
-    host.do(Step("task", "vpp", task=now))
+    host.do(ResctrlStep("task", "vpp", task=now))
     assert tasks.read_text().startswith("10\n")
 
 
 STEPS = {
-    "mkdir": Step("mkdir", "new"),
-    "rmdir": Step("rmdir", "vpp"),
-    "schemata": Step("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "f"}),
-    "cpus": Step("cpus", "vpp", cpus=frozenset({1})),
+    "mkdir": ResctrlStep("mkdir", "new"),
+    "rmdir": ResctrlStep("rmdir", "vpp"),
+    "schemata": ResctrlStep("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "f"}),
+    "cpus": ResctrlStep("cpus", "vpp", cpus=frozenset({1})),
 }
 
 
@@ -170,14 +174,14 @@ def test_no_such_process_is_an_error_of_a_thread_that_is_still_there(
     host, cell = mounted(tmp_path, plain()), thread(tmp_path, 10, 5)
     monkeypatch.setattr(resctrl_module, "_write", no_such_process)
     with pytest.raises(RefusedError, match="write '10' to task of vpp: No such process"):
-        host.do(Step("task", "vpp", task=cell))
+        host.do(ResctrlStep("task", "vpp", task=cell))
 
     def ends(*_: object) -> None:
         shutil.rmtree(tmp_path / "proc/10")
         no_such_process()
 
     monkeypatch.setattr(resctrl_module, "_write", ends)
-    host.do(Step("task", "vpp", task=cell))
+    host.do(ResctrlStep("task", "vpp", task=cell))
 
 
 def test_threads_that_can_not_be_listed_have_not_ended(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.control.backend import AbsentError, RefusedError
-from nftop.control.gate import PartGate
-from nftop.control.guard_client import in_a_process
+from nftop.control.gate import BackendGate
+from nftop.control.guard_client import start_guard
 from nftop.control.speed_select.backend import open_isst
-from nftop.control.speed_select.operations import Call, class_cell
-from nftop.control.transaction import Asked, apply, keep, recover, revert
+from nftop.control.speed_select.operations import IsstCall, class_cell
+from nftop.control.transaction import Requester, apply, keep, recover, revert
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
 from nftop.model.ids import Cpu
@@ -27,7 +27,7 @@ from tests.control.sst_trees import in_memory
 from tests.isst.hosts import HUNG, FakeSpeedSelect, base_mhz, make_tool, part
 from tests.isst.tool import Tool, install, load
 
-ASKED = Asked("somebody")
+ASKED = Requester("somebody")
 ON, OFF = SwitchBf(True), SwitchBf(False)
 CLASS = SetCpClass((Cpu(1),), 0)
 
@@ -43,8 +43,8 @@ def tool(place: Path) -> Tool:
     return make_tool(place)
 
 
-def gate_of(host: FakeSpeedSelect, disk: Disk) -> PartGate[FakeSpeedSelect]:
-    return PartGate(host, memory(disk), in_a_process, "nftop")
+def gate_of(host: FakeSpeedSelect, disk: Disk) -> BackendGate[FakeSpeedSelect]:
+    return BackendGate(host, memory(disk), start_guard, "nftop")
 
 
 def planned(host: FakeSpeedSelect, disk: Disk, *actions: SstAction) -> Proposal:
@@ -264,7 +264,7 @@ def test_what_goes_wrong_is_read_back_and_taken_back(
     class Once(FakeSpeedSelect):
         """The trouble is of one call."""
 
-        def do(self, step: Call) -> None:
+        def do(self, step: IsstCall) -> None:
             tool.trouble = trouble if not writes(tool) else ""
             super().do(step)
 
@@ -284,7 +284,7 @@ def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
     tool.trouble = "hang-after"
 
     class Ever(FakeSpeedSelect):
-        def do(self, step: Call) -> None:
+        def do(self, step: IsstCall) -> None:
             try:
                 super().do(step)
             finally:
@@ -379,14 +379,14 @@ def test_only_sound_calls_are_made(place: Path, tool: Tool) -> None:
         ((class_cell(-1),), "0"), ((class_cell(1), bf), "0"), ((Cell("epp", "", "1", 1),), "0"),
     ):  # fmt: skip
         with pytest.raises(RefusedError, match="is not called"):
-            host.do(Call(cells, value))
+            host.do(IsstCall(cells, value))
     assert tool.asked == []
 
 
 def test_a_real_program_is_switched_and_undone(place: Path, tool: Tool) -> None:
     state = install(place, tool)
     host, disk = open_isst(place, place), Disk()
-    gate = PartGate(host, memory(disk), in_a_process, "nftop")
+    gate = BackendGate(host, memory(disk), start_guard, "nftop")
     proposal = gate.propose([ON, CLASS])
     assert proposal.refusals == ()
     receipt, entry = apply(host, memory(disk), proposal, ASKED)

@@ -253,7 +253,7 @@ def _state(cells: Mapping[object, str]) -> State:
 
 
 def test_what_warns_stays_however_few_lines_there_are() -> None:
-    draft, _ = drafts.alike(begun({"vpp": "1f0"}), "vpp", "L3", (0, 1))
+    draft, _ = drafts.copy_first(begun({"vpp": "1f0"}), "vpp", "L3", (0, 1))
     said = tuple(f"effect {count}" for count in range(40))
     plan = replace(draft.plan, effects=said, warnings=("ovs loses it all",), unmet=("a half",))
     shown = board(replace(draft, plan=plan))
@@ -264,7 +264,7 @@ def test_what_warns_stays_however_few_lines_there_are() -> None:
 
 
 def test_the_preview_begins_with_what_speaks_against_it() -> None:
-    draft, _ = drafts.alike(begun({"vpp": "1f0"}), "vpp", "L3", (0, 1))
+    draft, _ = drafts.copy_first(begun({"vpp": "1f0"}), "vpp", "L3", (0, 1))
     plan = replace(draft.plan, effects=("so",), warnings=("w " * 75,), unmet=("half",))
     lines, warned = confirm_lines(
         plan, ("echo",), 80, ways={"L3": 11}, unit="percent", obstacle="", keep_within_s=60
