@@ -85,7 +85,7 @@ class Backend(Protocol[StepT]):
     def read_back(self, foreseen: State) -> State:
         """The same after a change that was to lead to this: what takes a moment is waited for."""
 
-    def became(self, changes: Sequence[Change], found: State) -> tuple[Change, ...]:
+    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:
         """Changes that were just made, with what the kernel has made of them where it may."""
 
     def reach(self, changes: Iterable[Change]) -> State:

@@ -19,15 +19,15 @@ def notice(journal: Journal) -> str:
     Nothing either for those who may not know: `check` tells them so. Nothing of a change that this
     nftop has asked for itself: its screen tells of that, and does so at once.
     """
-    told = news(journal)
-    return f"changes: {told}" if told else ""
+    message = news(journal)
+    return f"changes: {message}" if message else ""
 
 
 def news(journal: Journal) -> str:
     """The same without a word of what it is about."""
     try:
-        told = unfinished(journal)
-        return "" if told and _is_ours(journal.holder()) else told
+        message = unfinished(journal)
+        return "" if message and _is_ours(journal.holder()) else message
     except PermissionError:
         return ""
     except (DamagedJournalError, OSError) as error:
@@ -49,7 +49,7 @@ def _is_ours(holder: str) -> bool:
 def check(journal: Journal) -> Check:
     """Whether a change is under way, or was left so by a crash."""
     try:
-        told, holder = unfinished(journal), journal.holder()
+        message, holder = unfinished(journal), journal.holder()
         history = journal.history()
     except PermissionError:
         why = "the journal of changes is root's: whether one was cut off is not known"
@@ -59,9 +59,9 @@ def check(journal: Journal) -> Check:
         return Check(_NAME, Reason.ERROR, describe_error(error), fix)
     except OSError as error:
         return Check(_NAME, Reason.ERROR, describe_error(error))
-    if told:
+    if message:
         fix = "" if holder else "sudo nftop recover"
-        return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, told, fix)
+        return Check(_NAME, Reason.TAKEN if holder else Reason.ERROR, message, fix)
     done = f"{len(history)} in the history" if history else "none was ever made by nftop"
     without = sum(not entry.verified for entry in history)
     done += f", {without} of them unverified (no checksum)" * bool(without)

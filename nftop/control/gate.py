@@ -41,7 +41,7 @@ class StartGuard(Protocol):
         host: AnyBackend,
         journal: Journal,
         proposal: Proposal,
-        asked: Requester,
+        requester: Requester,
         keep_within_s: float | None,
     ) -> PendingChange:
         """`keep_within_s` None: it is kept at once."""
@@ -97,36 +97,38 @@ class BackendGate(Generic[BackendT]):
         """
         here = self._here()
         standing, tried = history.standing(here), history.tried(here)
-        gone, passed, said = list[int](), list[int](), list[str]()
+        gone, passed, messages = list[int](), list[int](), list[str]()
         unmet, newest = tuple[str, ...](), None
         for entry in reversed(standing):
-            found = self._reversal(history.with_undoing(entry, here), "undo" + " --past" * beyond)
-            if found is None:
+            planned = self._reversal(history.with_undoing(entry, here), "undo" + " --past" * beyond)
+            if planned is None:
                 continue
-            proposal, number = found[0], entry.number
+            proposal, number = planned[0], entry.number
             again = number in tried
             stops = bool(proposal.unmet) and not (beyond or again)
             if proposal.changes or proposal.refusals or stops:
                 if stops and not proposal.changes and entry is not standing[0]:
                     hint = hinted(self.journal, _PAST + self.host.reset_hint)
-                    said.append(f"nothing older is taken back before change {number}{hint}")
+                    messages.append(f"nothing older is taken back before change {number}{hint}")
                 whole = replace(
                     proposal,
-                    warnings=(*said, *proposal.warnings),
+                    warnings=(*messages, *proposal.warnings),
                     unmet=(*unmet, *proposal.unmet),
                     leaves=(*proposal.leaves, *reversed(passed)),
                 )
                 return self._with_finality(whole, (number, *reversed(gone)))
             if not proposal.unmet:
                 gone.append(number)
-                said.append(f"nothing is left of change {number} to take back: passed over")
+                messages.append(f"nothing is left of change {number} to take back: passed over")
             elif again:
-                said.append(f"what was left of change {number} can't be taken back: passed over")
+                messages.append(
+                    f"what was left of change {number} can't be taken back: passed over"
+                )
             else:
                 passed.append(number)
-                said.append(f"change {number} was overwritten: passed over")
+                messages.append(f"change {number} was overwritten: passed over")
                 unmet += proposal.unmet
-            newest = newest or found
+            newest = newest or planned
         return newest
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
@@ -161,8 +163,8 @@ class BackendGate(Generic[BackendT]):
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
         """Have a guard do it; with `keep_within_s` None it is kept at once."""
-        asked = Requester(operator(), undoes)
-        return self.begin(self.host, self.journal, proposal, asked, keep_within_s)
+        requester = Requester(operator(), undoes)
+        return self.begin(self.host, self.journal, proposal, requester, keep_within_s)
 
     def _with_finality(
         self, proposal: Proposal, numbers: tuple[int, ...]
@@ -267,8 +269,8 @@ class HostGate:
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """As `BackendGate.propose`; all the actions are of one part. Raises AbsentError."""
-        [part] = {_KEY_OF_ACTION.get(type(action), CLASSES) for action in actions} or {CLASSES}
-        return self._of(part).propose(actions, commands)
+        [key] = {_KEY_OF_ACTION.get(type(action), CLASSES) for action in actions} or {CLASSES}
+        return self._of(key).propose(actions, commands)
 
     def rules_for(self, proposal: Proposal) -> Rules:
         return self._about(proposal).rules_for(proposal)
@@ -348,10 +350,10 @@ class HostGate:
     def _about(self, proposal: Proposal) -> AnyBackendGate:
         return self._of(key_of(proposal.identity))
 
-    def _of(self, part: str) -> AnyBackendGate:
-        gate = self.gates.get(part)
+    def _of(self, key: str) -> AnyBackendGate:
+        gate = self.gates.get(key)
         if gate is None:
-            raise AbsentError(self.absent.get(part) or "nothing here changes it")
+            raise AbsentError(self.absent.get(key) or "nothing here changes it")
         return gate
 
 

@@ -33,7 +33,7 @@ KEEP = b"keep\n"
 
 
 def request(
-    proposal: Proposal, asked: Requester, folder: Path, keep_within_s: float | None
+    proposal: Proposal, requester: Requester, folder: Path, keep_within_s: float | None
 ) -> dict[str, Any]:
     """What the guard is told: JSON. `keep_within_s` None: kept at once, if it could be done."""
     return {
@@ -45,8 +45,8 @@ def request(
         "leaves": list(proposal.leaves),
         "offline": [list(cell) for cell in proposal.offline],
         "final": proposal.final,
-        "operator": asked.operator,
-        "undoes": list(asked.undoes),
+        "operator": requester.operator,
+        "undoes": list(requester.undoes),
         "folder": os.fspath(folder),
         "keep_within_s": keep_within_s,
     }
@@ -97,7 +97,7 @@ def serve(
     host: AnyBackend,
     journal: Journal,
     proposal: Proposal,
-    asked: Requester,
+    requester: Requester,
     keep_within_s: float | None,
     *,
     answer: Callable[[Receipt | None], None],
@@ -109,7 +109,7 @@ def serve(
         host: to change.
         journal: of its changes.
         proposal: what to do.
-        asked: who asked.
+        requester: of the change.
         keep_within_s: None: it is kept at once.
         answer: is told what became of it, and, if it was applied, once more in the end.
         kept: waits so many seconds at most for whoever asked, and says whether it stays.
@@ -119,7 +119,7 @@ def serve(
     """
     journal.pending()  # from here on what can't be read is not known to be as it was
     try:
-        receipt, entry = apply(host, journal, proposal, asked)
+        receipt, entry = apply(host, journal, proposal, requester)
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left half done
         answer(_mended(host, journal, error))
         return

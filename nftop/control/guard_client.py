@@ -92,8 +92,8 @@ class GuardedChange:
         except (ValueError, KeyError, TypeError):
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            said = [f"the last it said: {item}" for item in why]
-            return Receipt("failed", (_SILENT, *said))
+            output = [f"the last it said: {item}" for item in why]
+            return Receipt("failed", (_SILENT, *output))
 
     def _line(self, seconds: float) -> bytes | None:
         """The guard's next line; b"" once it has ended, None if it is not there in time."""
@@ -124,7 +124,7 @@ def start_guard(
     host: AnyBackend,
     journal: Journal,
     proposal: Proposal,
-    asked: Requester,
+    requester: Requester,
     keep_within_s: float | None,
 ) -> GuardedChange:
     """The guard of this host: a process of its own, which outlives this one and opens it itself.
@@ -134,7 +134,7 @@ def start_guard(
     """
     if not isinstance(journal, FileJournal):
         raise TypeError(f"{host.where} has no journal that another process could hold")
-    pending = _ask(request(proposal, asked, journal.folder, keep_within_s))
+    pending = _ask(request(proposal, requester, journal.folder, keep_within_s))
     if keep_within_s is None:
         pending.settled(_ANSWER_S)
     return pending

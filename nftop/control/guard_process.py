@@ -62,8 +62,8 @@ def main() -> int:
 def _recover(journal: FileJournal) -> None:
     pending = journal.pending()
     try:
-        part = open_backend("" if pending is None else pending.identity, journal.folder)
-        receipt = recover(part, journal)
+        backend = open_backend("" if pending is None else pending.identity, journal.folder)
+        receipt = recover(backend, journal)
     except AbsentError as error:
         receipt = recover(None, journal, unseen=str(error), boot=boot_id())
     _answer(receipt)
@@ -71,27 +71,27 @@ def _recover(journal: FileJournal) -> None:
 
 def _serve(host: AnyBackend, journal: Journal, raw: dict[str, Any]) -> None:
     proposal = proposal_of(raw)
-    asked = Requester(raw["operator"], tuple(raw["undoes"]))
-    serve(host, journal, proposal, asked, raw["keep_within_s"], answer=_answer, kept=_kept)
+    requester = Requester(raw["operator"], tuple(raw["undoes"]))
+    serve(host, journal, proposal, requester, raw["keep_within_s"], answer=_answer, kept=_kept)
 
 
 def _kept(seconds: float) -> bool:
     """Whether `keep` comes in time. The end of input, or any other word, is a no."""
     deadline = time.monotonic() + seconds
-    said = b""
+    received = b""
     while (left := deadline - time.monotonic()) > 0:
         if not wait_readable([0], left):
             return False
-        said += (more := os.read(0, 64))
-        if not more or b"\n" in said:
-            return said == KEEP
+        received += (more := os.read(0, 64))
+        if not more or b"\n" in received:
+            return received == KEEP
     return False
 
 
 def _answer(receipt: Receipt | None) -> None:
     """A line to whoever asked; nobody may be there any more, or listen."""
-    said = None if receipt is None else receipt_json(receipt)
-    data = json.dumps(said).encode() + b"\n"
+    message = None if receipt is None else receipt_json(receipt)
+    data = json.dumps(message).encode() + b"\n"
     deadline = time.monotonic() + _PATIENCE_S
     try:
         while data and (left := deadline - time.monotonic()) > 0:

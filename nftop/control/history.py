@@ -143,15 +143,15 @@ def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
 
     What was taken back counts by the directories that this made again, and by those it left.
     """
-    found: dict[Cell, str | None] = {}
+    numbers: dict[Cell, str | None] = {}
     for entry in _last(history):
         for change in entry.changes:
             left = entry.outcome in ("overwritten", "partial")
             is_new = left and change.old is None and change.new != UNBORN
             if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or is_new):
-                found[change.cell] = change.new
-        found |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
-    return found
+                numbers[change.cell] = change.new
+        numbers |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
+    return numbers
 
 
 def reversal(
@@ -180,22 +180,20 @@ def reversal(
             for cell, value in last.items()}  # fmt: skip
     values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
     # A directory that was there before it was made again counts by its last number only.
-    made_anew = [(cell, value) for cell, value in numbers.items() if value is not None]
+    remade = [(cell, value) for cell, value in numbers.items() if value is not None]
     known = numbers_of(*(entry.base.items() for entry in entries))
-    way = revert_target(
-        state, KnownChange(values, first, {**known, **numbers_of(made_anew)}, initial)
-    )
+    way = revert_target(state, KnownChange(values, first, {**known, **numbers_of(remade)}, initial))
     fallen = {
         cell: _heir(where, way.target)
         for cell, where in state.items()
         if cell.kind == "task" and cell not in values
     }
     target = {**way.target, **fallen}
-    found = judge(state, target, changes_between(state, target))
+    proposal = judge(state, target, changes_between(state, target))
     cells = {*way.foreign, *way.displaced, *way.offline}
     waits = (_AGAIN,) * bool(way.offline)
     return replace(
-        found,
+        proposal,
         unmet=(
             *left_alone(way.foreign, state),
             *displaced_messages(way.displaced, target),

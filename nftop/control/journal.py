@@ -62,7 +62,7 @@ _CHANGE = re.compile(
 )
 _NUMBER = re.compile(r'"number":\s?([0-9]{1,9}),')
 DEFAULT = Path("/var/lib/nftop")
-_LOOKED_AT_S = 0.3
+_CHECKED_AT_S = 0.3
 _ROOT = 0  # a user's number
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 _INDEX = "index.json"
@@ -248,9 +248,9 @@ class FileJournal:
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
             if not _taken(handle):
-                who = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
+                pid = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
                 raise BusyError(
-                    f"a change by pid {who} is under way: it is to be kept or taken back first"
+                    f"a change by pid {pid} is under way: it is to be kept or taken back first"
                 )
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -443,14 +443,14 @@ def now() -> str:
 
 def _taken(handle: int) -> bool:
     """The lock, exclusive. Who only looks whether it is held (`holder`) has it for a moment."""
-    deadline = time.monotonic() + _LOOKED_AT_S
+    deadline = time.monotonic() + _CHECKED_AT_S
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LOOKED_AT_S / 60)
+            time.sleep(_CHECKED_AT_S / 60)
         else:
             return True
 

@@ -54,10 +54,10 @@ class ClientReader:
     client: Client
 
     def look(self) -> Looked:
-        found = self.client.ask(())
-        if isinstance(found, Missing):
-            raise OSError(errno.EIO, found.message)
-        return found[0]
+        answer = self.client.ask(())
+        if isinstance(answer, Missing):
+            raise OSError(errno.EIO, answer.message)
+        return answer[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,17 @@ class PqosHost(ClassBackend):
         return MSR
 
     def state(self, threads: Iterable[Cell] = ()) -> State:  # noqa: ARG002 - they have no class
-        looked = self.eyes.look()
-        found = {Cell("mode", group_name(clos)): SHAREABLE for clos in range(looked.classes)}
-        found |= {Cell("group", group_name(clos)): str(clos) for clos in range(1, looked.classes)}
-        for cpu, clos in looked.class_of.items():
-            found[Cell("cpu", "", number=cpu)] = group_name(clos)
-        for name, rows in _lines(looked).items():
-            for cache, l3 in domains(looked, self.topology).items():
+        reading = self.eyes.look()
+        state = {Cell("mode", group_name(clos)): SHAREABLE for clos in range(reading.classes)}
+        state |= {Cell("group", group_name(clos)): str(clos) for clos in range(1, reading.classes)}
+        for cpu, clos in reading.class_of.items():
+            state[Cell("cpu", "", number=cpu)] = group_name(clos)
+        for name, rows in _lines(reading).items():
+            for cache, l3 in domains(reading, self.topology).items():
                 for clos, value in enumerate(rows.get(cache, ())):
                     text = str(value) if name == MB else f"{value:x}"
-                    found[Cell("schemata", group_name(clos), name, int(l3))] = text
-        return found
+                    state[Cell("schemata", group_name(clos), name, int(l3))] = text
+        return state
 
     def tasks(
         self,
@@ -116,14 +116,14 @@ class PqosHost(ClassBackend):
         return {}
 
     def rules(self) -> Rules:
-        looked = self.eyes.look()
-        rule = MaskRule(looked.ways, min_bits=self._least(), shareable=looked.contention)
-        caches = domains(looked, self.topology).values()
+        reading = self.eyes.look()
+        rule = MaskRule(reading.ways, min_bits=self._least(), shareable=reading.contention)
+        caches = domains(reading, self.topology).values()
         return Rules(
-            masks={name: rule for name in _lines(looked) if name != MB},
-            limit=LimitRule(looked.least, looked.step, 100) if looked.least else None,
-            closids=looked.classes,
-            io={int(l3): (looked.contention, "cpuid") for l3 in caches} if looked.ways else {},
+            masks={name: rule for name in _lines(reading) if name != MB},
+            limit=LimitRule(reading.least, reading.step, 100) if reading.least else None,
+            closids=reading.classes,
+            io={int(l3): (reading.contention, "cpuid") for l3 in caches} if reading.ways else {},
             siblings={info.cpu: frozenset(info.siblings) for info in self.topology.cpus},
         )
 
@@ -159,8 +159,8 @@ class PqosHost(ClassBackend):
                 library.classes.assoc_set(cpu, clos if cpu in cpus else 0)
 
     def _set(self, library: Library, clos: int, values: Mapping[Cell, str]) -> None:
-        looked = library.look()
-        cache_of = {int(l3): cache for cache, l3 in domains(looked, self.topology).items()}
+        reading = library.look()
+        cache_of = {int(l3): cache for cache, l3 in domains(reading, self.topology).items()}
         masks: dict[int, dict[str, int]] = {}
         for cell, value in sorted(values.items()):
             cache = cache_of[cell.number]
@@ -170,7 +170,7 @@ class PqosHost(ClassBackend):
             else:
                 masks.setdefault(cache, {})[cell.name] = int(value, 16)
         for cache, lines in masks.items():
-            row = _row(library, looked, clos, cache, lines)
+            row = _row(library, reading, clos, cache, lines)
             library.masks.set(library.cat_id(cache), [row])
 
     def _least(self) -> int:
@@ -192,16 +192,16 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     return PqosHost(eyes, read_topology(root), root)
 
 
-def _lines(looked: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
+def _lines(reading: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
     """Rows of values by the name that resctrl's schemata has for them."""
-    found: dict[str, Mapping[int, tuple[int, ...]]] = {}
-    if looked.apart:
-        found |= {"L3DATA": looked.masks, "L3CODE": looked.codes}
-    elif looked.ways:
-        found["L3"] = looked.masks
-    if looked.least:
-        found[MB] = looked.limits
-    return found
+    lines: dict[str, Mapping[int, tuple[int, ...]]] = {}
+    if reading.apart:
+        lines |= {"L3DATA": reading.masks, "L3CODE": reading.codes}
+    elif reading.ways:
+        lines["L3"] = reading.masks
+    if reading.least:
+        lines[MB] = reading.limits
+    return lines
 
 
 def _clos(group: str) -> int:
@@ -210,12 +210,12 @@ def _clos(group: str) -> int:
     return 0 if name == ROOT else int(name.removeprefix("COS"))
 
 
-def _row(library: Library, looked: Looked, clos: int, cache: int, lines: Mapping[str, int]) -> Any:
+def _row(library: Library, reading: Looked, clos: int, cache: int, lines: Mapping[str, int]) -> Any:
     """What libpqos is told of a class: with CDP both masks, be it only one that changes."""
-    if not looked.apart:
+    if not reading.apart:
         return library.masks.COS(clos, lines["L3"])
-    data = lines.get("L3DATA", looked.masks[cache][clos])
-    code = lines.get("L3CODE", looked.codes[cache][clos])
+    data = lines.get("L3DATA", reading.masks[cache][clos])
+    code = lines.get("L3CODE", reading.codes[cache][clos])
     return library.masks.COS(clos, code_mask=code, data_mask=data)
 
 

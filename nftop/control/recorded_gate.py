@@ -57,7 +57,7 @@ class RecordedGate:
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
         pending = self._gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
-        self._tell(_said(proposal, pending.receipt), _of_classes(proposal))
+        self._tell(_message(proposal, pending.receipt), _of_classes(proposal))
         return _RecordedSettling(pending, proposal, self._tell)
 
 
@@ -68,7 +68,7 @@ class _RecordedSettling:
         self._pending = pending
         self._proposal = proposal
         self._tell = tell
-        self._told = pending.receipt.outcome
+        self._reported = pending.receipt.outcome
 
     @property
     def receipt(self) -> Receipt:
@@ -85,9 +85,9 @@ class _RecordedSettling:
         return None if receipt is None else self._ended(receipt)
 
     def _ended(self, receipt: Receipt) -> Receipt:
-        if receipt.outcome != self._told:
-            self._told = receipt.outcome
-            self._tell(_said(self._proposal, receipt), _of_classes(self._proposal))
+        if receipt.outcome != self._reported:
+            self._reported = receipt.outcome
+            self._tell(_message(self._proposal, receipt), _of_classes(self._proposal))
         return receipt
 
 
@@ -95,6 +95,6 @@ def _of_classes(proposal: Proposal) -> bool:
     return key_of(proposal.identity) == CLASSES
 
 
-def _said(proposal: Proposal, receipt: Receipt) -> str:
+def _message(proposal: Proposal, receipt: Receipt) -> str:
     what = "; ".join(proposal.commands) or f"a change of {len(proposal.changes)} cells"
     return "; ".join((f"{receipt.outcome}: {what}", *receipt.sentences))

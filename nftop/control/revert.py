@@ -78,31 +78,31 @@ def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
 
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
     """The known numbers of directories among cells and their values."""
-    found: dict[Cell, set[str]] = {}
+    numbers: dict[Cell, set[str]] = {}
     for cell, value in (row for rows in sources for row in rows):
         if cell.kind in DIRECTORIES and value not in (None, UNBORN):
-            found.setdefault(cell, set()).add(str(value))
-    return {cell: frozenset(item) for cell, item in found.items()}
+            numbers.setdefault(cell, set()).add(str(value))
+    return {cell: frozenset(item) for cell, item in numbers.items()}
 
 
-def revert_target(found: State, made: KnownChange, crowded: Collection[str] = ()) -> RevertTarget:
+def revert_target(state: State, change: KnownChange, crowded: Collection[str] = ()) -> RevertTarget:
     """From a state to what was before a change, as far as it can be had.
 
     `crowded`: places where there are threads that are not cells of `found`.
     """
-    offline = offline_in(found, made.values)
-    foreign = {cell for cell in made.values.keys() - offline if _foreign(cell, found, made)}
-    target = dict(found)
-    for cell in made.values.keys() - foreign - offline:
-        goal = made.goal.get(cell)
-        if cell.kind == "task" and cell not in found:
+    offline = offline_in(state, change.values)
+    foreign = {cell for cell in change.values.keys() - offline if _foreign(cell, state, change)}
+    target = dict(state)
+    for cell in change.values.keys() - foreign - offline:
+        goal = change.goal.get(cell)
+        if cell.kind == "task" and cell not in state:
             continue  # it has ended
         if goal is not None:
-            known = cell.kind in DIRECTORIES and cell in found
-            target[cell] = found[cell] if known else goal
-    foreign |= _lost(target, found, made)
-    homeless = _homeless(target, found, made, foreign)
-    gone = [cell for cell in made.values.keys() - foreign if made.goal.get(cell) is None]
+            known = cell.kind in DIRECTORIES and cell in state
+            target[cell] = state[cell] if known else goal
+    foreign |= _lost(target, state, change)
+    homeless = _homeless(target, state, change, foreign)
+    gone = [cell for cell in change.values.keys() - foreign if change.goal.get(cell) is None]
     held = {parts(where) for where in crowded}
     for kind in ("monitor", "group"):
         for cell in [cell for cell in gone if cell.kind == kind and cell in target]:
@@ -110,17 +110,17 @@ def revert_target(found: State, made: KnownChange, crowded: Collection[str] = ()
                 foreign.add(cell)
             else:
                 _drop(target, cell)
-    waits = tuple(sorted(cell for cell in offline if _waits(cell, target, made)))
+    waits = tuple(sorted(cell for cell in offline if _waits(cell, target, change)))
     return RevertTarget(target, tuple(sorted(foreign)), homeless, waits)
 
 
-def changes_between(found: State, target: State) -> tuple[Change, ...]:
+def changes_between(state: State, target: State) -> tuple[Change, ...]:
     """What is to be done; a directory that is to be there again will have another number."""
     return tuple(
         replace(item, new=UNBORN)
         if item.cell.kind in DIRECTORIES and item.new is not None
         else item
-        for item in difference(found, target)
+        for item in difference(state, target)
     )
 
 
@@ -130,9 +130,9 @@ def is_birth(change: Change) -> bool:
     return given and change.old is not None and change.new is not None
 
 
-def differing(foreseen: State, found: State) -> list[Change]:
+def differing(foreseen: State, state: State) -> list[Change]:
     """What is otherwise than foreseen: neither the kernel's to give nor a thread that ended."""
-    changes = difference(foreseen, found)
+    changes = difference(foreseen, state)
     return [change for change in changes if not is_birth(change) and not is_end(change)]
 
 
@@ -141,62 +141,62 @@ def is_end(change: Change) -> bool:
     return change.cell.kind == "task" and change.new is None
 
 
-def _waits(cell: Cell, target: State, made: KnownChange) -> bool:
+def _waits(cell: Cell, target: State, change: KnownChange) -> bool:
     """Whether an offline cell has to be restored once it is online: the kernel does not do it."""
-    goal = made.goal.get(cell)
+    goal = change.goal.get(cell)
     if goal is None or (cell.kind == "cpu" and goal == ROOT):
         return False
     return cell.kind != "schemata" or cell.group == ROOT or Cell("group", cell.group) in target
 
 
-def _foreign(cell: Cell, found: State, made: KnownChange) -> bool:
-    value = found.get(cell)
-    if value is not None and value == made.initial.get(cell):
+def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
+    value = state.get(cell)
+    if value is not None and value == change.initial.get(cell):
         return False
     if cell.kind in DIRECTORIES:
-        ours = made.values[cell] | made.numbers.get(cell, frozenset())
-        return value not in ours and not (value is not None and made.loose(cell))
+        ours = change.values[cell] | change.numbers.get(cell, frozenset())
+        return value not in ours and not (value is not None and change.loose(cell))
     if cell.kind == "task" and value is None:
         return False
     if cell.kind in ("cpu", "task"):
-        elsewhere = value is not None and _replaced(*parts(value), found, made)
-        return elsewhere or value not in made.values[cell]
-    if _replaced(cell.group, "", found, made):
+        elsewhere = value is not None and _replaced(*parts(value), state, change)
+        return elsewhere or value not in change.values[cell]
+    if _replaced(cell.group, "", state, change):
         return True
-    given = made.loose(Cell("group", cell.group)) or KERNELS in made.values[cell]
+    given = change.loose(Cell("group", cell.group)) or KERNELS in change.values[cell]
     born = given and value is not None
-    return value not in made.values[cell] and not born
+    return value not in change.values[cell] and not born
 
 
-def _replaced(group: str, monitor: str, found: State, made: KnownChange) -> bool:
+def _replaced(group: str, monitor: str, state: State, change: KnownChange) -> bool:
     """Whether a directory is another than the one this change knew: made anew by somebody."""
     cells = [Cell("group", group)] + [Cell("monitor", group, monitor)] * bool(monitor)
     return any(
-        cell in found and cell in made.numbers and found[cell] not in made.numbers[cell]
+        cell in state and cell in change.numbers and state[cell] not in change.numbers[cell]
         for cell in cells
     )
 
 
-def _lost(target: dict[Cell, str], found: State, made: KnownChange) -> set[Cell]:
+def _lost(target: dict[Cell, str], state: State, change: KnownChange) -> set[Cell]:
     """Masks and monitoring groups that are not as they were: somebody removed their group."""
     lost = {
         cell
-        for cell in made.values
+        for cell in change.values
         if cell in target
         and cell.kind in ("monitor", "mode", "schemata")
         and cell.group != ROOT
         and Cell("group", cell.group) not in target
     }
     for cell in lost:
-        if cell in found:
-            target[cell] = found[cell]
+        if cell in state:
+            target[cell] = state[cell]
         else:
             del target[cell]
     return lost
 
 
 def _homeless(
-    target: dict[Cell, str], found: State, made: KnownChange, foreign: Collection[Cell]
+    target: dict[Cell, str], state: State, change: KnownChange, foreign: Collection[Cell]
 ) -> Mapping[Cell, str]:
     """CPUs and threads whose place is not there any more, and that; where they are to be is set.
 
@@ -204,17 +204,18 @@ def _homeless(
     the root group.
     """
     homeless = {}
-    for cell in made.values.keys() - set(foreign):
+    for cell in change.values.keys() - set(foreign):
         if cell.kind not in ("cpu", "task") or cell not in target:
             continue
         where = target[cell]
         group, monitor = parts(where)
         if group != ROOT and (
-            Cell("group", group) not in target or _replaced(group, "", found, made)
+            Cell("group", group) not in target or _replaced(group, "", state, change)
         ):
             target[cell] = ROOT
         elif monitor and (
-            Cell("monitor", group, monitor) not in target or _replaced(group, monitor, found, made)
+            Cell("monitor", group, monitor) not in target
+            or _replaced(group, monitor, state, change)
         ):
             target[cell] = group
         if target[cell] != where:
@@ -271,7 +272,7 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
 
     `unseen`: sentences on what was written and can't be read, so that nothing here leads back.
     """
-    found = host.read(entry.base)
+    state = host.read(entry.base)
     planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
     values = _known(entry, touched(entry.base, planned))
     goal = after(entry.base, planned) if entry.reverting else entry.base
@@ -283,19 +284,19 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
     inside = host.inside(going)
     strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
-    made = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
-    way = revert_target(found, made, strangers)
-    back = changes_between(found, way.target)
+    known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
+    way = revert_target(state, known_change, strangers)
+    back = changes_between(state, way.target)
     # The numbers of those that were made before a crash are known only now.
-    remade = {cell: number or found.get(cell, UNBORN) for cell, number in entry.remade.items()
+    remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
     earlier = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
-    others = (*left_alone(way.foreign, found), *displaced_messages(way.displaced, way.target))
+    others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
     left = (*earlier, *others, *offline_sentences(way.offline, goal))
     before = entry.offline if entry.reverting else ()  # of what is left of earlier ones otherwise
     written = replace(
         entry,
-        base=found,
+        base=state,
         back=back,
         left=tuple(dict.fromkeys(left)),
         reverting=True,

@@ -64,9 +64,9 @@ class SimulatedResctrl(ClassBackend):
         return CLASSES_PATH
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        asked = frozenset(threads)
+        wanted = frozenset(threads)
         state = self._classes.state
-        return {c: value for c, value in state.items() if c.kind != "task" or c in asked}
+        return {c: value for c, value in state.items() if c.kind != "task" or c in wanted}
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
         return {
@@ -129,10 +129,10 @@ def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
     """What the kernel says against a step, after `fs/resctrl` of Linux 7.2; "" if nothing."""
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
     parent = step.group == ROOT or Cell("group", step.group) in state
-    there = own in state or (step.group == ROOT and not step.monitor)
+    exists = own in state or (step.group == ROOT and not step.monitor)
     if step.deed == "mkdir" and (parent or not step.monitor):
-        return "File exists" if there else _no_room(state, step)
-    if not there:
+        return "File exists" if exists else _no_room(state, step)
+    if not exists:
         return "No such file or directory"
     if step.deed == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
@@ -231,10 +231,10 @@ class ThreadGuardedChange:
         host: AnyBackend,
         journal: Journal,
         proposal: Proposal,
-        asked: Requester,
+        requester: Requester,
         keep_within_s: float | None,
     ) -> None:
-        self._said = threading.Condition()
+        self._condition = threading.Condition()
         self._receipts: list[Receipt] = []
         self._word = threading.Event()
         self._stays = False
@@ -244,7 +244,7 @@ class ThreadGuardedChange:
             try:
                 with journal.hold():
                     serve(
-                        host, journal, proposal, asked, keep_within_s,
+                        host, journal, proposal, requester, keep_within_s,
                         answer=self._answer, kept=self._kept,
                     )  # fmt: skip
             except (BusyError, DamagedJournalError, OSError) as error:
@@ -255,8 +255,8 @@ class ThreadGuardedChange:
                 self._ended.set()
 
         threading.Thread(target=guard, name="nftop-guard", daemon=True).start()
-        with self._said:
-            self._said.wait_for(lambda: bool(self._receipts), _ANSWER_S)
+        with self._condition:
+            self._condition.wait_for(lambda: bool(self._receipts), _ANSWER_S)
         if self.receipt.outcome != "applied" or keep_within_s is None:
             self.settled(_ANSWER_S)
 
@@ -278,17 +278,17 @@ class ThreadGuardedChange:
         return self.receipt if self._ended.wait(seconds) else None
 
     def _settle(self, *, stays: bool) -> Receipt:
-        with self._said:
+        with self._condition:
             if not self._word.is_set():  # the first word counts
                 self._stays = stays
                 self._word.set()
         return self.settled(_ANSWER_S) or _SLOW
 
     def _answer(self, receipt: Receipt | None) -> None:
-        with self._said:
+        with self._condition:
             if receipt is not None:
                 self._receipts.append(receipt)
-            self._said.notify_all()
+            self._condition.notify_all()
 
     def _kept(self, seconds: float) -> bool:
         return self._word.wait(seconds) and self._stays
@@ -341,15 +341,15 @@ class SimulatedFrequencies(FrequencyBackend):
         return ()
 
     def state(self) -> State:
-        found: dict[Cell, str] = {}
+        state: dict[Cell, str] = {}
         for cpu, setting in enumerate(self._now.settings):
             values = (
                 ("governor", setting.governor), ("epp", setting.epp),
                 ("min_khz", str(setting.min_hz // _KHZ)), ("max_khz", str(setting.max_hz // _KHZ)),
             )  # fmt: skip
             for kind, value in values:
-                found[Cell(kind, "", str(cpu), cpu)] = value  # type: ignore[arg-type]
-        return found
+                state[Cell(kind, "", str(cpu), cpu)] = value  # type: ignore[arg-type]
+        return state
 
     def read(self, like: Iterable[Cell]) -> State:
         return state_of_policies(self.state(), like)
@@ -402,8 +402,8 @@ def _after(setting: Setting, step: CpufreqWrite) -> tuple[str, Setting]:
 
 def simulated_frequencies(world: World) -> BackendGate[FrequencyBackend]:
     """The gate of a simulated host's frequencies; its history begins and ends with it."""
-    part: FrequencyBackend = SimulatedFrequencies(world)
-    return BackendGate(part, MemoryJournal(), ThreadGuardedChange, PROGRAM)
+    backend: FrequencyBackend = SimulatedFrequencies(world)
+    return BackendGate(backend, MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 def simulated_gates(world: World) -> HostGate:

@@ -135,15 +135,15 @@ def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
             host.do(step)
             steps.append(step)
         foreseen = after(entry.base, steps)
-        found = host.read_back(foreseen)
+        state = host.read_back(foreseen)
     except (RefusedError, OSError) as error:
         return _failed(host, entry, steps, error)
-    wrong = differing(foreseen, found)
+    wrong = differing(foreseen, state)
     if wrong:
-        said = differences(wrong, "was asked for", "is what is read back")
-        changes = host.became(entry.changes, found)
-        return Receipt("differs", said, changes, unmet=_unseen(entry, changes))
-    return tuple(item for item in difference(entry.base, found) if not is_end(item))
+        messages = differences(wrong, "was asked for", "is what is read back")
+        changes = host.became(entry.changes, state)
+        return Receipt("differs", messages, changes, unmet=_unseen(entry, changes))
+    return tuple(item for item in difference(entry.base, state) if not is_end(item))
 
 
 def _failed(
@@ -152,9 +152,9 @@ def _failed(
     """Once what was done until then is in effect: before that, nothing is seen to be undone."""
     why, changes = (describe_error(error),), entry.changes
     with contextlib.suppress(OSError):
-        found = host.read_back(after(entry.base, steps))
+        state = host.read_back(after(entry.base, steps))
         written = touched(entry.base, steps).keys()
-        became = {change.cell: change for change in host.became(entry.changes, found)}
+        became = {change.cell: change for change in host.became(entry.changes, state)}
         changes = tuple(
             became[change.cell] if change.cell in written else change for change in entry.changes
         )
@@ -212,7 +212,7 @@ class Requester:
 
 
 def apply(
-    host: AnyBackend, journal: Journal, proposal: Proposal, asked: Requester
+    host: AnyBackend, journal: Journal, proposal: Proposal, requester: Requester
 ) -> tuple[Receipt, Entry | None]:
     """Do it; the journal is held by the caller. The entry is under way until `keep` or `revert`.
 
@@ -223,21 +223,21 @@ def apply(
             where something is written down by then, `recover` closes it.
     """
     try:
-        base = compared(host, journal, proposal, asked.undoes)
+        base = compared(host, journal, proposal, requester.undoes)
     except UnwrittenError as end:
         return end.receipt, None
     entry = Entry(
         number=next_number(journal),
         time=now(),
         identity=host.identity,
-        operator=asked.operator,
+        operator=requester.operator,
         command="; ".join(proposal.commands),
         changes=tuple(
             change
             for change in proposal.changes
             if change.cell.kind != "task" or change.cell in base
         ),
-        undoes=asked.undoes,
+        undoes=requester.undoes,
         leaves=proposal.leaves,
         left=proposal.unmet,
         offline=proposal.offline,
@@ -272,15 +272,15 @@ def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
     except OSError as error:
         return _not_written(host, journal, entry, error)
     since = changed_since(host, entry)
-    said = (*_ended(journal, entry, since), *_forget(journal))
-    return Receipt("kept", said, entry.changes, entry.number, since.sentences)
+    messages = (*_ended(journal, entry, since), *_forget(journal))
+    return Receipt("kept", messages, entry.changes, entry.number, since.sentences)
 
 
 def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
     """What to say of one that is kept."""
     if since.sentences:
-        part = "nothing of it is" if since.gone else "not all of it is"
-        yield f"but {part} as it was asked for any more"
+        amount = "nothing of it is" if since.gone else "not all of it is"
+        yield f"but {amount} as it was asked for any more"
         yield from since.sentences
     if entry.left:
         yield "but not all is taken back"
@@ -321,8 +321,8 @@ def revert(
         return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
-        said = f"it could not be taken back: {describe_error(error)}{hint}"
-        return Receipt("failed", (*why, said), entry.changes, entry.number)
+        messages = f"it could not be taken back: {describe_error(error)}{hint}"
+        return Receipt("failed", (*why, messages), entry.changes, entry.number)
 
 
 def recover(
@@ -341,8 +341,8 @@ def recover(
     if done is not None:
         outcome = done.outcome or "failed"
         head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
-        said = (head, *damaged, *_forget(journal))
-        return Receipt(outcome, said, done.changes, entry.number)
+        messages = (head, *damaged, *_forget(journal))
+        return Receipt(outcome, messages, done.changes, entry.number)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
     damaged = (*unverified([entry]), *damaged)
     if host is None:
@@ -425,13 +425,13 @@ def _written(journal: Journal, entry: Entry) -> Entry:
     return entry
 
 
-def _close(journal: Journal, entry: Entry, outcome: Outcome, said: tuple[str, ...]) -> Receipt:
+def _close(journal: Journal, entry: Entry, outcome: Outcome, messages: tuple[str, ...]) -> Receipt:
     """It is history; on a full disk it is only forgotten, since nothing is left to be done."""
     try:
         journal.record(entry, outcome)
     except OSError as error:
-        said = (*said, f"the history lacks it: {describe_error(error)}")
-    return Receipt(outcome, said + _forget(journal), (), entry.number)
+        messages = (*messages, f"the history lacks it: {describe_error(error)}")
+    return Receipt(outcome, messages + _forget(journal), (), entry.number)
 
 
 def _forget(journal: Journal) -> tuple[str, ...]:

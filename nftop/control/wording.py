@@ -89,14 +89,14 @@ def offline_sentences(
     no limit in a cache that does (`resctrl_online_cpu`, `domain_setup_ctrlval`, Linux 6.1 to 7.2).
     """
     every = sorted(cells)
-    by_place: dict[str, list[int]] = {}
+    by_group: dict[str, list[int]] = {}
     for cell in every:
         if cell.kind == "cpu":
-            by_place.setdefault(str(goal.get(cell)), []).append(cell.number)
+            by_group.setdefault(str(goal.get(cell)), []).append(cell.number)
     sentences = [
-        f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_place(where)}; "
+        f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_group_text(where)}; "
         "the kernel puts it into the root group when it is online again"
-        for where, cpus in by_place.items()
+        for where, cpus in by_group.items()
     ]
     sentences += [
         f"{cell.name} {cell.number}: offline, so {cell.group} can't be set back to "
@@ -130,7 +130,7 @@ def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
     return tuple(f"{name} is offline now" for name in dict.fromkeys(names))
 
 
-def _place(where: str) -> str:
+def _group_text(where: str) -> str:
     group, monitor = parts(where)
     return f"{group}:{monitor}" if monitor else group
 
@@ -143,8 +143,8 @@ def undoing(entry: Entry) -> str:
     """What a change takes back, as the history has it: `takes back 1, 2 in part; leaves 3`."""
     back = [f"{undoe}{' in part' * (undoe in entry.leaves)}" for undoe in entry.undoes]
     passed = [str(leave) for leave in entry.leaves if leave not in entry.undoes]
-    told = [f"takes back {', '.join(back)}"] * bool(back)
-    return "; ".join(told + [f"leaves {', '.join(passed)}"] * bool(passed))
+    words = [f"takes back {', '.join(back)}"] * bool(back)
+    return "; ".join(words + [f"leaves {', '.join(passed)}"] * bool(passed))
 
 
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def _shown(cell: Cell, value: str | None) -> str:
     if cell.kind in ("min_khz", "max_khz"):
         return mhz_text(int(value))
     if cell.kind in ("cpu", "task"):
-        return _place(value)
+        return _group_text(value)
     if cell.name == MB and int(value) >= UNLIMITED_MBPS:
         return "no limit"
     return value
@@ -182,10 +182,10 @@ def _shown(cell: Cell, value: str | None) -> str:
 
 def displaced_messages(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
     """Who can't be where he was, since that is gone, and where he is to be: by place a sentence."""
-    by_place: dict[str, list[Cell]] = {}
+    by_group: dict[str, list[Cell]] = {}
     for cell, where in places.items():
-        by_place.setdefault(where, []).append(cell)
-    return tuple(_homeless(parts(where), cells, target) for where, cells in by_place.items())
+        by_group.setdefault(where, []).append(cell)
+    return tuple(_homeless(parts(where), cells, target) for where, cells in by_group.items())
 
 
 def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:

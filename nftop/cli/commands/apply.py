@@ -182,8 +182,8 @@ def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]
     except PermissionError as error:
         what = error.filename if isinstance(error.filename, str) else ""
         ours = not what or Path(what).is_relative_to(JOURNAL)
-        who = "the journal of changes is root's" if ours else f"{what} can't be read or written"
-        why, ended[0] = f"{who}: run it with sudo", FAILURE
+        reason = "the journal of changes is root's" if ours else f"{what} can't be read or written"
+        why, ended[0] = f"{reason}: run it with sudo", FAILURE
     except BrokenPipeError:
         raise
     except (AbsentError, DamagedJournalError, GoneError, OSError) as error:

@@ -35,8 +35,8 @@ def cat(options: argparse.Namespace) -> int:
         return change(options, classes_gate, BackendGate.propose_reset)
 
     def plan(gate: BackendClassGate) -> Planned:
-        asked = actions(options, processes(options, gate.host))
-        return gate.propose(asked, (command(options, gate.program),)), ()
+        requested = actions(options, processes(options, gate.host))
+        return gate.propose(requested, (command(options, gate.program),)), ()
 
     def missing(gate: BackendClassGate) -> str:
         return missed(options, gate.host, processes(options, gate.host)) * bool(moves_tasks)
@@ -54,8 +54,8 @@ def _show(options: argparse.Namespace) -> None:
     if wants_json(options):
         from nftop.export.json.changes import classes_json  # noqa: PLC0415 - only here
 
-        told = classes_json(table, simulated=is_simulated, unfinished=cut_off)
-        put(sys.stdout, told + "\n")
+        data = classes_json(table, simulated=is_simulated, unfinished=cut_off)
+        put(sys.stdout, data + "\n")
         return
     from nftop.render.cache.show import classes  # noqa: PLC0415 - only here
 

@@ -37,21 +37,21 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
     text = _read(options.file)
     parse = PARSERS[options.profile or form_of(options.file, text)]
     state, rules = gate.host.state(), gate.host.rules()
-    found = fit(parse(text), state, rules)
+    fitted = fit(parse(text), state, rules)
     seen = {text}
-    while offered := [problem for problem in found.problems if problem.edits]:
+    while offered := [problem for problem in fitted.problems if problem.edits]:
         accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
         text = mended(text, accepted)
         if not accepted or text in seen:
             break
         seen.add(text)
-        found = fit(parse(text), state, rules)
-    _tell(problem for problem in found.problems if not problem.edits)
+        fitted = fit(parse(text), state, rules)
+    _tell(problem for problem in fitted.problems if not problem.edits)
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
-    if any(item.fatal for item in found.problems):
-        return Proposal(state, (), refusals=_refusals(found, options), commands=commands)
-    return gate.propose(found.actions, commands)
+    if any(item.fatal for item in fitted.problems):
+        return Proposal(state, (), refusals=_refusals(fitted, options), commands=commands)
+    return gate.propose(fitted.actions, commands)
 
 
 def _accepted(
@@ -86,8 +86,8 @@ def _tell(problems: Iterable[ProfileProblem]) -> None:
         )
 
 
-def _refusals(found: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
-    left = [problem for problem in found.problems if problem.fatal]
+def _refusals(fitted: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
+    left = [problem for problem in fitted.problems if problem.fatal]
     unmade = sum(bool(item.edits) for item in left)
     hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
     verb = "is" if len(left) == 1 else "are"

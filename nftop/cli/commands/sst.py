@@ -107,11 +107,11 @@ def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
     state = classes_gate(options).host.state()
     if group != ROOT and not any(cell.group == group for cell in state):
         raise GoneError(f"there is no group {group}")
-    found = [cell.number for cell, where in state.items()
+    cpus = [cell.number for cell, where in state.items()
              if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
-    if not found:
+    if not cpus:
         raise GoneError(f"group {group} has no CPU")
-    return tuple(map(Cpu, sorted(found)))
+    return tuple(map(Cpu, sorted(cpus)))
 
 
 def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
@@ -121,9 +121,9 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
     try:
         for count, frame in enumerate(feed.frames(), 1):
             names |= {row.name for row in frame.nfs}
-            found = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
-            if found:
-                return tuple(sorted(found))
+            cpus = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
+            if cpus:
+                return tuple(sorted(cpus))
             if count == _FRAMES:
                 break
     finally:
@@ -153,23 +153,23 @@ def _command(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -
 
 
 def _show(options: argparse.Namespace) -> None:
-    part = frequencies_gate(options).host
-    facts = part.facts()
-    rows, others = cores(facts, part.state()), part.keepers()
+    backend = frequencies_gate(options).host
+    facts = backend.facts()
+    rows, others = cores(facts, backend.state()), backend.keepers()
     is_simulated = options.scenario is not None
-    told: SstState | Missing = Missing(Reason.SOURCE, NOT_SIMULATED)
+    sst_state: SstState | Missing = Missing(Reason.SOURCE, NOT_SIMULATED)
     if not is_simulated:
-        told = read_sst([core.cpu for core in rows])
+        sst_state = read_sst([core.cpu for core in rows])
     cut_off = "" if is_simulated else news(FileJournal())
     if wants_json(options):
         from nftop.export.json.sst import cores_json  # noqa: PLC0415 - only here
 
-        text = cores_json(rows, others, told, simulated=is_simulated, unfinished=cut_off)
+        text = cores_json(rows, others, sst_state, simulated=is_simulated, unfinished=cut_off)
         put(sys.stdout, text + "\n")
         return
-    classes = {} if isinstance(told, Missing) else told.cp_class
+    classes = {} if isinstance(sst_state, Missing) else sst_state.cp_class
     lines = [printable(cut_off), ""] * bool(cut_off) + [*_table(rows, classes)]
-    lines += ["", *_packages(told)]
+    lines += ["", *_packages(sst_state)]
     lines += ["", *(f"warning: {printable(other)}" for other in others)] * bool(others)
     put(sys.stdout, "\n".join(lines) + "\n")
 
@@ -198,15 +198,15 @@ def _row(core: CoreSettings, classes: Mapping[int, int]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _packages(told: SstState | Missing) -> list[str]:
+def _packages(sst_state: SstState | Missing) -> list[str]:
     """What intel-speed-select tells of each, or why nothing."""
-    if isinstance(told, Missing):
-        return [printable(told.message)]
+    if isinstance(sst_state, Missing):
+        return [printable(sst_state.message)]
     return [
         f"package {package.package}{f' die {package.die}' * bool(package.die)}: "
         f"SST-BF {_state(package.bf, package.bf_supported)}, "
         f"SST-CP {_state(package.cp, package.cp_supported)}"
-        for package in told.packages
+        for package in sst_state.packages
     ]
 
 

@@ -40,8 +40,8 @@ def history(options: argparse.Namespace) -> int:
             rows = (*entries, *[pending] * cut_off)
             for row in filter(None, rows):
                 left = unfinished if pending is not None and row is rows[-1] else ""
-                told = change_json(row, simulated=is_simulated, unfinished=left)
-                put(sys.stdout, told + "\n")
+                data = change_json(row, simulated=is_simulated, unfinished=left)
+                put(sys.stdout, data + "\n")
             return ended[0]
         for entry in entries:
             undone = f" ({undoing(entry)})" if entry.undoes else ""

@@ -26,8 +26,8 @@ def classes_gate(options: argparse.Namespace) -> BackendClassGate:
 def frequencies_gate(options: argparse.Namespace) -> BackendGate[FrequencyBackend]:
     """Of the frequencies of cores. Raises AbsentError, UsageError."""
     if options.scenario is None:
-        part: FrequencyBackend = open_cpufreq()
-        return open_gate(part)
+        backend: FrequencyBackend = open_cpufreq()
+        return open_gate(backend)
     from nftop.control.simulated import simulated_frequencies  # noqa: PLC0415 - as above
 
     return simulated_frequencies(simulated(options).world)

@@ -55,9 +55,9 @@ def add_commands(commands: Commands) -> None:
     put = _deed(deeds, "set", "masks and limits of a class")
     _add_masks(put)
     move = _deed(deeds, "move", "CPUs or threads into a class")
-    who = move.add_mutually_exclusive_group(required=True)
-    _add_cpus(who)
-    who.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
+    target = move.add_mutually_exclusive_group(required=True)
+    _add_cpus(target)
+    target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
                      help="these processes with all their threads, or these threads")  # fmt: skip
     create = _deed(deeds, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
     _add_masks(create)
@@ -117,9 +117,9 @@ def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
 
 def add_confirmation(parser: argparse.ArgumentParser) -> None:
     """Whether it is asked, shown only or done, and how long it waits to be kept."""
-    asked = parser.add_mutually_exclusive_group()
-    asked.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
-    asked.add_argument("--dry-run", action="store_true", help="show what would be done")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
+    choice.add_argument("--dry-run", action="store_true", help="show what would be done")
     parser.add_argument(
         "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
         help="seconds until it is taken back unless it is kept (default %(default)g)",

@@ -91,15 +91,15 @@ def _create(options: argparse.Namespace, group: str) -> Sequence[Action]:
 
 
 def _masks(options: argparse.Namespace, group: str) -> list[Action]:
-    found: list[Action] = []
+    result: list[Action] = []
     for option, resource in {**MASKS, "mba": "MB"}.items():
         pairs = getattr(options, option)
         if len({domain for domain, _ in pairs}) < len(pairs):
             raise UsageError(f"--{option} is given twice for one ID")
         values = tuple((domain, _unlimited(value)) for domain, value in pairs)
         if values:
-            found.append(SetSchemata(group, resource, values))
-    return found
+            result.append(SetSchemata(group, resource, values))
+    return result
 
 
 def _unlimited(value: int | None) -> int:
@@ -107,11 +107,11 @@ def _unlimited(value: int | None) -> int:
 
 
 def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
-    found = {pid: threads(pid) for pid in pids}
-    gone = [pid for pid, own in found.items() if not own]
+    tids = {pid: threads(pid) for pid in pids}
+    gone = [pid for pid, own in tids.items() if not own]
     if gone:
         raise GoneError(f"there is no process {', '.join(map(str, gone))}")
-    return tuple(dict.fromkeys(tid for own in found.values() for tid in own))
+    return tuple(dict.fromkeys(tid for own in tids.values() for tid in own))
 
 
 def command(options: argparse.Namespace, program: str) -> str:

@@ -46,8 +46,8 @@ def add_commands(commands: Commands) -> None:
     deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
-    _add_who(deeds.add_parser("pin", help="cores to their guaranteed frequencies"))
-    _add_who(deeds.add_parser("release", help="cores to what they were before they were pinned"))
+    _add_target(deeds.add_parser("pin", help="cores to their guaranteed frequencies"))
+    _add_target(deeds.add_parser("release", help="cores to what they were before they were pinned"))
     apply = deeds.add_parser("apply", help="all cores of the host at once")
     apply.add_argument(
         "--mode",
@@ -80,12 +80,12 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _add_who(parser: argparse.ArgumentParser) -> None:
-    who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
-    who.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
-    who.add_argument(
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
+    target.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
+    target.add_argument(
         "--nf", metavar="NAME", default=None, help="the CPUs that a network function polls on"
     )
-    who.add_argument("--all", action="store_true", help="every CPU")
+    target.add_argument("--all", action="store_true", help="every CPU")
     add_confirmation(parser)

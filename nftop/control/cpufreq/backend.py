@@ -40,10 +40,10 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
     def renewed(self) -> str:
         return "cpufreq has another driver since, which undid it"
 
-    def became(self, changes: Sequence[Change], found: State) -> tuple[Change, ...]:
+    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:
         """Limits may be clamped: by another's request, or since turbo was switched off."""
         return tuple(
-            replace(change, new=found.get(change.cell, change.new))
+            replace(change, new=state.get(change.cell, change.new))
             if change.cell.kind in ("min_khz", "max_khz")
             else change
             for change in changes
@@ -72,20 +72,20 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         facts, state = self.facts(), self.state()
-        known, said = list[Entry](), ""
+        known, unknown = list[Entry](), ""
         try:
             known += history()
         except PermissionError:
-            said = "what it was before nftop's changes is not known: the journal is root's"
+            unknown = "what it was before nftop's changes is not known: the journal is root's"
         except DamagedJournalError as error:
-            said = f"what it was before nftop's changes is not known: {error}"
-        found = propose(state, facts, known, actions, commands)
-        others = self.keepers() if found.changes else ()
+            unknown = f"what it was before nftop's changes is not known: {error}"
+        proposal = propose(state, facts, known, actions, commands)
+        others = self.keepers() if proposal.changes else ()
         if any(isinstance(action, ReleaseCpus) for action in actions):
-            cells = {change.cell for change in found.changes}
+            cells = {change.cell for change in proposal.changes}
             used = [item for item in kept(known) if cells & {row.cell for row in item.changes}]
             others = (*unverified(used), *others)
-        return replace(found, warnings=(*[said] * bool(said), *found.warnings, *others))
+        return replace(proposal, warnings=(*[unknown] * bool(unknown), *proposal.warnings, *others))
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
@@ -93,8 +93,8 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
         del target
         own = {(change.cell.number, change.cell.name) for change in changes}
         seen = {cell: value for cell, value in base.items() if (cell.number, cell.name) in own}
-        said = self.keepers() if changes else ()
-        return Proposal(seen, tuple(changes), warnings=said, commands=commands)
+        keepers = self.keepers() if changes else ()
+        return Proposal(seen, tuple(changes), warnings=keepers, commands=commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         planned = writes(proposal.base, proposal.changes)

@@ -42,7 +42,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
     table = frame.cpus
     cpu = table.topology.cpus[row].cpu
     core = tuple(sorted(frame.topology.with_siblings((cpu,))))
-    found = [*_both("core", f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
+    result = [*_both("core", f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
                     core, ["--cpus", format_cpu_list(core)], program)]  # fmt: skip
     pid = table.nf_pid[row]
     nfs = [item for item in frame.nfs if item.pid == pid and item.cpus]
@@ -51,17 +51,17 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
     for nf in nfs:
         text = f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}{_bases(frame, nf.cpus)}"
         # By its CPUs: a name may be that of several.
-        found += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
+        result += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
     group = table.group[row]
     if isinstance(group, CacheClass):
         members = [item.cpus for item in frame.groups if item.name == group.name]
         cpus = members[0] if members else ()
         if cpus:
             text = f"class {group.name}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
-            found += _both("group", text, cpus, ["--group", group.name], program)
+            result += _both("group", text, cpus, ["--group", group.name], program)
     online = tuple(info.cpu for info in frame.topology.cpus)
     return (
-        *found,
+        *result,
         FrequencyChoice(
             "bf",
             "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)",
@@ -84,11 +84,11 @@ def _speed_select(
     frame: Frame, row: int, classed: Sequence[tuple[str, Sequence[Cpu]]], program: str
 ) -> Iterator[FrequencyChoice]:
     """SST-BF of the core's package and SST-CP classes, where intel-speed-select tells of them."""
-    told = frame.frequencies
-    if isinstance(told, Missing) or isinstance(told.sst, Missing):
+    frequencies = frame.frequencies
+    if isinstance(frequencies, Missing) or isinstance(frequencies.sst, Missing):
         return
     package = frame.cpus.topology.cpus[row].package
-    own = [item for item in told.sst.packages if item.package == package]
+    own = [item for item in frequencies.sst.packages if item.package == package]
     if own and all(item.can_switch_bf for item in own):
         yield from _switches(own, program)
     if own and all(entry.cp_supported for entry in own):
@@ -117,15 +117,15 @@ def _switches(own: Sequence[SstPackage], program: str) -> Iterator[FrequencyChoi
 def _both(
     key: str, text: str, cpus: Sequence[Cpu], words: Sequence[str], program: str
 ) -> Iterator[FrequencyChoice]:
-    told = shlex.join(words)
+    options = shlex.join(words)
     yield FrequencyChoice(
-        f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {told}"
+        f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {options}"
     )
     yield FrequencyChoice(
         f"release-{key}",
         f"release {text.partition(', guaranteed')[0]}",
         ReleaseCpus(tuple(cpus)),
-        f"{program} sst release {told}",
+        f"{program} sst release {options}",
     )
 
 

@@ -191,15 +191,15 @@ class Cpufreq(FrequencyBackend):
 
 def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
     """The frequencies of this host. Raises AbsentError."""
-    part = Cpufreq(root)
+    backend = Cpufreq(root)
     try:
         with _opened(root) as handle:
-            there = _policy_numbers(handle)
+            policies = _policy_numbers(handle)
     except OSError:
-        there = ()
-    if not there:
+        policies = ()
+    if not policies:
         raise AbsentError(_NONE)
-    return part
+    return backend
 
 
 def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
@@ -232,15 +232,15 @@ def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
 
 
 def _state(folder: int, policies: Iterable[int]) -> State:
-    found: dict[Cell, str] = {}
+    state: dict[Cell, str] = {}
     for number in policies:
         cpus = _cpus(_read_file(folder, number, "related_cpus") or "")
         for kind in POLICY_KINDS if cpus else ():
             text = _read_file(folder, number, FILES[kind])
             pattern = _NUMBER if kind in ("min_khz", "max_khz") else _WORD
             if text is not None and pattern.fullmatch(text):
-                found[Cell(kind, "", format_cpu_list(cpus), number)] = text
-    return found
+                state[Cell(kind, "", format_cpu_list(cpus), number)] = text
+    return state
 
 
 def _cpus(text: str) -> tuple[int, ...]:
@@ -266,8 +266,8 @@ def _nominal(policies: Iterable[Policy], model: str) -> int | None:
     known = {policy.base_khz for policy in policies if policy.base_khz is not None}
     if len(known) == 1:
         return known.pop()
-    found = _NOMINAL.search(model)
-    return None if found is None else int(found[1]) * 1_000_000 + int(found[2]) * 10_000
+    match = _NOMINAL.search(model)
+    return None if match is None else int(match[1]) * 1_000_000 + int(match[2]) * 10_000
 
 
 def _turbo(root: Path) -> bool | None:

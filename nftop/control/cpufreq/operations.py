@@ -78,7 +78,7 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
     rows = list(changes)
     target = goal(state, rows)
     now = dict(state)
-    found: list[CpufreqWrite] = []
+    steps: list[CpufreqWrite] = []
     for policy in sorted({(row.cell.number, row.cell.name) for row in rows}):
         for kind in _order(now, target, policy):
             cell = Cell(kind, "", policy[1], policy[0])
@@ -86,8 +86,8 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
             if wanted not in (KERNELS, now.get(cell)) and cell in now:
                 step = CpufreqWrite(cell, wanted)
                 advance(now, step.delta(now))
-                found.append(step)
-    return tuple(found)
+                steps.append(step)
+    return tuple(steps)
 
 
 def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]:

@@ -58,20 +58,20 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
     where one of these cells is not as the change of it left it, or where that did not pin.
     """
     stacks = _standing(history, cells)
-    found: dict[Cell, str] = {}
-    while not any(cell.kind in _LIMITS for cell in found):
+    values: dict[Cell, str] = {}
+    while not any(cell.kind in _LIMITS for cell in values):
         newest = max((stack[-1][0] for stack in stacks.values() if stack), default=None)
         if newest is None:
             break
         last = [stack.pop()[1] for stack in stacks.values() if stack and stack[-1][0] == newest]
-        now = {**state, **found}
+        now = {**state, **values}
         if any(now.get(item.cell) != item.new for item in last):
             return {}
         limits = {now.get(cell) for cell in stacks if cell.kind in _LIMITS}
         if len(limits) > 1 and any(entry.cell.kind in _LIMITS for entry in last):
             return {}  # it did not pin: it was a release, and that is not taken back by another
-        found |= {item.cell: item.old for item in last if item.old is not None}
-    return found
+        values |= {item.cell: item.old for item in last if item.old is not None}
+    return values
 
 
 def _standing(
@@ -108,24 +108,24 @@ class _Draft:
 
     def policies(self, cpus: Iterable[int]) -> list[Policy]:
         """Of these CPUs and the others of their cores; what can't be is a refusal."""
-        asked = tuple(dict.fromkeys(cpus))
-        every = self.facts.with_siblings(asked)
-        found = {cpu: self.facts.of(cpu) for cpu in every}
-        gone = [cpu for cpu, policy in found.items() if policy is None]
+        requested = tuple(dict.fromkeys(cpus))
+        every = self.facts.with_siblings(requested)
+        by_cpu = {cpu: self.facts.of(cpu) for cpu in every}
+        gone = [cpu for cpu, policy in by_cpu.items() if policy is None]
         if gone:
             why = self.facts.why_none or "it is not there, or offline"
             self.refusals.append(f"CPU {format_cpu_list(gone)}: {why}")
             return []
-        policies = list(dict.fromkeys(value for value in found.values() if value is not None))
-        self._say_who_else(asked, every, policies)
+        policies = list(dict.fromkeys(value for value in by_cpu.values() if value is not None))
+        self._name_others(requested, every, policies)
         self.touched += policies
         return policies
 
     def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
         """Both limits of a policy, as the kernel will have them."""
-        asked = {"min_khz": low_khz, "max_khz": high_khz}
+        limits = {"min_khz": low_khz, "max_khz": high_khz}
         for cell in (policy.cell("min_khz"), policy.cell("max_khz")):
-            wanted = asked[cell.kind]
+            wanted = limits[cell.kind]
             given = policy.clamped(wanted)
             if given != wanted:
                 self.rounded.append(
@@ -135,10 +135,10 @@ class _Draft:
             if cell in self.state:
                 self.state[cell] = str(given)
 
-    def _say_who_else(
-        self, asked: Sequence[int], every: Sequence[int], policies: Sequence[Policy]
+    def _name_others(
+        self, requested: Sequence[int], every: Sequence[int], policies: Sequence[Policy]
     ) -> None:
-        more = sorted(set(every) - set(asked))
+        more = sorted(set(every) - set(requested))
         if more:
             verb = "is another thread" if len(more) == 1 else "are other threads"
             self.effects.append(
@@ -172,13 +172,13 @@ def propose(
             _ACTS[type(action)](draft, action)
     own = {(item.number, item.name) for item in draft.touched}
     base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
-    told, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
+    effect_texts, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
     if draft.refusals:
         refusals = tuple(dict.fromkeys(draft.refusals))
-        return Proposal(base, (), told, refusals=refusals, commands=commands)
+        return Proposal(base, (), effect_texts, refusals=refusals, commands=commands)
     target = {cell: draft.state[cell] for cell in base}
     changes = difference(base, target)
-    effects = (*rounded, *told, *_may_be_clamped(draft, changes)) if changes else ()
+    effects = (*rounded, *effect_texts, *_may_be_clamped(draft, changes)) if changes else ()
     return Proposal(
         base, changes, effects, rounded=rounded, commands=commands,
         warnings=tuple(draft.warnings) if changes else (),

@@ -125,14 +125,14 @@ class CoreSettings:
 def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
     """A row for each online CPU that has a policy, ascending."""
     kinds = facts.priorities
-    found: dict[int, CoreSettings] = {}
+    rows: dict[int, CoreSettings] = {}
     for policy in facts.policies:
         low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
         base = policy.base_khz
         for cpu in policy.cpus:
             if cpu in facts.offline:
                 continue
-            found[cpu] = CoreSettings(
+            rows[cpu] = CoreSettings(
                 cpu=cpu,
                 siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
                 together=policy.cpus if len(policy.cpus) > 1 else (),
@@ -147,4 +147,4 @@ def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
                 epp=state.get(policy.cell("epp")),
                 pinned=base is not None and low == high == str(base),
             )
-    return tuple(found[cpu] for cpu in sorted(found))
+    return tuple(rows[cpu] for cpu in sorted(rows))

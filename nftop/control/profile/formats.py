@@ -83,9 +83,9 @@ def parse_toml_profile(text: str) -> Listing:
 
 def _statements(group: str, key: str, value: object) -> Iterator[Statement]:
     if key in _MASKS:
-        resource, part = _MASKS[key]
+        resource, cdp = _MASKS[key]
         for domains, bits in _by_domain(key, value, _bits):
-            yield MaskStatement(group, resource, part, domains, bits, NOWHERE)
+            yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
     elif key in _LIMITS:
         for domains, most in _by_domain(key, value, _count):
             yield LimitStatement(group, _LIMITS[key], domains, most, NOWHERE)
@@ -131,10 +131,10 @@ def toml_text(profile: ExportedProfile) -> str:
     lines = [*(f"# {note}" for note in profile.notes), f"schema = {json.dumps(SCHEMA)}"]
     classes: dict[str, dict[str, dict[int | None, str]]] = {}
     for statement in profile.statements:
-        keys = classes.setdefault(str(statement.who), {})
+        keys = classes.setdefault(str(statement.class_id), {})
         match statement:
             case MaskStatement():
-                key = f"{statement.resource}{statement.part}".lower()
+                key = f"{statement.resource}{statement.cdp}".lower()
                 _put(keys.setdefault(key, {}), statement.domains, f'"{statement.bits:x}"')
             case LimitStatement():
                 key = next(name for name, unit in _LIMITS.items() if unit == statement.unit)

@@ -148,17 +148,17 @@ def _shell(reader: _Reader, line: str) -> None:
     except ValueError:
         reader.wrong("a quote is opened and not closed")
         return
-    found, at = False, 0
+    seen, at = False, 0
     for option, value in _options(words):
         if option in _OPTIONS and value:
-            found = True
+            seen = True
             at = line.find(value, at)
             if at < 0:
                 reader.wrong("quotes within an argument: write it plainly")
                 return
             _command(reader, _OPTIONS[option], line, at, at + len(value))
             at += len(value)
-    if not found:
+    if not seen:
         reader.wrong("passed over: it allocates nothing", fatal=False)
 
 
@@ -176,10 +176,10 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 def _split(line: str, mark: str, start: int, end: int) -> Iterator[tuple[int, str]]:
     """The parts between marks that are not blank, each with the column of its first character."""
     at = start
-    for part in line[start:end].split(mark):
-        if part.strip():
-            yield at + len(part) - len(part.lstrip()), part.strip()
-        at += len(part) + len(mark)
+    for segment in line[start:end].split(mark):
+        if segment.strip():
+            yield at + len(segment) - len(segment.lstrip()), segment.strip()
+        at += len(segment) + len(mark)
 
 
 def _set(reader: _Reader, token: str, at: int) -> None:
@@ -202,15 +202,15 @@ def _set(reader: _Reader, token: str, at: int) -> None:
 
 def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: str, at: int) -> None:
     name, equals, value = text.partition("=")
-    part: CdpType = ""
+    cdp: CdpType = ""
     if name[-1:].lower() in ("c", "d") and kind in ("llc", "l2"):
-        part, name = ("CODE" if name[-1].lower() == "c" else "DATA"), name[:-1]
-    who, number = _number(name), _number(value)
-    if who is not None and who >= MOST_CLASSES:
+        cdp, name = ("CODE" if name[-1].lower() == "c" else "DATA"), name[:-1]
+    class_id, number = _number(name), _number(value)
+    if class_id is not None and class_id >= MOST_CLASSES:
         reader.wrong(f"{text!r}: no CPU has so many classes")
         return
-    if not equals or who is None or number is None:
-        bare = equals and who is not None and _bare(reader, value, at + len(text) - len(value))
+    if not equals or class_id is None or number is None:
+        bare = equals and class_id is not None and _bare(reader, value, at + len(text) - len(value))
         if not bare:
             reader.wrong(f"{text!r} is not CLASS=VALUE")
         return
@@ -220,11 +220,11 @@ def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: st
         if not value.strip().lower().startswith("0x") and number > 9:
             reader.wrong(f"{text!r}: pqos takes {number} as decimal: ways {number:#x}", fatal=False)
         reader.statements.append(
-            MaskStatement(who, "L3" if kind == "llc" else "L2", part, domains, number, span)
+            MaskStatement(class_id, "L3" if kind == "llc" else "L2", cdp, domains, number, span)
         )
     else:
         unit = _UNITS[kind]
-        reader.statements.append(LimitStatement(who, unit, domains, number, span))
+        reader.statements.append(LimitStatement(class_id, unit, domains, number, span))
 
 
 def _bare(reader: _Reader, value: str, at: int) -> bool:
@@ -247,16 +247,16 @@ def _associate(reader: _Reader, token: str, at: int) -> None:
         return
     known = _type(reader, kind, (*_OF_CPUS, "pid"), at)
     name, equals, listed = rest.partition("=")
-    who = _number(name)
+    class_id = _number(name)
     if known is None:
         return
-    if not equals or who is None or who >= MOST_CLASSES:
+    if not equals or class_id is None or class_id >= MOST_CLASSES:
         reader.wrong(f"{rest!r} is not CLASS=LIST")
         return
     start = at + len(token) - len(listed.lstrip())
     span = TextSpan(reader.line, start, at + len(token))
     tell = _tasks if known == "pid" else _cpus
-    statement = tell(who, listed.strip(), span)
+    statement = tell(class_id, listed.strip(), span)
     if statement is None:
         reader.wrong(f"{listed.strip()!r} is no list such as 2-5,8")
     else:
@@ -277,15 +277,15 @@ def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | 
     return None
 
 
-def _cpus(who: ClassId, text: str, span: TextSpan) -> CpusStatement | None:
+def _cpus(class_id: ClassId, text: str, span: TextSpan) -> CpusStatement | None:
     numbers = _numbers(text)
-    return None if numbers is None else CpusStatement(who, tuple(map(Cpu, numbers)), span)
+    return None if numbers is None else CpusStatement(class_id, tuple(map(Cpu, numbers)), span)
 
 
-def _tasks(who: ClassId, text: str, span: TextSpan) -> TasksStatement | None:
+def _tasks(class_id: ClassId, text: str, span: TextSpan) -> TasksStatement | None:
     numbers = [_number(word) for word in text.split(",")]
     known = tuple(number for number in numbers if number is not None)
-    return TasksStatement(who, known, span) if known and len(known) == len(numbers) else None
+    return TasksStatement(class_id, known, span) if known and len(known) == len(numbers) else None
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
@@ -317,46 +317,45 @@ def pqos_text(profile: ExportedProfile) -> str:
     that is free, and a comment says which, for nftop to find the group again.
     """
     statements = profile.statements
-    numbers = _class_numbers(dict.fromkeys(str(item.who) for item in statements))
+    numbers = _class_numbers(dict.fromkeys(str(item.class_id) for item in statements))
     lines = [f"# {note}" for note in profile.notes]
     lines += [NAMED.format(number, group) for group, number in numbers.items()
               if number and group != PQOS_GROUP.format(number)]  # fmt: skip
     for statement in statements:
-        number = numbers[str(statement.who)]
+        number = numbers[str(statement.class_id)]
         match statement:
             case MaskStatement():
-                name = f"{number}{_LETTERS[statement.part]}"
+                name = f"{number}{_LETTERS[statement.cdp]}"
                 head = f"{_ALLOC_TYPES[statement.resource]}{_at(statement.domains)}"
                 lines.append(f"alloc-class-set: {head}:{name}={statement.bits:#x}")
             case LimitStatement() if statement.unit in _LIMIT_TYPES:
                 head = f"{_LIMIT_TYPES[statement.unit]}{_at(statement.domains)}"
                 lines.append(f"alloc-class-set: {head}:{number}={statement.value}")
             case LimitStatement():
-                lines.append(
-                    f"# {statement.who}: pqos has no limits in {statement.unit}: {statement.value}"
-                )
+                unit, value = statement.unit, statement.value
+                lines.append(f"# {statement.class_id}: pqos has no limits in {unit}: {value}")
             case CpusStatement():
                 lines += [
-                    f"alloc-assoc-set: llc:{number}={part}" for part in _lists(statement.cpus)
+                    f"alloc-assoc-set: llc:{number}={cpus}" for cpus in _lists(statement.cpus)
                 ]
     return "".join(f"{_short(line)}\n" for line in lines)
 
 
 def _class_numbers(groups: Iterable[str]) -> dict[str, int]:
     """A class for each group: 0 of the root group, n of `COSn`, else the next that is free."""
-    found = {ROOT: 0}
+    numbers = {ROOT: 0}
     rest = []
     for group in groups:
         digits = group.removeprefix("COS")
         plain = digits != group and digits.isascii() and digits.isdigit()
         if plain and digits == str(int(digits)) and len(digits) <= 4 and int(digits):
-            found[group] = int(digits)
+            numbers[group] = int(digits)
         elif group != ROOT:
             rest.append(group)
-    free = (number for number in range(1, len(rest) + len(found) + 1)
-            if number not in found.values())  # fmt: skip
+    free = (number for number in range(1, len(rest) + len(numbers) + 1)
+            if number not in numbers.values())  # fmt: skip
     taken = dict(zip(rest, list(free), strict=False))
-    return found | taken
+    return numbers | taken
 
 
 def _at(domains: tuple[int, ...] | None) -> str:

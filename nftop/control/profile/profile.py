@@ -60,11 +60,11 @@ class ProfileProblem:
 
 @dataclass(frozen=True, slots=True)
 class MaskStatement:
-    """The ways of a class: `resource` L3 or L2, `part` of it with CDP; no `domains`: in all."""
+    """The ways of a class: `resource` L3 or L2, `cdp` its type with CDP; no `domains`: in all."""
 
-    who: ClassId
+    class_id: ClassId
     resource: Literal["L3", "L2"]
-    part: CdpType
+    cdp: CdpType
     domains: tuple[int, ...] | None
     bits: int
     span: TextSpan
@@ -74,7 +74,7 @@ class MaskStatement:
 class LimitStatement:
     """The memory bandwidth of a class, in `unit`; no `domains`: in all."""
 
-    who: ClassId
+    class_id: ClassId
     unit: MbaUnit
     domains: tuple[int, ...] | None
     value: int
@@ -85,7 +85,7 @@ class LimitStatement:
 class CpusStatement:
     """CPUs of a class."""
 
-    who: ClassId
+    class_id: ClassId
     cpus: tuple[Cpu, ...]
     span: TextSpan
 
@@ -94,7 +94,7 @@ class CpusStatement:
 class TasksStatement:
     """Threads of a class."""
 
-    who: ClassId
+    class_id: ClassId
     tids: tuple[int, ...]
     span: TextSpan
 

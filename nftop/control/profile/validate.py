@@ -76,7 +76,7 @@ def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
     fitting = _Fitting(state, rules)
     _name_groups(fitting, listing)
     for statement in listing.statements:
-        _take(fitting, statement, fitting.groups[statement.who])
+        _take(fitting, statement, fitting.groups[statement.class_id])
     if not listing.statements and not any(item.fatal for item in listing.problems):
         fitting.wrong(NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
     problems = sorted((*listing.problems, *fitting.problems), key=lambda problem: problem.line)
@@ -90,22 +90,22 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
 
     One that can't be is named too: what is asked for it is judged, and nothing is done.
     """
-    there = {ROOT, *(cell.group for cell in fitting.state if cell.kind == "group")}
+    existing = {ROOT, *(cell.group for cell in fitting.state if cell.kind == "group")}
     first: dict[ClassId, TextSpan] = {}
     for statement in listing.statements:
-        first.setdefault(statement.who, statement.span)
-    for who, span in first.items():
-        told = listing.groups.get(who) if isinstance(who, int) else who
-        group = told or (ROOT if who == 0 else PQOS_GROUP.format(who))
-        fitting.groups[who] = group
-        if group in there or group.startswith(OWN_PREFIX):
+        first.setdefault(statement.class_id, statement.span)
+    for class_id, span in first.items():
+        named = listing.groups.get(class_id) if isinstance(class_id, int) else class_id
+        group = named or (ROOT if class_id == 0 else PQOS_GROUP.format(class_id))
+        fitting.groups[class_id] = group
+        if group in existing or group.startswith(OWN_PREFIX):
             continue
-        if told:
+        if named:
             fitting.wrong(span, f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only")
         else:
-            own = f"{OWN_PREFIX}cos{who}"
-            edit = Edit(None, NAMED.format(who, own))
-            text = f"class {who} has no group here ({group}); nftop can make {own} for it"
+            own = f"{OWN_PREFIX}cos{class_id}"
+            edit = Edit(None, NAMED.format(class_id, own))
+            text = f"class {class_id} has no group here ({group}); nftop can make {own} for it"
             fitting.wrong(span, text, edit)
 
 
@@ -124,13 +124,13 @@ def _take(fitting: _Fitting, statement: Statement, group: str) -> None:
 def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
     masks = fitting.rules.masks
     divided = f"{mask.resource}CODE" in masks
-    if mask.part and not divided:
+    if mask.cdp and not divided:
         what = f"{mask.resource} has no masks for code and data here (CDP is off)"
         fitting.wrong(mask.span, what)
         return
-    parts = (mask.part,) if mask.part else ("CODE", "DATA") if divided else ("",)
-    for part in parts:
-        line = f"{mask.resource}{part}"
+    parts = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
+    for cdp in parts:
+        line = f"{mask.resource}{cdp}"
         rule = masks.get(line)
         if rule is None:
             fitting.wrong(mask.span, f"this host has no {line} to allocate")
@@ -180,17 +180,17 @@ def _values(
 ) -> None:
     """The value in each of its domains; one that this host does not have is a problem."""
     # Those of the root group: a group that is to be made has the same.
-    there = sorted(
+    known = sorted(
         cell.number for cell in fitting.state
         if cell.kind == "schemata" and cell.group == ROOT and cell.name == line
     )  # fmt: skip
-    wanted = there if statement.domains is None else statement.domains
-    unknown = sorted(set(wanted) - set(there))
+    wanted = known if statement.domains is None else statement.domains
+    unknown = sorted(set(wanted) - set(known))
     if unknown:
-        text = f"{line} has no domain {format_cpu_list(unknown)}; it has {format_cpu_list(there)}"
+        text = f"{line} has no domain {format_cpu_list(unknown)}; it has {format_cpu_list(known)}"
         fitting.wrong(statement.span, text)
-    known = dict.fromkeys((item for item in wanted if item in there), value)
-    fitting.values.setdefault((group, line), {}).update(known)
+    values = dict.fromkeys((item for item in wanted if item in known), value)
+    fitting.values.setdefault((group, line), {}).update(values)
 
 
 def _cpus(fitting: _Fitting, statement: CpusStatement, group: str) -> None:
@@ -221,10 +221,10 @@ def _actions(fitting: _Fitting) -> Iterator[ClassAction]:
 
 
 def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
-    found: dict[str, list[_T]] = {}
-    for thing, group in places.items():
-        found.setdefault(group, []).append(thing)
-    return found
+    groups: dict[str, list[_T]] = {}
+    for item, group in places.items():
+        groups.setdefault(group, []).append(item)
+    return groups
 
 
 def export_profile(state: State, rules: Rules) -> ExportedProfile:
@@ -258,10 +258,10 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
 
 def _masks(state: State, group: str) -> Iterator[Statement]:
     for resource in ("L3", "L2"):
-        for part in _COMPONENTS:
-            for domains, value in _alike(state, group, f"{resource}{part}"):
+        for cdp in _COMPONENTS:
+            for domains, value in _alike(state, group, f"{resource}{cdp}"):
                 bits = int(value, 16)
-                yield MaskStatement(group, resource, part, domains, bits, NOWHERE)
+                yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
 
 
 def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:

@@ -57,15 +57,15 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
     def became(
         self,
         changes: Sequence[Change],
-        found: State,  # noqa: ARG002 - the kernel takes a class as it is, or not at all
+        state: State,  # noqa: ARG002 - the kernel takes a class as it is, or not at all
     ) -> tuple[Change, ...]:
         return tuple(changes)
 
     def reach(self, changes: Iterable[Change]) -> State:
         rows = list(changes)
-        made = [row.cell.group for row in rows
+        created = [row.cell.group for row in rows
                 if row.cell.kind in ("group", "monitor") and row.old is None]  # fmt: skip
-        inside = [Cell("task", "", name) for name in self.tasks(made, ())]
+        inside = [Cell("task", "", name) for name in self.tasks(created, ())]
         return self.state({*inside, *(row.cell for row in rows if row.cell.kind == "task")})
 
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:
@@ -86,16 +86,16 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         ]
         rules = replace(self.rules(), tasks=self.tasks(going, tids))
         state = self.state()
-        found = propose(state, rules, actions, commands)
-        if not going or found.refusals:
-            return found
+        proposal = propose(state, rules, actions, commands)
+        if not going or proposal.refusals:
+            return proposal
         try:
-            said = list(strangers(state, rules, found.changes, past.newest(history())))
+            messages = list(strangers(state, rules, proposal.changes, past.newest(history())))
         except PermissionError:
-            said = ["whether nftop made what is to go is not known: its journal is root's"]
+            messages = ["whether nftop made what is to go is not known: its journal is root's"]
         except DamagedJournalError as error:
-            said = [f"whether nftop made what is to go is not known: {error}"]
-        return replace(found, warnings=(*said, *found.warnings))
+            messages = [f"whether nftop made what is to go is not known: {error}"]
+        return replace(proposal, warnings=(*messages, *proposal.warnings))
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]

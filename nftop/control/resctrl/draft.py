@@ -37,7 +37,7 @@ from nftop.model.struct import dataclass, replace
 
 # The domains that are changed alike, the one first that the others become like.
 LinkedDomains: TypeAlias = Sequence[int]
-_TOLD = ("schemata", "cpu")
+_COMPARED = ("schemata", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,10 @@ def limit(draft: Draft, group: str, domains: LinkedDomains, value: int) -> Draft
     """
     if draft.rules.limit is None:
         return draft, "this host has no limits on memory bandwidth (MB)"
-    there = [domain for domain in domains if Cell("schemata", group, MB, domain) in draft.target]
-    if not there:
+    existing = [domain for domain in domains if Cell("schemata", group, MB, domain) in draft.target]
+    if not existing:
         return draft, "there is no limit on memory bandwidth to set here"
-    return ask(draft, [SetSchemata(group, MB, tuple((item, value) for item in there))])
+    return ask(draft, [SetSchemata(group, MB, tuple((item, value) for item in existing))])
 
 
 def step_limit(draft: Draft, group: str, domains: LinkedDomains, by: int) -> DraftStep:
@@ -220,13 +220,13 @@ def reset(draft: Draft) -> DraftStep:
 def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     """The command lines that do the same, one for each class that is changed."""
     words: dict[tuple[str, str], list[str]] = {}
-    made = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
+    created = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
     for item in wanted:
         deed, options = _worded(item)
         if not deed:
             continue
         group = item.group
-        key = ("create" if group in made else deed, group)
+        key = ("create" if group in created else deed, group)
         words.setdefault(key, ["cat", key[0], "--group", group]).extend(options)
     return tuple(f"{program} {shlex.join(word)}" for word in words.values())
 
@@ -262,8 +262,8 @@ def _masked(
     new = changed(bits, rule)
     if isinstance(new, str):
         return draft, new
-    there = [domain for domain in domains if mask(draft, group, line, domain) is not None]
-    return ask(draft, [SetSchemata(group, line, tuple((item, new) for item in there))])
+    existing = [domain for domain in domains if mask(draft, group, line, domain) is not None]
+    return ask(draft, [SetSchemata(group, line, tuple((item, new) for item in existing))])
 
 
 def _edges(bits: int) -> tuple[int, int]:
@@ -276,14 +276,14 @@ def _span(low: int, high: int) -> int:
 
 def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     """What leads from one to the other: classes made, masks, CPUs, classes removed."""
-    made = [cell.group for cell in target if cell.kind == "group" and cell not in base]
+    created = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
     values: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     moved: dict[str, list[Cpu]] = defaultdict(list)
     for cell, value in sorted(target.items()):
         if cell.kind == "schemata":
             # A group to be made begins with the root group's.
-            born = cell._replace(group=ROOT) if cell.group in made else cell
+            born = cell._replace(group=ROOT) if cell.group in created else cell
             if base.get(born) != value:
                 number = int(value) if cell.name == MB else int(value, 16)
                 values[cell.group, cell.name].append((cell.number, number))
@@ -292,7 +292,7 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
             if old != new and not (old in gone and new == ROOT):
                 moved[new].append(Cpu(cell.number))
     return (
-        *(CreateGroup(group) for group in sorted(made)),
+        *(CreateGroup(group) for group in sorted(created)),
         *(SetSchemata(group, line, tuple(item)) for (group, line), item in values.items()),
         *(MoveCpus(tuple(cpus), group) for group, cpus in moved.items()),
         *(RemoveGroup(group) for group in sorted(gone)),
@@ -303,20 +303,20 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
     """The same wishes on a newer state, and `more`; those that do not fit there are named."""
     fresh = begin(base, rules, draft.program)
     wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
-    after, said = ask(fresh, wanted)
+    after, message = ask(fresh, wanted)
     if after is not fresh:
-        return after, said
+        return after, message
     after, left = _as_many(fresh, wanted)
     # Of what does not fit as a whole a part may.
-    after, left = _as_many(after, [part for item, _ in left for part in _parts(item)])
-    said = ", ".join(f"{_named(item)} ({why})" for item, why in left)
-    return after, f"left out of the draft: {said}"
+    after, left = _as_many(after, [single for item, _ in left for single in _parts(item)])
+    message = ", ".join(f"{_named(item)} ({why})" for item, why in left)
+    return after, f"left out of the draft: {message}"
 
 
 def _is_so(base: State, wish: ClassAction) -> bool:
     """Whether a class that is to be made or removed is there, or gone, already."""
-    there = Cell("group", wish.group) in base
-    return there if isinstance(wish, CreateGroup) else not there and isinstance(wish, RemoveGroup)
+    exists = Cell("group", wish.group) in base
+    return exists if isinstance(wish, CreateGroup) else not exists and isinstance(wish, RemoveGroup)
 
 
 def _as_many(
@@ -386,22 +386,22 @@ def read_since_ns(frame: Frame) -> int | None:
     """CLOCK_MONOTONIC when what a frame says of classes began to be read; None if it was not."""
     # As `classes_reading` of derive.cache.table chooses: MSRs only where there can be no resctrl.
     for name in ("resctrl", "pqos"):
-        found = frame.sources.get(name)
-        if found is not None and found.reason is Reason.PRESENT and found.age_s is not None:
-            age_s = max(found.age_s + (found.took_s or 0.0) / 2, found.late_s)
+        source = frame.sources.get(name)
+        if source is not None and source.reason is Reason.PRESENT and source.age_s is not None:
+            age_s = max(source.age_s + (source.took_s or 0.0) / 2, source.late_s)
             return frame.monotonic_ns - round(age_s * 1e9)
     return None
 
 
 def _comparable(base: State) -> Mapping[Cell, str]:
     """A state as a frame would have it: without monitoring groups, threads, numbers and modes."""
-    found: dict[Cell, str] = {}
+    cells: dict[Cell, str] = {}
     for cell, value in base.items():
         if cell.kind == "group":
-            found[cell] = ""
-        elif cell.kind in _TOLD:
-            found[cell] = parts(value)[0] if cell.kind == "cpu" else value
-    return found
+            cells[cell] = ""
+        elif cell.kind in _COMPARED:
+            cells[cell] = parts(value)[0] if cell.kind == "cpu" else value
+    return cells
 
 
 def _cells(group: GroupRow) -> Iterator[tuple[Cell, str]]:

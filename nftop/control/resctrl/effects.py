@@ -54,7 +54,7 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
         group = parts(where)[0]
         places = {sibling: target.get(Cell("cpu", "", number=sibling), "")
                   for sibling in rules.siblings.get(cpu, ())}  # fmt: skip
-        apart = [key for key, there in places.items() if there and parts(there)[0] != group]
+        apart = [key for key, where in places.items() if where and parts(where)[0] != group]
         if apart and not (set(apart) & set(moved) and min(apart) < cpu):
             other = parts(places[apart[0]])[0]
             yield (
@@ -160,10 +160,10 @@ def _fallen(changes: Iterable[Change]) -> Iterator[str]:
         fallen = [row.cell for row in rows if row.new == ROOT and parts(row.old or "/")[0] == group]
         cpus = format_cpu_list(cell.number for cell in fallen if cell.kind == "cpu")
         threads = sum(cell.kind == "task" for cell in fallen)
-        who = [f"CPU {cpus}"] * bool(cpus) + [counted(threads, "thread")] * bool(threads)
-        if who:
+        movers = [f"CPU {cpus}"] * bool(cpus) + [counted(threads, "thread")] * bool(threads)
+        if movers:
             falls = "falls" if len(fallen) == 1 else "fall"
-            yield f"{' and '.join(who)} of {group} {falls} to the root group's class"
+            yield f"{' and '.join(movers)} of {group} {falls} to the root group's class"
 
 
 def judged(
@@ -176,13 +176,13 @@ def judged(
     """The proposal that these changes of `base`, which lead to `target`, are."""
     refusals = (*forbidden(base, changes), *_exclusive(target, rules, changes))
     if refusals:
-        said = tuple(dict.fromkeys(refusals))
-        return Proposal(base, (), refusals=said, commands=commands)
+        messages = tuple(dict.fromkeys(refusals))
+        return Proposal(base, (), refusals=messages, commands=commands)
     shared = tuple(of_masks(base, target, rules, changes))
     return Proposal(
         base=base,
         changes=tuple(changes),
-        effects=(*(said for _, said in shared), *effects(target, changes)),
+        effects=(*(messages for _, messages in shared), *effects(target, changes)),
         warnings=tuple(warnings(target, rules, changes)),
         commands=commands,
         of_masks=shared,

@@ -73,13 +73,13 @@ def steps(state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
     cleared; then threads are moved; last what is to go is removed.
     """
     target = goal(state, changes)
-    found: list[ResctrlStep] = []
+    delta: list[ResctrlStep] = []
     now = dict(state)
-    for planned in (_made, _schemata, _cpus, _monitored, _tasks, _removed):
+    for planned in (_created, _schemata, _cpus, _monitored, _tasks, _removed):
         for step in planned(dict(now), target):
-            found.append(step)
+            delta.append(step)
             advance(now, step.delta(now))
-    return tuple(found)
+    return tuple(delta)
 
 
 def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[int]:
@@ -108,10 +108,10 @@ def rivals(cell: Cell, other: Cell) -> bool:
 
 def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
     """Every mask by its cache (`L3`, 0), sorted: rivals are among those of one."""
-    found: dict[tuple[str, int], list[Cell]] = defaultdict(list)
+    rows: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in sorted(cell for cell in state if cell.kind == "schemata" and cell.name != MB):
-        found[cell.name[:2], cell.number].append(cell)
-    return found
+        rows[cell.name[:2], cell.number].append(cell)
+    return rows
 
 
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
@@ -125,13 +125,13 @@ def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
         return _left(state, step)
     if step.deed == "cpus":
         heir = step.group if step.monitor else ROOT
-        found: dict[Cell, str | None] = {}
+        delta: dict[Cell, str | None] = {}
         for cell, where in state.items():
             if cell.kind == "cpu" and cell.number in step.cpus:
-                found[cell] = here
+                delta[cell] = here
             elif cell.kind == "cpu" and _within(where, step):
-                found[cell] = heir
-        return found
+                delta[cell] = heir
+        return delta
     return dict(step.values) if step.task is None else {step.task: here}
 
 
@@ -144,19 +144,19 @@ def _within(where: str, step: ResctrlStep) -> bool:
 def _left(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     """A directory is gone: what was in it is its heir's."""
     heir = step.group if step.monitor else ROOT
-    found: dict[Cell, str | None] = {}
+    delta: dict[Cell, str | None] = {}
     for cell, where in state.items():
         if cell.kind in ("cpu", "task"):
             if _within(where, step):
-                found[cell] = heir
+                delta[cell] = heir
         elif cell.group == step.group and (
             not step.monitor or (cell.kind, cell.name) == ("monitor", step.monitor)
         ):
-            found[cell] = None
-    return found
+            delta[cell] = None
+    return delta
 
 
-def _made(state: State, target: State) -> Iterator[ResctrlStep]:
+def _created(state: State, target: State) -> Iterator[ResctrlStep]:
     for kind in ("group", "monitor"):
         for cell in target:
             if cell.kind == kind and cell not in state:

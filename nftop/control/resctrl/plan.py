@@ -117,12 +117,12 @@ def _set(draft: _Draft, action: SetSchemata) -> None:
     group, resource = action.group, action.resource
     if not draft.knows(group):
         return
-    there = {cell for cell in draft.state if cell.kind == "schemata" and cell.group == group}
+    existing = {cell for cell in draft.state if cell.kind == "schemata" and cell.group == group}
     for domain, value in action.values:
         cell = Cell("schemata", group, resource, domain)
-        if cell not in there:
-            here = [item.number for item in there if item.name == resource]
-            names = ", ".join(sorted({item.name for item in there})) or "nothing to set"
+        if cell not in existing:
+            here = [item.number for item in existing if item.name == resource]
+            names = ", ".join(sorted({item.name for item in existing})) or "nothing to set"
             draft.refusals.append(
                 f"{resource} has no domain {domain}; it has {format_cpu_list(here)}"
                 if here
@@ -229,8 +229,8 @@ def _remove(draft: _Draft, action: RemoveGroup) -> None:
     if not draft.knows(group):
         return
     if group == ROOT or not group.startswith(OWN_PREFIX):
-        whose = owner_of(group)
-        owner = f" ({whose}'s by its name)" if whose else ""
+        by_name = owner_of(group)
+        owner = f" ({by_name}'s by its name)" if by_name else ""
         draft.refusals.append(f"group {group}{owner} is not nftop's, so nftop does not remove it")
         return
     if draft.state.get(Cell("mode", group)) == EXCLUSIVE:

@@ -122,16 +122,16 @@ class Resctrl(ClassBackend):
         return self.mount.shown
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        found: dict[Cell, str] = {}
+        state: dict[Cell, str] = {}
         groups = self._groups()
         for group in groups:
-            _tell(found, group)
+            _tell(state, group)
         named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
         places = _places(groups) if named else {}
         for cell, tid in named.items():
             if self._named(tid) == cell.name:
-                found[cell] = places.get(tid, ROOT)
-        return found
+                state[cell] = places.get(tid, ROOT)
+        return state
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
         if not groups and not tids:
@@ -156,10 +156,10 @@ class Resctrl(ClassBackend):
             elif step.task is None:
                 file = "schemata" if step.deed == "schemata" else "cpus_list"
                 _write(f"{folder}/{file}", step.text)
-            elif self._there(step.task):
+            elif self._exists(step.task):
                 _write(f"{folder}/tasks", step.text)
         except OSError as error:
-            if error.errno == errno.ESRCH and step.task is not None and not self._there(step.task):
+            if error.errno == errno.ESRCH and step.task is not None and not self._exists(step.task):
                 return  # the thread ended while it was moved, and needs no class
             raise RefusedError(self._why(step, error)) from None
 
@@ -171,8 +171,8 @@ class Resctrl(ClassBackend):
             deadline = time.monotonic() + limit_s
             while not _taken(handle):
                 if time.monotonic() >= deadline:
-                    who = holder(self.root, self.mount.path)
-                    raise LockedError(f"{who} has held resctrl's lock for {limit_s:g} s")
+                    holding = holder(self.root, self.mount.path)
+                    raise LockedError(f"{holding} has held resctrl's lock for {limit_s:g} s")
                 time.sleep(_PAUSE_S)
             yield
         finally:
@@ -216,7 +216,7 @@ class Resctrl(ClassBackend):
             return None
         return int(text.rpartition(b")")[2].split()[19])
 
-    def _there(self, thread: Cell) -> bool:
+    def _exists(self, thread: Cell) -> bool:
         return self._named(int(thread.name.partition("@")[0])) == thread.name
 
 
@@ -250,35 +250,35 @@ def _name(group: Found) -> str:
     return f"{group.name}\0{group.inode}"
 
 
-def _tell(found: dict[Cell, str], group: Found) -> None:
+def _tell(state: dict[Cell, str], group: Found) -> None:
     name = _name(group)
     if name != ROOT:
-        found[Cell("group", name)] = str(group.inode)
-    found[Cell("mode", name)] = group.mode or SHAREABLE
+        state[Cell("group", name)] = str(group.inode)
+    state[Cell("mode", name)] = group.mode or SHAREABLE
     if group.mode != "pseudo-locked":  # of that the kernel shows the CPUs beside it
         for cpu in group.cpus:
-            found[Cell("cpu", "", number=cpu)] = place(name)
+            state[Cell("cpu", "", number=cpu)] = place(name)
     if not isinstance(group.schemata, Missing):
         for line, values in group.schemata.items():
             for domain, value in values.items():
                 mask = line in MASK_LINES
                 text = f"{value:x}" if mask else str(min(value, UNLIMITED_MBPS))
-                found[Cell("schemata", name, line, domain)] = text
+                state[Cell("schemata", name, line, domain)] = text
     for monitor in group.monitors:
-        found[Cell("monitor", name, _name(monitor))] = str(monitor.inode)
+        state[Cell("monitor", name, _name(monitor))] = str(monitor.inode)
         for cpu in monitor.cpus:
-            found[Cell("cpu", "", number=cpu)] = place(name, _name(monitor))
+            state[Cell("cpu", "", number=cpu)] = place(name, _name(monitor))
 
 
 def _places(groups: Iterable[Found]) -> Mapping[int, str]:
     """Where threads are by id; those of no group read are not there."""
-    found: dict[int, str] = {}
+    locations: dict[int, str] = {}
     for group in groups:
         if group.name != ROOT:  # all that are in no other
-            found |= dict.fromkeys(_threads(group), place(_name(group)))
+            locations |= dict.fromkeys(_threads(group), place(_name(group)))
         for monitor in group.monitors:
-            found |= dict.fromkeys(_threads(monitor), place(_name(group), _name(monitor)))
-    return found
+            locations |= dict.fromkeys(_threads(monitor), place(_name(group), _name(monitor)))
+    return locations
 
 
 def _threads(group: Found) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ _ABSENT = (
 
 @dataclass(slots=True)
 class _Draft:
-    told: SstFacts
+    facts: SstFacts
     classes: Callable[[Iterable[int]], State]
     base: dict[Cell, str] = field(default_factory=dict)
     target: dict[Cell, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Draft:
 
 
 def propose(
-    told: SstFacts,
+    facts: SstFacts,
     classes: Callable[[Iterable[int]], State],
     actions: Sequence[Action],
     commands: tuple[str, ...],
@@ -120,13 +120,13 @@ def propose(
     The proposal's base is of the power domains and CPUs that are changed alone.
 
     Args:
-        told: of the host.
+        facts: of the host.
         classes: SST-CP classes of CPUs as cells, those that are told.
         actions: to be planned.
         commands: the command lines that do the same.
         keepers: who else may set these, sentences.
     """
-    draft = _Draft(told, classes)
+    draft = _Draft(facts, classes)
     for action in actions:
         if not draft.refusals:
             _ACTS[type(action)](draft, action)
@@ -136,84 +136,84 @@ def propose(
     changes = difference(draft.base, {**draft.base, **draft.target})
     if not changes:
         return Proposal(draft.base, (), commands=commands)
-    asked = {cpu for item in actions if isinstance(item, SetCpClass) for cpu in item.cpus}
-    effects, warnings = describe_effects(told, changes, asked)
+    requested = {cpu for item in actions if isinstance(item, SetCpClass) for cpu in item.cpus}
+    effects, warnings = describe_effects(facts, changes, requested)
     return Proposal(draft.base, changes, effects, (*warnings, *keepers()), commands=commands)
 
 
 def describe_effects(
-    told: SstFacts, changes: Iterable[Change], asked: Iterable[int] = ()
+    facts: SstFacts, changes: Iterable[Change], requested: Iterable[int] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What comes with changes, and what may be wrong with them: sentences.
 
     `asked`: CPUs that were named; others of the changes are their siblings. Empty: all were.
     """
     effects, warnings = list[str](), list[str]()
-    by_cell = {bf_cell(item): item for item in told.domains}
+    by_cell = {bf_cell(item): item for item in facts.domains}
     classed = []
     for change in changes:
         domain = by_cell.get(change.cell)
         if domain is not None and change.new in (ON, OFF):
-            effects += _bases(told, domain, on=change.new == ON)
-            warnings += _bf_warnings(told, domain, on=change.new == ON)
+            effects += _bases(facts, domain, on=change.new == ON)
+            warnings += _bf_warnings(facts, domain, on=change.new == ON)
         elif change.cell.kind == "cp_class":
             classed.append(change.cell.number)
     if any(item.cell.kind == "bf" for item in changes):
         effects.append(_ONLY_BF)
     if classed:
-        named = set(asked)
+        named = set(requested)
         more = [cpu for cpu in classed if named and cpu not in named]
         if more:
             verb = "is another thread" if len(more) == 1 else "are other threads"
             effects.append(
                 f"CPU {format_cpu_list(more)} {verb} of the same cores and changed with them"
             )
-        for domain in _domains_of(told, classed):
+        for domain in _domains_of(facts, classed):
             if domain.cp is not True:
                 warnings.append(_IDLE.format(_name(domain)))
     return tuple(dict.fromkeys(effects)), tuple(dict.fromkeys(warnings))
 
 
 def _switch(draft: _Draft, action: SwitchBf) -> None:
-    told = draft.told
-    if told.model is None or told.model == _CASCADE_LAKE:
-        draft.refusals.append(_NO_MODEL if told.model is None else _FIRMWARE)
+    facts = draft.facts
+    if facts.model is None or facts.model == _CASCADE_LAKE:
+        draft.refusals.append(_NO_MODEL if facts.model is None else _FIRMWARE)
         return
-    packages = action.packages or tuple(sorted({item.package for item in told.domains}))
+    packages = action.packages or tuple(sorted({item.package for item in facts.domains}))
     for package in packages:
-        own = [item for item in told.domains if item.package == package]
+        own = [item for item in facts.domains if item.package == package]
         if not own:
             draft.refusals.append(f"{PROGRAM} tells of no package {package}")
         for domain in own:
-            why = _why_not(told, domain)
+            why = _why_not(facts, domain)
             if why:
                 draft.refusals.append(f"{_name(domain)}: {why}")
             else:
                 draft.set(bf_state([domain]), bf_cell(domain), ON if action.on else OFF)
 
 
-def _why_not(told: SstFacts, domain: Domain) -> str:
+def _why_not(facts: SstFacts, domain: Domain) -> str:
     if domain.bf_supported is not True:
         return f"there is no SST-BF at its level {domain.level} of SST-PP"
     if domain.bf is None:
         return "whether SST-BF is on is not told, so it could not be read back"
-    if domain.cpu is None or not told.cpus(domain):
+    if domain.cpu is None or not facts.cpus(domain):
         return "nobody tells which CPUs it is of, so they could not be shown"
     return ""
 
 
 def _classify(draft: _Draft, action: SetCpClass) -> None:
-    told, value = draft.told, f"{action.cp_class:d}"
+    facts, value = draft.facts, f"{action.cp_class:d}"
     if value not in CLASSES:
         draft.refusals.append(f"there is no SST-CP class {value}: they are 0 to 3")
         return
-    gone = [cpu for cpu in action.cpus if cpu not in told.places]
+    gone = [cpu for cpu in action.cpus if cpu not in facts.places]
     if gone:
         draft.refusals.append(f"CPU {format_cpu_list(gone)}: it is not there, or offline")
         return
-    every = [cpu for cpu in told.with_siblings(action.cpus) if cpu in told.places]
-    homes = list(_domains_of(told, every))
-    reached = {cpu for home in homes for cpu in told.cpus(home)}
+    every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.places]
+    homes = list(_domains_of(facts, every))
+    reached = {cpu for home in homes for cpu in facts.cpus(home)}
     without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
         draft.refusals.append(f"{_name(domain)}: there is no SST-CP, or it is not told")
@@ -233,20 +233,20 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
         draft.set(now, class_cell(cpu), value)
 
 
-def _domains_of(told: SstFacts, cpus: Iterable[int]) -> Iterator[Domain]:
+def _domains_of(facts: SstFacts, cpus: Iterable[int]) -> Iterator[Domain]:
     some = set(cpus)
-    return (domain for domain in told.domains if some & set(told.cpus(domain)))
+    return (domain for domain in facts.domains if some & set(facts.cpus(domain)))
 
 
-def _bases(told: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
+def _bases(facts: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
     """A sentence for all CPUs of a power domain whose base frequency goes the same way."""
     ways: dict[tuple[bool, int | None, int | None], list[int]] = {}
-    high = set(told.with_siblings(domain.bf_high))
-    for cpu in told.cpus(domain):
+    high = set(facts.with_siblings(domain.bf_high))
+    for cpu in facts.cpus(domain):
         is_high = on and cpu in high
         then_hz = (domain.bf_high_hz if is_high else domain.bf_low_hz) if on else domain.base_hz
         then = None if then_hz is None else then_hz // 1000
-        ways.setdefault((is_high, told.base_khz.get(cpu), then), []).append(cpu)
+        ways.setdefault((is_high, facts.base_khz.get(cpu), then), []).append(cpu)
     for (is_high, now, then), cpus in sorted(ways.items(), key=lambda way: way[1]):
         kind = (" (high priority)" if is_high else " (low priority)") if on else ""
         yield (
@@ -255,17 +255,17 @@ def _bases(told: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
         )
 
 
-def _bf_warnings(told: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
+def _bf_warnings(facts: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
     if on and not domain.bf_high:
         yield f"{_name(domain)}: which cores are favoured is not told"
     if on and domain.cp is not True:
         yield _CP_OFF.format(_name(domain))
-    if on and told.turbo is False:
+    if on and facts.turbo is False:
         yield "turbo is off (no_turbo), and SST-BF needs it on"
     pinned: dict[int, list[int]] = {}
-    for cpu in told.cpus(domain):
-        if cpu in told.pinned_khz:
-            pinned.setdefault(told.pinned_khz[cpu], []).append(cpu)
+    for cpu in facts.cpus(domain):
+        if cpu in facts.pinned_khz:
+            pinned.setdefault(facts.pinned_khz[cpu], []).append(cpu)
     for khz, cpus in sorted(pinned.items()):
         yield f"CPU {format_cpu_list(cpus)}: pinned to {mhz_text(khz)}, and stays so"
 
@@ -308,7 +308,7 @@ class SpeedSelect(Backend[IsstCall]):
     def renewed(self) -> str:
         return "the tool tells of another host since, which undid it"
 
-    def told(self) -> SstFacts:
+    def facts(self) -> SstFacts:
         """What a proposal needs. Raises OSError where the tool does not answer.
 
         The kernel interrupts each CPU for some microseconds to tell its base frequency: for a
@@ -345,29 +345,29 @@ class SpeedSelect(Backend[IsstCall]):
     def classes(self, cpus: Iterable[int]) -> State:
         """SST-CP classes of CPUs, as far as they are told. Raises OSError."""
         some = sorted(set(cpus))
-        found = ask_classes(some, self.ask) if some else {}
-        if isinstance(found, Missing):
-            raise OSError(found.message)
-        return {class_cell(cpu): f"{found[cpu]:d}" for cpu in some if cpu in found}
+        classes = ask_classes(some, self.ask) if some else {}
+        if isinstance(classes, Missing):
+            raise OSError(classes.message)
+        return {class_cell(cpu): f"{classes[cpu]:d}" for cpu in some if cpu in classes}
 
     def read(self, like: Iterable[Cell]) -> State:
         cells = set(like)
-        found: dict[Cell, str] = {}
+        state: dict[Cell, str] = {}
         if any(cell.kind == "bf" for cell in cells):
             own = bf_state(self._domains().rows)
-            found |= {cell: value for cell, value in own.items() if cell in cells}
+            state |= {cell: value for cell, value in own.items() if cell in cells}
         classes = self.classes(cell.number for cell in cells if cell.kind == "cp_class")
-        return {**found, **classes}
+        return {**state, **classes}
 
     def read_back(self, foreseen: State) -> State:
         deadline = time.monotonic() + self.limit_s
-        found = self.read(foreseen)
-        while differing(foreseen, found) and time.monotonic() < deadline:
+        state = self.read(foreseen)
+        while differing(foreseen, state) and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-            found = self.read(foreseen)
-        return found
+            state = self.read(foreseen)
+        return state
 
-    def became(self, changes: Sequence[Change], found: State) -> tuple[Change, ...]:  # noqa: ARG002 - nothing is clamped
+    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:  # noqa: ARG002 - nothing is clamped
         return tuple(changes)
 
     def reach(self, changes: Iterable[Change]) -> State:
@@ -389,7 +389,7 @@ class SpeedSelect(Backend[IsstCall]):
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         del history
-        return propose(self.told(), self.classes, actions, commands, self.keepers)
+        return propose(self.facts(), self.classes, actions, commands, self.keepers)
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
@@ -398,7 +398,7 @@ class SpeedSelect(Backend[IsstCall]):
         seen = {change.cell: base[change.cell] for change in changes if change.cell in base}
         if not changes:
             return Proposal(seen, (), commands=commands)
-        effects, warnings = describe_effects(self.told(), changes)
+        effects, warnings = describe_effects(self.facts(), changes)
         return Proposal(
             seen, tuple(changes), effects, (*warnings, *self.keepers()), commands=commands
         )
@@ -409,10 +409,10 @@ class SpeedSelect(Backend[IsstCall]):
     def do(self, step: IsstCall) -> None:
         if not step.is_sound:
             raise RefusedError(f"{PROGRAM} is not called with {step.value!r}")
-        said = self.ask(step.words(self._address(step.cells[0]) if step.is_bf else None))
-        if isinstance(said, Missing):
-            raise RefusedError(f"{said.message}: how far it came is not known, so it is read back")
-        why = refusal(said)
+        output = self.ask(step.words(self._address(step.cells[0]) if step.is_bf else None))
+        if isinstance(output, Missing):
+            raise RefusedError(f"{output.message}: how far it got is not known, so it is read back")
+        why = refusal(output)
         if why:
             raise RefusedError(f"{step.shell}: {why}")
 
@@ -426,16 +426,16 @@ class SpeedSelect(Backend[IsstCall]):
             rows = self._domains().rows
         except OSError as error:
             raise RefusedError(str(error)) from None
-        found = [row.cpu for row in rows if bf_cell(row) == cell and row.cpu is not None]
-        if not found:
+        cpus = [row.cpu for row in rows if bf_cell(row) == cell and row.cpu is not None]
+        if not cpus:
             raise RefusedError("the power domain is at another level of SST-PP now, or gone")
-        return found[0]
+        return cpus[0]
 
     def _domains(self) -> Domains:
-        found = ask_domains(self.ask)
-        if isinstance(found, Missing):
-            raise OSError(found.message)
-        return found
+        domains = ask_domains(self.ask)
+        if isinstance(domains, Missing):
+            raise OSError(domains.message)
+        return domains
 
 
 def open_isst(root: Path = Path("/"), folder: Path = JOURNAL) -> SpeedSelect:

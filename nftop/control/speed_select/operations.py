@@ -59,10 +59,10 @@ class SstFacts:
 
     def with_siblings(self, cpus: Iterable[int]) -> tuple[int, ...]:
         """CPUs and the other threads of their cores."""
-        asked = set(cpus)
-        others = {other for cpu in asked & self.places.keys()
+        requested = set(cpus)
+        others = {other for cpu in requested & self.places.keys()
                   for other in self.places[cpu].siblings}  # fmt: skip
-        return tuple(sorted(asked | others))
+        return tuple(sorted(requested | others))
 
 
 def bf_cell(domain: Domain) -> Cell:
@@ -132,12 +132,12 @@ def calls(state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
     for item in wanted:
         if item.cell.kind == "cp_class":
             classes.setdefault(str(item.new), []).append(item.cell.number)
-    found = []
+    result = []
     for value, cpus in sorted(classes.items()):
         for some in at_once(sorted(cpus)):
             cells = tuple(Cell("cp_class", "", "", int(cpu)) for cpu in some.split(","))
-            found.append(IsstCall(cells, value))
-    found += [
+            result.append(IsstCall(cells, value))
+    result += [
         IsstCall((entry.cell,), str(entry.new)) for entry in wanted if entry.cell.kind == "bf"
     ]
-    return tuple(found)
+    return tuple(result)
