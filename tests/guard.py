@@ -118,7 +118,7 @@ MAY: Mapping[str, str] = {
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
     "pathlib.Path open mkdir unlink replace hashlib.sha256",
-    "control/journal_entry.py": "getattr hashlib.sha256",
+    "control/journal_entry.py": "getattr hashlib.sha256 os.fspath pathlib.Path",
     # Whether a guard is a child of this process.
     "control/doctor.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
@@ -135,7 +135,6 @@ MAY: Mapping[str, str] = {
     "pathlib.Path open",
     # The one code that has intel-speed-select set something, by `sources/runtime/helper`.
     "control/speed_select/backend.py": "pathlib.Path",
-    "control/guard.py": "os.fspath pathlib.Path",
     "control/guard_process.py": "os.read os.write os.umask os.chdir os.set_blocking "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
     "control/backend.py": "pathlib.Path",

@@ -65,7 +65,7 @@ SCREENS = {
     )
 }
 READERS |= SCREENS
-_CHANGING = ("gate", "guard", "transaction")
+_CHANGING = ("gate", "guard_process", "transaction")
 
 
 @pytest.mark.parametrize("inside", [True, False])

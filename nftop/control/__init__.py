@@ -1,16 +1,17 @@
 """The only code that changes the host, through one gate.
 
 interface             the gate as protocols, for screens and commands
-gate                  the gate of one backend, and of all backends
+gate                  the gate of one backend, and of all backends of the host
 recorded_gate         a gate whose changes go into a recording
 backend               what a transaction needs to know of a backend
 backends              the registry of backends
 transaction           compare, journal, lock, write, read back; keep; repair after a crash
 revert                the undo of a change; leaves alone what others have changed since
-journal, journal_entry
-                      changes under way, on disk before they are made, and all that were made
+journal               changes under way, on disk before they are made, and all that were made
+journal_entry         entries of the journal and messages of the guard as JSON
 history               directories that nftop created, and what undoes kept changes
-guard, guard_client   the process that changes, and reverts unless the change is kept
+guard_process         the process that changes the host, and reverts unless the change is kept
+guard_client          starts it, and reads its answers
 rules                 what the hardware and the kernel accept
 wording               messages about a change and its undo
 file_lock             nftop's own lock, for backends that have none

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nftop.control.journal_entry import Entry
 from nftop.control.rules import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, State
+from nftop.model.struct import dataclass
 
 # The new value of a cell that the kernel gives by itself: a directory's number, what comes with a
 # governor. It is known only once it is read back.

@@ -15,10 +15,9 @@ from nftop.control.backends import BACKENDS, key_of
 from nftop.control.guard_client import start_guard
 from nftop.control.interface import ClassView, PendingChange
 from nftop.control.journal import FileJournal, Journal, hinted
-from nftop.control.journal_entry import Entry
+from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.rules import Rules
-from nftop.control.transaction import Requester
 from nftop.model.change import Action, Proposal
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from nftop.control.backend import AnyBackend
-from nftop.control.guard import KEEP, receipt_of, recovery, request
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.transaction import Requester
+from nftop.control.journal_entry import KEEP, Requester, receipt_of, recovery, request
 from nftop.model.change import Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 

@@ -1,4 +1,4 @@
-"""A change as it is written down: a line of JSON with its own checksum.
+"""Changes as JSON: lines of the journal with their own checksum, and the guard's messages.
 
 Format 2, one object in ASCII on one line:
 
@@ -21,16 +21,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, State
+from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, Proposal, Receipt, State
 from nftop.model.rdt.rdt import MASK_LINES
 from nftop.model.struct import dataclass, field, replace
 
 FORMAT: Final = 2
+KEEP = b"keep\n"  # to the guard; any other word reverts
 MOST_BYTES: Final = 64 << 20
 _MOST_NUMBER: Final = 1 << 53
 _MOST_ID: Final = 1 << 31
@@ -199,6 +202,75 @@ def state_of(raw: object) -> State:
             raise InvalidError("value")
         state[cell] = _value(cell, row[1])
     return state
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Origin of a change: the operator, and numbers of earlier changes that it takes back."""
+
+    operator: str
+    undoes: tuple[int, ...] = ()
+
+
+def request(
+    proposal: Proposal, requester: Requester, folder: Path, keep_within_s: float | None
+) -> dict[str, Any]:
+    """A request to the guard. `keep_within_s` None: kept at once, if it succeeds."""
+    return {
+        "identity": proposal.identity,
+        "base": state_json(proposal.base),
+        "changes": changes_json(proposal.changes),
+        "commands": list(proposal.commands),
+        "unmet": list(proposal.unmet),
+        "leaves": list(proposal.leaves),
+        "offline": [list(cell) for cell in proposal.offline],
+        "final": proposal.final,
+        "operator": requester.operator,
+        "undoes": list(requester.undoes),
+        "folder": os.fspath(folder),
+        "keep_within_s": keep_within_s,
+    }
+
+
+def proposal_of(raw: dict[str, Any]) -> Proposal:
+    """The proposal of a request."""
+    return Proposal(
+        state_of(raw["base"]),
+        changes_of(raw["changes"]),
+        commands=tuple(raw["commands"]),
+        unmet=tuple(raw["unmet"]),
+        leaves=tuple(raw["leaves"]),
+        offline=cells_of(raw["offline"]),
+        final=raw["final"],
+        identity=raw["identity"],
+    )
+
+
+def recovery(folder: Path) -> dict[str, Any]:
+    """A request to repair what a crash left; it has one answer."""
+    return {"recover": True, "folder": os.fspath(folder)}
+
+
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
+    """An answer of the guard."""
+    return {
+        "outcome": receipt.outcome,
+        "sentences": list(receipt.sentences),
+        "changes": changes_json(receipt.changes),
+        "number": receipt.number,
+        "unmet": list(receipt.unmet),
+    }
+
+
+def receipt_of(raw: dict[str, Any]) -> Receipt:
+    """The reverse."""
+    return Receipt(
+        raw["outcome"],
+        tuple(raw["sentences"]),
+        changes_of(raw["changes"]),
+        raw["number"],
+        tuple(raw["unmet"]),
+    )
 
 
 def text_of(entry: Entry) -> str:

@@ -16,14 +16,13 @@ from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.cpufreq.operations import CpufreqWrite
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.gate import BackendClassGate, BackendGate, HostGate
-from nftop.control.guard import serve
 from nftop.control.journal import BusyError, Journal
-from nftop.control.journal_entry import DamagedJournalError, Entry, finished
+from nftop.control.journal_entry import DamagedJournalError, Entry, Requester, finished
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep, cpus_in
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
-from nftop.control.transaction import Requester
+from nftop.control.transaction import serve
 from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list

@@ -19,7 +19,12 @@ from functools import partial
 from nftop.control.backend import AnyBackend, BackendStep, LockedError, RefusedError, after, touched
 from nftop.control.history import is_newest, unverified
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.journal_entry import DamagedJournalError, Entry, completed
+from nftop.control.journal_entry import (
+    DamagedJournalError,
+    Entry,
+    Requester,
+    completed,
+)
 from nftop.control.revert import (
     RevertPlan,
     differing,
@@ -201,14 +206,6 @@ def changed_since(host: AnyBackend, entry: Entry) -> Drift:
     words = ("was asked for", "now, changed by somebody else since")
     sentences = (*differences(changed, *words), *offline_now(offline))
     return Drift(sentences, bool(other) and not unchanged)
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """Who asked for a change: the operator, and numbers of earlier changes it takes back."""
-
-    operator: str
-    undoes: tuple[int, ...] = ()
 
 
 def apply(
@@ -456,3 +453,62 @@ def retry(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
         time.sleep(0.2)
         receipt = attempt()
     return receipt
+
+
+def serve(
+    host: AnyBackend,
+    journal: Journal,
+    proposal: Proposal,
+    requester: Requester,
+    keep_within_s: float | None,
+    *,
+    answer: Callable[[Receipt | None], None],
+    kept: Callable[[float], bool],
+) -> None:
+    """Do it, and take it back unless it is kept; the journal is held by the caller.
+
+    Args:
+        host: to change.
+        journal: of its changes.
+        proposal: what to do.
+        requester: of the change.
+        keep_within_s: None: it is kept at once.
+        answer: is told what became of it, and, if it was applied, once more in the end.
+        kept: waits so many seconds at most for whoever asked, and says whether it stays.
+
+    Raises:
+        OSError, DamagedError: the journal can't be read; nothing was done.
+    """
+    journal.pending()  # from here on what can't be read is not known to be as it was
+    try:
+        receipt, entry = apply(host, journal, proposal, requester)
+    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left half done
+        answer(_mended(host, journal, error))
+        return
+    answer(receipt)
+    if entry is None:
+        return
+    try:
+        if keep_within_s is None or kept(keep_within_s):
+            end = keep(host, journal, entry)
+        else:
+            end = retry(REVERT_LOCK_S, partial(revert, host, journal, entry))
+    except Exception as error:  # noqa: BLE001 - it has been written: no silence about it
+        end = _unknown(journal, error)
+    answer(end)
+
+
+def _mended(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
+    """What became of a change whose doing failed where nothing was foreseen."""
+    try:
+        mended = recover(host, journal)
+    except Exception as second:  # noqa: BLE001 - a second fault is no reason to reassure
+        return _unknown(journal, error, second)
+    return mended or Receipt("refused", (f"nothing was written: {describe_error(error)}",))
+
+
+def _unknown(journal: Journal, *errors: Exception) -> Receipt:
+    hint = hinted(journal, ": `nftop recover` says, and takes back what is left of it")
+    return Receipt(
+        "failed", (*map(describe_error, errors), f"how much of it was written is not known{hint}")
+    )

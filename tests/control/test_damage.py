@@ -25,6 +25,7 @@ from nftop.control.journal_entry import (
     Damage,
     DamagedJournalError,
     Entry,
+    Requester,
     changes_of,
     entry_of,
     finished,
@@ -32,7 +33,7 @@ from nftop.control.journal_entry import (
     state_of,
     text_of,
 )
-from nftop.control.transaction import Requester, apply, keep, recover
+from nftop.control.transaction import apply, keep, recover
 from nftop.export.json.changes import change_json
 from nftop.model.change import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
 from nftop.model.ids import Cpu

@@ -12,10 +12,9 @@ from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import key_of
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.gate import BackendGate, HostGate
-from nftop.control.guard import proposal_of, request
 from nftop.control.guard_client import start_guard
-from nftop.control.journal_entry import entry_of, seal, text_of
-from nftop.control.transaction import Requester, apply, keep
+from nftop.control.journal_entry import Requester, entry_of, proposal_of, request, seal, text_of
+from nftop.control.transaction import apply, keep
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Action, PinCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu

@@ -15,11 +15,9 @@ import pytest
 from nftop.control import guard_client as pending
 from nftop.control import guard_process
 from nftop.control.gate import BackendClassGate
-from nftop.control.guard import proposal_of, request
 from nftop.control.guard_client import GuardedChange, recover, start_guard
 from nftop.control.journal import FileJournal
-from nftop.control.journal_entry import Entry
-from nftop.control.transaction import Requester
+from nftop.control.journal_entry import Entry, Requester, proposal_of, request
 from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
 from tests.control.hosts import lab_host
 from tests.descriptors import many_descriptors

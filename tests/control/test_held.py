@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from nftop.control.journal import FileJournal
-from nftop.control.transaction import Requester, apply, keep, recover, revert
+from nftop.control.journal_entry import Requester
+from nftop.control.transaction import apply, keep, recover, revert
 from nftop.model.change import Action, Cell, CreateGroup, MoveCpus, Proposal, Receipt, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import (

@@ -13,10 +13,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from nftop.control.gate import BackendClassGate
-from nftop.control.guard import serve
 from nftop.control.guard_client import start_guard
-from nftop.control.journal_entry import Entry, entry_of
-from nftop.control.transaction import Requester, apply, keep, recover, retry, revert
+from nftop.control.journal_entry import Entry, Requester, entry_of
+from nftop.control.transaction import apply, keep, recover, retry, revert, serve
 from nftop.model.change import (
     Action,
     Cell,

@@ -15,7 +15,7 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.interface import ClassGate
 from nftop.control.journal import unfinished
-from nftop.control.journal_entry import Entry
+from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.simulated import (
@@ -25,7 +25,6 @@ from nftop.control.simulated import (
     ThreadGuardedChange,
     simulated_gate,
 )
-from nftop.control.transaction import Requester
 from nftop.model.change import (
     Action,
     Cell,

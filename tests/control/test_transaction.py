@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import RefusedError
 from nftop.control.gate import BackendClassGate
-from nftop.control.guard import serve
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
-from nftop.control.journal_entry import Entry
+from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.control.transaction import Requester, apply, keep, recover, revert
+from nftop.control.transaction import apply, keep, recover, revert, serve
 from nftop.model.change import (
     Action,
     Cell,

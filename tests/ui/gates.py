@@ -10,9 +10,8 @@ from nftop.control import transaction
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
-from nftop.control.journal_entry import Entry
+from nftop.control.journal_entry import Entry, Requester
 from nftop.control.rules import Rules
-from nftop.control.transaction import Requester
 from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.change import Action, Proposal, Receipt, State, parts
 from nftop.model.frame import Frame, SourceState

@@ -2,8 +2,7 @@
 
 policies         what the kernel reports of each frequency policy, and rows to show
 operations       a change as single writes, in an order whose every state is valid
-plan             actions to a proposal; values from before nftop's own changes
-backend          what the real and the simulated backend have in common
+backend          actions to a proposal; what the real and the simulated backend have in common
 choices          what a screen offers for a core
 cpufreq          the kernel's: state, and the only writes
 

@@ -2,18 +2,313 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-from nftop.control.backend import Backend, HistoryReader
+from nftop.control.backend import KERNELS, Backend, HistoryReader
 from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
-from nftop.control.cpufreq.plan import propose
-from nftop.control.cpufreq.policies import CpufreqFacts
+from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.history import kept, unverified
 from nftop.control.journal_entry import DamagedJournalError, Entry
 from nftop.control.rules import Rules
-from nftop.model.change import Action, Cell, Change, Proposal, ReleaseCpus, State
-from nftop.model.struct import replace
+from nftop.model.change import (
+    POLICY_KINDS,
+    Action,
+    Cell,
+    Change,
+    Kind,
+    PinCpus,
+    PinEvery,
+    Proposal,
+    ReleaseCpus,
+    State,
+    difference,
+)
+from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+from nftop.model.struct import dataclass, field, replace
+
+_LIMITS: tuple[Kind, ...] = ("min_khz", "max_khz")
+_GOVERNOR = "powersave"
+_NO_BASE = (
+    "CPU {}: {} tells no base_frequency, so there is no guaranteed frequency to pin it to "
+    "(intel_pstate with HWP tells it)"
+)
+_NO_NOMINAL = (
+    "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
+)
+_ALIKE = (
+    "base frequencies do not differ within a package: SST-BF is not on here, and no core is "
+    "favoured by this"
+)
+_HYBRID = (
+    "cores are of different kinds, whose base frequencies differ by that: this is not SST-BF, and "
+    "no core is favoured by it"
+)
+_CLAMPED = (
+    "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
+    "request that the kernel has clamped, which nobody can read: undo brings back what is in "
+    "effect now"
+)
+
+
+def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Mapping[Cell, str]:
+    """What one policy's cells were before the newest change of its limits that still stands.
+
+    A change that leads back to where the one before it came from takes that off: so who pins,
+    pins otherwise and releases twice is where he began. What has changed only governor or EPP since
+    is taken back with it. Without limits where no change of them stands; empty where nothing does,
+    where one of these cells is not as the change of it left it, or where that did not pin.
+    """
+    stacks = _standing(history, cells)
+    values: dict[Cell, str] = {}
+    while not any(cell.kind in _LIMITS for cell in values):
+        newest = max((stack[-1][0] for stack in stacks.values() if stack), default=None)
+        if newest is None:
+            break
+        last = [stack.pop()[1] for stack in stacks.values() if stack and stack[-1][0] == newest]
+        now = {**state, **values}
+        if any(now.get(item.cell) != item.new for item in last):
+            return {}
+        limits = {now.get(cell) for cell in stacks if cell.kind in _LIMITS}
+        if len(limits) > 1 and any(entry.cell.kind in _LIMITS for entry in last):
+            return {}  # it did not pin: it was a release, and that is not taken back by another
+        values |= {item.cell: item.old for item in last if item.old is not None}
+    return values
+
+
+def _standing(
+    history: Iterable[Entry], cells: Iterable[Cell]
+) -> Mapping[Cell, list[tuple[int, Change]]]:
+    """Of each cell the changes that stand, the oldest first, and their numbers."""
+    stacks = {cell: list[tuple[int, Change]]() for cell in cells}
+    for entry in kept(history):
+        for change in entry.changes:
+            stack = stacks.get(change.cell)
+            if stack is None:
+                continue
+            top = stack[-1][1] if stack else None
+            if top is not None and top.old == change.new and top.new == change.old:
+                stack.pop()
+            else:
+                if top is not None and top.new != change.old:
+                    stack.clear()  # somebody else came between
+                stack.append((entry.number, change))
+    return stacks
+
+
+@dataclass(slots=True)
+class _Draft:
+    facts: CpufreqFacts
+    history: Sequence[Entry]
+    base: State
+    state: dict[Cell, str]
+    touched: list[Policy] = field(default_factory=list)
+    effects: list[str] = field(default_factory=list)
+    rounded: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def policies(self, cpus: Iterable[int]) -> list[Policy]:
+        """Of these CPUs and the others of their cores; what can't be is a refusal."""
+        requested = tuple(dict.fromkeys(cpus))
+        every = self.facts.with_siblings(requested)
+        by_cpu = {cpu: self.facts.of(cpu) for cpu in every}
+        gone = [cpu for cpu, policy in by_cpu.items() if policy is None]
+        if gone:
+            why = self.facts.why_none or "it is not there, or offline"
+            self.refusals.append(f"CPU {format_cpu_list(gone)}: {why}")
+            return []
+        policies = list(dict.fromkeys(value for value in by_cpu.values() if value is not None))
+        self._name_others(requested, every, policies)
+        self.touched += policies
+        return policies
+
+    def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
+        """Both limits of a policy, as the kernel will have them."""
+        limits = {"min_khz": low_khz, "max_khz": high_khz}
+        for cell in (policy.cell("min_khz"), policy.cell("max_khz")):
+            wanted = limits[cell.kind]
+            given = policy.clamped(wanted)
+            if given != wanted:
+                self.rounded.append(
+                    f"CPU {policy.name}: {mhz_text(wanted)} becomes {mhz_text(given)}, "
+                    "the hardware's limit there"
+                )
+            if cell in self.state:
+                self.state[cell] = str(given)
+
+    def _name_others(
+        self, requested: Sequence[int], every: Sequence[int], policies: Sequence[Policy]
+    ) -> None:
+        more = sorted(set(every) - set(requested))
+        if more:
+            verb = "is another thread" if len(more) == 1 else "are other threads"
+            self.effects.append(
+                f"CPU {format_cpu_list(more)} {verb} of the same cores and changed with them"
+            )
+        for policy in policies:
+            others = set(policy.cpus) - set(every)
+            if others:
+                own = format_cpu_list(set(policy.cpus) - others)
+                self.effects.append(
+                    f"CPU {format_cpu_list(others)} shares a frequency policy "
+                    f"(policy{policy.number}) with CPU {own} and is changed with it"
+                )
+
+
+def propose(
+    state: State,
+    facts: CpufreqFacts,
+    history: Sequence[Entry],
+    actions: Sequence[Action],
+    commands: tuple[str, ...] = (),
+) -> Proposal:
+    """What the actions, in their order, would change; nothing is touched.
+
+    The proposal's base is of the policies that are touched: what others do to the rest is no
+    conflict.
+    """
+    draft = _Draft(facts, history, state, dict(state))
+    for action in actions:
+        if not draft.refusals:
+            _ACTS[type(action)](draft, action)
+    own = {(item.number, item.name) for item in draft.touched}
+    base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
+    effect_texts, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
+    if draft.refusals:
+        refusals = tuple(dict.fromkeys(draft.refusals))
+        return Proposal(base, (), effect_texts, refusals=refusals, commands=commands)
+    target = {cell: draft.state[cell] for cell in base}
+    changes = difference(base, target)
+    effects = (*rounded, *effect_texts, *_may_be_clamped(draft, changes)) if changes else ()
+    return Proposal(
+        base, changes, effects, rounded=rounded, commands=commands,
+        warnings=tuple(draft.warnings) if changes else (),
+    )  # fmt: skip
+
+
+def _pin(draft: _Draft, action: PinCpus) -> None:
+    policies = draft.policies(action.cpus)
+    for policy in policies:
+        if policy.base_khz is None:
+            draft.refusals.append(_NO_BASE.format(policy.name, policy.driver or "its driver"))
+        else:
+            draft.limits(policy, policy.base_khz, policy.base_khz)
+    _say_low(draft, policies)
+
+
+def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
+    """Low-priority cores among those that are pinned."""
+    kinds = draft.facts.priorities
+    low: dict[tuple[int, int], list[int]] = {}
+    for policy in policies:
+        for cpu in policy.cpus:
+            if kinds.get(Cpu(cpu)) == "low":
+                bases = (policy.base_khz or 0, draft.facts.high_khz(cpu))
+                low.setdefault(bases, []).append(cpu)
+    for (base, high), cpus in low.items():
+        draft.effects.append(
+            f"CPU {format_cpu_list(cpus)}: low priority (SST-BF), guaranteed {mhz_text(base)}; "
+            f"high-priority cores of the same package have {mhz_text(high)}"
+        )
+
+
+def _release(draft: _Draft, action: ReleaseCpus) -> None:
+    open_again, pinned = [], []
+    for policy in draft.policies(action.cpus):
+        cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
+        old = before(draft.history, cells, draft.state)
+        draft.state.update(old)
+        if any(cell.kind in ("min_khz", "max_khz") for cell in old):
+            pinned += [policy] * _at_one(draft.state, policy)
+            continue
+        was = {cell: draft.state[cell] for cell in cells}
+        draft.limits(policy, policy.least_khz, policy.most_khz)
+        if any(draft.state[cell] != value for cell, value in was.items()):
+            open_again.append(policy)
+    if open_again:
+        spans = {f"{mhz_text(item.least_khz)} to {mhz_text(item.most_khz)}" for item in open_again}
+        names = format_cpu_list(cpu for item in open_again for cpu in item.cpus)
+        draft.effects.append(
+            f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
+            f"hardware's ({', '.join(sorted(spans))})"
+        )
+
+    if pinned:
+        names = format_cpu_list(cpu for entry in pinned for cpu in entry.cpus)
+        draft.effects.append(
+            f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
+        )
+
+
+def _at_one(state: State, policy: Policy) -> bool:
+    """Whether a policy is at one frequency only, though the hardware has more."""
+    low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
+    return low is not None and low == high and policy.least_khz < policy.most_khz
+
+
+def _pin_every(draft: _Draft, action: PinEvery) -> None:
+    facts = draft.facts
+    cpus = [cpu for policy in facts.policies for cpu in policy.cpus if cpu not in facts.offline]
+    if not cpus:
+        draft.refusals.append(facts.why_none or "no CPU here has a frequency policy")
+        return
+    policies = draft.policies(cpus)
+    if facts.offline:
+        draft.effects.append(f"CPU {format_cpu_list(facts.offline)}: offline, left as it is")
+    if action.mode == "base":
+        nominal = facts.nominal_khz
+        if nominal is None:
+            draft.refusals.append(_NO_NOMINAL)
+            return
+        for policy in policies:
+            draft.limits(policy, nominal, nominal)
+        return
+    without = [policy for policy in policies if policy.base_khz is None]
+    if without:
+        names = format_cpu_list(cpu for policy in without for cpu in policy.cpus)
+        draft.refusals.append(_NO_BASE.format(names, without[0].driver or "its driver"))
+        return
+    if not facts.priorities:
+        draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)
+    if facts.turbo is False:
+        draft.warnings.append("turbo is off (no_turbo), and SST-BF needs it on")
+    for policy in policies:
+        _to_powersave(draft, policy)
+        draft.limits(policy, policy.base_khz or 0, policy.base_khz or 0)
+
+
+def _to_powersave(draft: _Draft, policy: Policy) -> None:
+    governor, epp = policy.cell("governor"), policy.cell("epp")
+    if draft.state.get(governor) in (None, _GOVERNOR):
+        return
+    if _GOVERNOR not in policy.governors:
+        draft.refusals.append(f"CPU {policy.name}: there is no governor {_GOVERNOR} here")
+        return
+    draft.state[governor] = _GOVERNOR
+    if epp in draft.state:
+        draft.state[epp] = KERNELS
+        draft.effects.append(
+            "EPP: with another governor the kernel sets it by itself; undo brings it back"
+        )
+
+
+def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
+    """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
+    most = {(item.number, item.name): item.most_khz for item in draft.touched}
+    for change in changes:
+        if change.cell.kind != "max_khz" or change.old is None:
+            continue
+        pinned = draft.base.get(change.cell._replace(kind="min_khz")) == change.old
+        below = int(change.old) < most[change.cell.number, change.cell.name]
+        if pinned or below or draft.facts.turbo is False:
+            return (_CLAMPED,)
+    return ()
+
+
+_ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
+    PinCpus: _pin, ReleaseCpus: _release, PinEvery: _pin_every,
+}  # fmt: skip
 
 
 class FrequencyBackend(Backend[CpufreqWrite], Protocol):

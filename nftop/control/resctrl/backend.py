@@ -8,9 +8,8 @@ from typing import Protocol
 from nftop.control import history as past
 from nftop.control.backend import Backend, HistoryReader
 from nftop.control.journal_entry import DamagedJournalError
-from nftop.control.resctrl.effects import forbidden, judged, strangers
 from nftop.control.resctrl.operations import ResctrlStep, shell, steps
-from nftop.control.resctrl.plan import propose
+from nftop.control.resctrl.plan import forbidden, judged, propose, strangers
 from nftop.model.change import (
     Action,
     Cell,

@@ -22,7 +22,8 @@ from nftop.control.cpufreq.cpufreq import CPUFREQ, Cpufreq
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.transaction import Requester, apply, keep, revert
+from nftop.control.journal_entry import Requester
+from nftop.control.transaction import apply, keep, revert
 from nftop.model.change import Proposal, Receipt, SetSchemata
 from nftop.model.rdt.rdt import ResctrlTable
 from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from nftop.control.gate import BackendClassGate
-from nftop.control.guard import serve
 from nftop.control.history import initial_values, waiting
+from nftop.control.journal_entry import Requester
 from nftop.control.revert import plan_revert
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.transaction import Requester, apply, keep, recover
+from nftop.control.transaction import apply, keep, recover, serve
 from nftop.control.wording import offline_sentences
 from nftop.model.change import (
     Action,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.resctrl.effects import ways_text
-from nftop.control.resctrl.plan import propose
+from nftop.control.resctrl.plan import propose, ways_text
 from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
 from nftop.model.change import (
     Action,
