@@ -18,6 +18,7 @@ from nftop.cli.compose import gates
 from nftop.cli.main import build_parser
 from nftop.control import gate as gate_module
 from nftop.control.backend import CLASSES, AbsentError
+from nftop.control.backends import BACKENDS
 from nftop.control.cpufreq.cpufreq import CPUFREQ, Cpufreq
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
@@ -160,8 +161,8 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         monkeypatch.setattr(module, "FileJournal", lambda: found.journal)
     monkeypatch.setattr(gates, "open_classes", lambda: host)
     rows = {
-        CLASSES: replace(gate_module.BACKENDS[CLASSES], open=lambda: host),
-        CPUFREQ: replace(gate_module.BACKENDS[CPUFREQ], open=no_frequencies),
+        CLASSES: replace(BACKENDS[CLASSES], open=lambda: host),
+        CPUFREQ: replace(BACKENDS[CPUFREQ], open=no_frequencies),
     }
     monkeypatch.setattr(gate_module, "BACKENDS", rows)
     monkeypatch.setattr(change, "missing_privilege", lambda: "")
