@@ -50,7 +50,7 @@ class Cell(NamedTuple):
     number: int = -1
 
 
-def place(group: str, monitor: str = "") -> str:
+def group_path(group: str, monitor: str = "") -> str:
     """A control group, and a monitoring group of it if there is one, as the value of a cell.
 
     `vpp`, `vpp/m`, `/` for the root group, `/m` for a monitoring group of it: names have no slash.

@@ -10,7 +10,7 @@ from nftop.model.change import Noticed
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import NOT_REPORTED, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
@@ -182,9 +182,9 @@ class NfRow:
     problem: Missing | None
     readings: Mapping[str, Reading]
     threads: tuple[NfThread, ...] = ()
-    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
-    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
-    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
+    queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
+    nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
     classes: tuple[CacheClass, ...] = ()
     beside: str = ""
     owner: Owner | None = None

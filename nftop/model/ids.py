@@ -26,10 +26,10 @@ def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
     """
     spanned = 0
     cpus: set[int] = set()
-    for part in text.strip().split(","):
-        if not part.strip() and not text.strip():
+    for item in text.strip().split(","):
+        if not item.strip() and not text.strip():
             continue
-        span, _, pattern = part.strip().partition(":")
+        span, _, pattern = item.strip().partition(":")
         first, dash, last = span.partition("-")
         low, high = _number(first, text), _number(last if dash else first, text)
         if high < low:

@@ -19,7 +19,7 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 # The server samples once a second, so it is not asked more often however fast the ticks are.
-ASKED_EVERY_S = 0.75
+REQUEST_INTERVAL_S = 0.75
 C_STATES = 11  # CStateResidency[0] to [10], of cores and of packages
 _RESIDENCIES = tuple(f"cstateresidency_{state}" for state in range(C_STATES))
 
@@ -152,8 +152,8 @@ class PcmTable:
 
 def column_of(table: Floats, names: Sequence[str], name: str) -> Floats:
     """float64 (n,): the column of a name, NaN where there is none; `table` is (n, len(names))."""
-    there = names[: table.shape[1]]  # a recording may say anything
-    return table[:, there.index(name)] if name in there else np.full(len(table), np.nan)
+    known = names[: table.shape[1]]  # a recording may say anything
+    return table[:, known.index(name)] if name in known else np.full(len(table), np.nan)
 
 
 ANOTHERS = Missing(
@@ -184,6 +184,6 @@ def places(
     if not len(pairs) == len({ours for ours, _ in pairs}) == len({its for _, its in pairs}):
         return None, None
     socket_of = dict(pairs)
-    place = {int(socket): index for index, socket in enumerate(table.sockets.tolist())}
-    packages = [place.get(socket_of.get(package, -1), -1) for package in topology.packages]
+    row_of_socket = {int(socket): index for index, socket in enumerate(table.sockets.tolist())}
+    packages = [row_of_socket.get(socket_of.get(package, -1), -1) for package in topology.packages]
     return rows, np.array(packages, dtype=np.int64)

@@ -32,7 +32,7 @@ def is_procfs(handle: int) -> bool:
 
 @functools.cache
 def _fstatfs() -> Callable[[int, ctypes.Array[ctypes.c_char]], int]:
-    found = ctypes.CDLL(None, use_errno=True).fstatfs
-    found.argtypes = (ctypes.c_int, ctypes.c_void_p)
-    found.restype = ctypes.c_int
-    return found
+    fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
+    fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    fstatfs.restype = ctypes.c_int
+    return fstatfs

@@ -134,14 +134,14 @@ class CounterTable:
 
         An event is there if one group counts it.
         """
-        found = []
+        names = []
         for name in dict.fromkeys(event for event in self.events if event not in self.extras):
             columns = [index for index, event in enumerate(self.events) if event == name]
             absent = (self.reasons[:, columns] > 0).all(axis=1)
             if absent.any():
                 where = "" if absent.all() else f" on CPU {format_cpu_list(self.cpus[absent])}"
-                found.append((name, where))
-        return event_gaps(found, self.details)
+                names.append((name, where))
+        return event_gaps(names, self.details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

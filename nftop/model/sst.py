@@ -230,9 +230,9 @@ def priorities(base: Iterable[tuple[Cpu, Package | None, float | None]]) -> Mapp
     for cpu, package, hz in base:
         if package is not None and hz is not None:
             packages.setdefault(package, {})[cpu] = hz
-    found: dict[Cpu, Priority] = {}
+    priorities: dict[Cpu, Priority] = {}
     for known in packages.values():
         most = max(known.values())
         if min(known.values()) < most:
-            found |= {cpu: "high" if hz == most else "low" for cpu, hz in known.items()}
-    return found
+            priorities |= {cpu: "high" if hz == most else "low" for cpu, hz in known.items()}
+    return priorities

@@ -96,10 +96,10 @@ class Topology:
         """intp (rows, most siblings a CPU has): the rows of each CPU's siblings, -1 where none."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        found = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
+        siblings = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
                  for info in self.cpus]  # fmt: skip
-        rows = np.full((len(found), max(map(len, found), default=0)), -1, np.intp)
-        for row, others in enumerate(found):
+        rows = np.full((len(siblings), max(map(len, siblings), default=0)), -1, np.intp)
+        for row, others in enumerate(siblings):
             rows[row, : len(others)] = others
         return rows
 

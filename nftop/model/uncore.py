@@ -56,7 +56,7 @@ class UncoreTable:
     @property
     def gaps(self) -> str:
         """Which events are absent, where, and why, `extras` aside, and the warning; "" if none."""
-        found = []
+        names = []
         for index, name in enumerate(self.events):
             if name in self.extras:
                 continue
@@ -66,5 +66,5 @@ class UncoreTable:
                 everywhere = (absent == mine).all()
                 packages = format_cpu_list(self.packages[absent].tolist())
                 where = "" if everywhere else f" on package {packages}"
-                found.append((name, where))
-        return "; ".join(filter(None, (event_gaps(found, self.details), self.warning)))
+                names.append((name, where))
+        return "; ".join(filter(None, (event_gaps(names, self.details), self.warning)))

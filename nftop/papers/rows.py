@@ -108,10 +108,10 @@ def rows() -> tuple[Row, ...]:
                 absent.setdefault(run, {})[cell.metric] = f"{source}: not applicable"
             else:
                 figures[run].setdefault(cell.metric, _figure(cell, cell.value, source))
-    for run, figure in _told():
+    for run, figure in _figures_with_runs():
         figures.setdefault(run, {})[figure.metric] = figure
-    for found in figures.values():
-        found.update(_per_packet(found))
+    for own in figures.values():
+        own.update(_per_packet(own))
     ordered = sorted(figures, key=_order)
     return tuple(
         _row(run, figures[run], absent.get(run, {}), tuple(of_run.get(run, {}).values()))
@@ -162,14 +162,14 @@ def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | 
     `app` is the program's name (`dpdk-testpmd`), `nodes` the graph nodes that VPP runs packets
     through. A program can do other work under the same name: testpmd has other forwarding modes.
     """
-    found = [
+    matches = [
         key
         for key, about in papers()["workloads"].items()
         if about.get("kind") == kind
         and ("apps" not in about or app in about["apps"])
         and ("nodes" not in about or set(about["nodes"]) & set(nodes))
     ]
-    return found[0] if len(found) == 1 else None
+    return matches[0] if len(matches) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +209,9 @@ def _figure(cell: Cell, value: float, source: str) -> Figure:
     return Figure(cell.metric, value, cell.tolerance, cell.printed, cell.unit, source, repair)
 
 
-def _told() -> list[tuple[_Run, Figure]]:
+def _figures_with_runs() -> list[tuple[_Run, Figure]]:
     """Numbers that a paper's text has and no table."""
-    told = []
+    figures = []
     for paper, about in papers()["papers"].items():
         if about["tables"]:
             continue
@@ -223,8 +223,8 @@ def _told() -> list[tuple[_Run, Figure]]:
             figure = Figure(
                 item["metric"], float(printed), tolerance(printed, ""), printed, "", source
             )
-            told.append((run, figure))
-    return told
+            figures.append((run, figure))
+    return figures
 
 
 def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
@@ -240,7 +240,7 @@ def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
 
 
 def _row(
-    run: _Run, figures: dict[str, Figure], absent: dict[str, str], found: tuple[Table, ...]
+    run: _Run, figures: dict[str, Figure], absent: dict[str, str], tables_used: tuple[Table, ...]
 ) -> Row:
     about = papers()
     paper, cpu = about["papers"][run.paper], about["cpus"][run.cpu]
@@ -262,6 +262,6 @@ def _row(
         frame_bytes=paper["frame_bytes"],
         figures=MappingProxyType(figures),
         absent=MappingProxyType(absent),
-        cpu_note=next((table.cpu_note for table in found if table.cpu_note), ""),
-        notes=tuple(f"Table {item.number}: {item.note}" for item in found if item.note),
+        cpu_note=next((table.cpu_note for table in tables_used if table.cpu_note), ""),
+        notes=tuple(f"Table {item.number}: {item.note}" for item in tables_used if item.note),
     )

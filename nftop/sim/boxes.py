@@ -106,8 +106,8 @@ def box_weights(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
     """In which proportion the boxes of a PMU share its package's traffic."""
     unit = _units(uarch)[pmu]
     weights = unit.weights or (1,) * len(boxes(model, pmu, uarch))
-    told = iter(model.scenario.channel_weights) if unit.memory else iter(())
-    return tuple(next(told, 1) if weight else 0 for weight in weights)
+    unit_weights = iter(model.scenario.channel_weights) if unit.memory else iter(())
+    return tuple(next(unit_weights, 1) if weight else 0 for weight in weights)
 
 
 def weighted(totals: Counts, weights: Sequence[int]) -> Counts:
@@ -124,8 +124,8 @@ def weighted(totals: Counts, weights: Sequence[int]) -> Counts:
 def _terms(text: str) -> frozenset[tuple[str, int]]:
     """An event's terms with their values; a term alone is 1, and what is 0 need not be said."""
     pairs = (term.partition("=") for term in text.split(",") if term)
-    found = ((name, int(value or "1", 0)) for name, _, value in pairs)
-    return frozenset((name, value) for name, value in found if value)
+    fields = ((name, int(value or "1", 0)) for name, _, value in pairs)
+    return frozenset((name, value) for name, value in fields if value)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.model.change import Cell, State, parts, place
+from nftop.model.change import Cell, State, group_path, parts
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, Limits
@@ -55,13 +55,13 @@ class Classes:
         return tuple(
             where
             for group in self.groups
-            for where in (group, *(place(group, monitor) for monitor in self.monitors(group)))
+            for where in (group, *(group_path(group, monitor) for monitor in self.monitors(group)))
         )
 
     def monitors(self, group: str) -> tuple[str, ...]:
         """The monitoring groups of a control group, by name."""
-        found = (c.name for c in self.state if c.kind == "monitor" and c.group == group)
-        return tuple(sorted(found))
+        matches = (c.name for c in self.state if c.kind == "monitor" and c.group == group)
+        return tuple(sorted(matches))
 
     def mask(self, group: str, l3: int) -> Cbm:
         """What a control group may fill of a cache."""
@@ -82,35 +82,35 @@ class Classes:
     def cpus(self, where: str) -> tuple[Cpu, ...]:
         """The `cpus` file of a place: of a control group with its monitoring groups' CPUs."""
         group, monitor = parts(where)
-        found = (
+        matches = (
             Cpu(cell.number)
             for cell, at in self.state.items()
             if cell.kind == "cpu" and parts(at)[0] == group and monitor in ("", parts(at)[1])
         )
-        return tuple(sorted(found))
+        return tuple(sorted(matches))
 
     def tasks(self, group: str) -> tuple[int, ...]:
         """Threads in a control group; none of the root group, which has all others."""
         if group == ROOT:
             return ()
-        found = (
+        matches = (
             int(cell.name.partition("@")[0])
             for cell, at in self.state.items()
             if cell.kind == "task" and parts(at)[0] == group
         )
-        return tuple(sorted(found))
+        return tuple(sorted(matches))
 
     def runs(self) -> Mapping[int, str]:
         """By CPU the place whose class and monitor its work has.
 
         A thread that is in a group has that group's; any other has its CPU's.
         """
-        found = {c.number: where for c, where in self.state.items() if c.kind == "cpu"}
+        matches = {c.number: where for c, where in self.state.items() if c.kind == "cpu"}
         for cpu, thread in self.on_cpu.items():
             own = self.state[Cell("task", "", thread)]
             if own != ROOT:
-                found[cpu] = own
-        return found
+                matches[cpu] = own
+        return matches
 
 
 def first_classes(model: Model) -> Classes:
@@ -121,7 +121,7 @@ def first_classes(model: Model) -> Classes:
         if group.name != ROOT:
             state[Cell("group", group.name)] = str(_FIRST_INODE + index)
         state[Cell("mode", group.name)] = SHAREABLE
-        state |= {Cell("cpu", "", number=cpu): place(group.name) for cpu in cpus}
+        state |= {Cell("cpu", "", number=cpu): group_path(group.name) for cpu in cpus}
         for column, cache in enumerate(model.layout.topology.l3):
             mask = group.ways[min(column, len(group.ways) - 1)]
             state[Cell("schemata", group.name, L3, cache.id)] = f"{mask.bits:x}"
@@ -148,18 +148,18 @@ def numbered(before: Classes, state: State, l3: Iterable[int]) -> Classes:
     A directory whose number is "" is new: it gets the kernel's next one, the lowest class and
     monitor that are free, and a class all ways of the caches `l3`, as none here is exclusive.
     """
-    found, inode = dict(state), before.next_inode
+    matches, inode = dict(state), before.next_inode
     caches = tuple(l3)
     for cell in [cell for cell, value in state.items() if not value]:
-        found[cell] = str(inode)
+        matches[cell] = str(inode)
         inode += 1
         for cache in caches if cell.kind == "group" else ():
-            found[Cell("schemata", cell.group, L3, cache)] = f"{ALL_WAYS:x}"
-            found[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
-    groups = [ROOT, *(cell.group for cell in found if cell.kind == "group")]
-    places = [*groups, *(place(c.group, c.name) for c in found if c.kind == "monitor")]
+            matches[Cell("schemata", cell.group, L3, cache)] = f"{ALL_WAYS:x}"
+            matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
+    groups = [ROOT, *(cell.group for cell in matches if cell.kind == "group")]
+    places = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
     return Classes(
-        state=found,
+        state=matches,
         clos=_given(before.clos, groups),
         rmids=_given(before.rmids, places),
         next_inode=inode,
@@ -169,12 +169,12 @@ def numbered(before: Classes, state: State, l3: Iterable[int]) -> Classes:
 
 def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
     """Numbers of names: those they had, the lowest that are free for new ones."""
-    found = {name: before[name] for name in names if name in before}
+    matches = {name: before[name] for name in names if name in before}
     for name in names:
-        if name not in found:
-            taken = set(found.values())
-            found[name] = next(number for number in range(len(names)) if number not in taken)
-    return found
+        if name not in matches:
+            taken = set(matches.values())
+            matches[name] = next(number for number in range(len(names)) if number not in taken)
+    return matches
 
 
 def _cpus(groups: tuple[Group, ...], layout: Layout) -> tuple[tuple[Cpu, ...], ...]:

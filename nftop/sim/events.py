@@ -52,7 +52,7 @@ def share(total: int, parts: int) -> Counts:
     return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
 
 
-def turn_share(totals: Counts, part: int, parts: int) -> Counts:
+def turn_share(totals: Counts, index: int, parts: int) -> Counts:
     """Of each of `totals` what group `part` of so many sees: the first nine tenths, or all.
 
     The others have an even share of the tenth that is left.
@@ -60,12 +60,12 @@ def turn_share(totals: Counts, part: int, parts: int) -> Counts:
     if parts == 1:
         return totals
     tenth = totals // np.uint64(10)
-    return totals - tenth if part == 0 else nth_share(tenth, part - 1, parts - 1)
+    return totals - tenth if index == 0 else nth_share(tenth, index - 1, parts - 1)
 
 
-def nth_share(totals: Counts, part: int, parts: int) -> Counts:
+def nth_share(totals: Counts, index: int, parts: int) -> Counts:
     """Of each of `totals` the share that `share` gives `part`, in their shape."""
-    return (totals + np.uint64(part)) // np.uint64(parts)
+    return (totals + np.uint64(index)) // np.uint64(parts)
 
 
 def _encoded(event: PmuTerms) -> EventSpec:

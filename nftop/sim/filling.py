@@ -100,40 +100,40 @@ def filled(layout: Layout, classes: Classes, now: Now) -> tuple[Floats, Floats]:
     levels, by_cpu = np.zeros((len(rows), len(caches))), np.zeros(one.shape[1])
     for column, cache in enumerate(caches):
         here = frozenset(cache.cpus)
-        beside = {where: [cpu for cpu in own if cpu in here] for where, own in members.items()}
-        wants, paces = np.array([one[:, beside[group]].sum(axis=1) for group in groups]).T
+        local_cpus = {where: [cpu for cpu in own if cpu in here] for where, own in members.items()}
+        wants, paces = np.array([one[:, local_cpus[group]].sum(axis=1) for group in groups]).T
         masks = np.array([_bits(classes.mask(group, cache.id)) for group in groups])
         settled = settle(masks, wants, paces, cache.size_bytes / L3_WAYS)
         for group, level in zip(groups, settled, strict=True):
-            own = beside[group]
+            own = local_cpus[group]
             by_cpu[own] = shared_out(float(level), *one[:, own]) if own else 0.0
             levels[rows[group], column] = level
         for where in rows.keys() - set(groups):
-            levels[rows[where], column] = by_cpu[beside[where]].sum()
+            levels[rows[where], column] = by_cpu[local_cpus[where]].sum()
     return levels, by_cpu
 
 
 def members_of(classes: Classes) -> Mapping[str, list[int]]:
     """By place the CPUs whose work is its; a control group's with its monitoring groups'."""
-    found: dict[str, list[int]] = {where: [] for where in classes.places}
+    result: dict[str, list[int]] = {where: [] for where in classes.places}
     for cpu, where in sorted(classes.runs().items()):
         group = parts(where)[0]
-        found[group].append(cpu)
+        result[group].append(cpu)
         if where != group:
-            found[where].append(cpu)
-    return found
+            result[where].append(cpu)
+    return result
 
 
 def limits_of(layout: Layout, classes: Classes) -> dict[int, float]:
     """By CPU the share of bandwidth that its class's MBA leaves it, where that is not all."""
     l3_of = {int(info.cpu): info.l3 for info in layout.topology.cpus}
-    found = {}
+    result = {}
     for cpu, where in classes.runs().items():
         l3 = l3_of[cpu]
         percent = ALL_PERCENT if l3 is None else classes.mba_percent(parts(where)[0], l3)
         if percent < ALL_PERCENT:
-            found[cpu] = percent / 100
-    return found
+            result[cpu] = percent / 100
+    return result
 
 
 def _bits(mask: Cbm) -> list[bool]:

@@ -112,16 +112,16 @@ def _with(
     *,
     turbo: bool,
 ) -> Frequencies:
-    asked = [
+    requested_hz = [
         response(setting, base_hz=base, all_core_hz=processor.all_core_hz, turbo=turbo)
         for setting, base in zip(settings, base_hz, strict=True)
     ]
-    hz = np.array([_of_core(info, asked) for info in topology.cpus], np.float64)
+    hz = np.array([_of_core(info, requested_hz) for info in topology.cpus], np.float64)
     return Frequencies(processor, topology, settings, base_hz, turbo, hz)
 
 
-def _of_core(info: CpuInfo, asked: Sequence[float]) -> float:
-    return max(asked[cpu] for cpu in (info.cpu, *info.siblings))
+def _of_core(info: CpuInfo, requested_hz: Sequence[float]) -> float:
+    return max(requested_hz[cpu] for cpu in (info.cpu, *info.siblings))
 
 
 def _places(topology: Topology) -> Mapping[int, int]:

@@ -68,9 +68,9 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
     counts = _share_out(tasks, {package: len(own) for package, own in free.items()})
     placed: list[Placed] = []
     for (task, instance), count in zip(wanted, counts, strict=True):
-        if task.beside:
-            cpus_beside = _beside(placed, task, instance, cores if smt else cpus, cpus)
-            placed += [Placed(task, instance, cpus_beside)] if cpus_beside else []
+        if task.sibling_of:
+            sibling_cpus = _siblings_of_task(placed, task, instance, cores if smt else cpus, cpus)
+            placed += [Placed(task, instance, sibling_cpus)] if sibling_cpus else []
             continue
         own = free[_package(task, free)]
         granted = [own.pop(0) for _ in range(count)]
@@ -90,7 +90,7 @@ def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:
         for index, task in enumerate(tasks):
             package = _package(task, left)
             has_all = counts[index] * (2 if task.ht else 1) >= task.threads
-            if left[package] > 0 and not has_all and not task.beside:
+            if left[package] > 0 and not has_all and not task.sibling_of:
                 left[package] -= 1
                 counts[index] += 1
                 granted = True
@@ -108,12 +108,14 @@ def _cpus_of(task: Task, granted: Sequence[int], cores: int, cpus: int) -> tuple
     return tuple(Cpu(cpu) for pair in both for cpu in pair if cpu < cpus)
 
 
-def _beside(
+def _siblings_of_task(
     placed: Sequence[Placed], task: Task, instance: int, cores: int, cpus: int
 ) -> tuple[Cpu, ...]:
     """Siblings of the CPUs of the task that it runs beside."""
-    there = (item for item in placed if (item.task.name, item.instance) == (task.beside, instance))
-    of = next((item.cpus for item in there), ())
+    hosts = (
+        item for item in placed if (item.task.name, item.instance) == (task.sibling_of, instance)
+    )
+    of = next((item.cpus for item in hosts), ())
     return tuple(Cpu(cpu + cores) for cpu in of if cpu + cores < cpus)[: task.threads]
 
 

@@ -145,7 +145,7 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
     `smt`: with hyper-threading.
     """
     layout = build(scenario, cpus, smt=smt)
-    scenario = _of_who_is_there(scenario, layout)
+    scenario = _with_placed_tasks(scenario, layout)
     limits = first_limits(scenario, layout)
     frequencies = first_frequencies(scenario.processor, layout.topology)
     nows = [replace(phase, limits=limits, hz=frequencies.hz) for phase in phases(scenario)]
@@ -166,11 +166,11 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
     return _counted_up(model, 1)
 
 
-def _of_who_is_there(scenario: Scenario, layout: Layout) -> Scenario:
+def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:
     """The scenario of a host too small for some of it: who has no room there slows nobody down."""
-    there = {placed.task.name for placed in layout.placed}
+    placed_names = {placed.task.name for placed in layout.placed}
     steps = tuple(
-        step if not step.load or there & step.load.keys() else replace(step, slowed={})
+        step if not step.load or placed_names & step.load.keys() else replace(step, slowed={})
         for step in scenario.steps
     )
     return replace(scenario, steps=steps)
@@ -200,7 +200,7 @@ def altered(
     """
     kept = model.stretch(at_ns) + 1
     old_steady, old_swinging = model.rates(at_ns)
-    steady, swinging = (np.stack([rate[part] for rate in rates]) for part in (0, 1))
+    steady, swinging = (np.stack([rate[half] for rate in rates]) for half in (0, 1))
     same = frequencies is model.frequencies[kept - 1]
     lag = Lag(old_steady - steady[0], old_swinging - swinging[0]) if same else None
     longer = replace(

@@ -46,8 +46,8 @@ def _switch(
         version=VERSION,
         problem=None,
         pmds=tuple(
-            _pmd(cpu, node or 0, place, *counts)
-            for place, (cpu, node) in enumerate(zip(placed.cpus, nodes, strict=True))
+            _pmd(cpu, node or 0, row, *counts)
+            for row, (cpu, node) in enumerate(zip(placed.cpus, nodes, strict=True))
         ),
         usage_window_s=_WINDOW_S,
         read_at_ns=at_ns,
@@ -55,9 +55,9 @@ def _switch(
     )
 
 
-def _pmd(cpu: Cpu, node: int, place: int, now: Counts, earlier: Counts | None) -> OvsPmd:
+def _pmd(cpu: Cpu, node: int, row: int, now: Counts, earlier: Counts | None) -> OvsPmd:
     packets, used, busy = (int(now[cpu, INDEX[name]]) for name in _PACKETS_AND_CYCLES)
-    queue = OvsQueue(f"dpdk{place % 2}", place // 2, enabled=True, used_ratio=None)
+    queue = OvsQueue(f"dpdk{row % 2}", row // 2, enabled=True, used_ratio=None)
     overhead = None
     if earlier is not None:
         _, used_before, busy_before = (int(earlier[cpu, INDEX[n]]) for n in _PACKETS_AND_CYCLES)

@@ -48,13 +48,13 @@ class Table:
             raise ValueError(f"{self.where}: {key} must be one of {', '.join(allowed)}")
         return value
 
-    def each(self, key: str) -> list[tuple[int, Any]]:
+    def rows(self, key: str) -> list[tuple[int, Any]]:
         value = self.values.get(key, [])
         if not isinstance(value, list):
             raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
         return list(enumerate(value))
 
-    def part(self, key: str, index: int, value: Any) -> Table:
+    def row_table(self, key: str, index: int, value: Any) -> Table:
         if not isinstance(value, dict):
             raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
         return Table(f"{self.where}, {key} {value.get('name', index + 1)}", value)

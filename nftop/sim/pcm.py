@@ -121,10 +121,10 @@ def _of_links(uncore: NDArray[np.uint64]) -> Floats:
         "incoming_data_traffic": received,
         "outgoing_data_and_non_data_traffic": sent + received * REQUEST_FLITS / LINE_FLITS,
     }
-    told = np.full((len(uncore) * _LINKS, len(LINK_FIELDS)), np.nan)
+    table = np.full((len(uncore) * _LINKS, len(LINK_FIELDS)), np.nan)
     for field, count in lines.items():
-        told[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / _LINKS, _LINKS)
-    return told
+        table[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / _LINKS, _LINKS)
+    return table
 
 
 def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores: int) -> Floats:
@@ -141,24 +141,24 @@ def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores:
 
 def _of_cpus(counted: Floats, awake: Floats, headroom: Floats, hz: Floats) -> Floats:
     """float64 (n, len(CPU_FIELDS)); 0 where such a server has 0, NaN where it has nothing."""
-    told = np.full((len(counted), len(CPU_FIELDS)), np.nan)
+    table = np.full((len(counted), len(CPU_FIELDS)), np.nan)
     for field, quantity in _COUNTED.items():
-        told[:, _CPU[field]] = np.floor(counted[:, INDEX[quantity]])
+        table[:, _CPU[field]] = np.floor(counted[:, INDEX[quantity]])
     beyond_l2 = counted[:, INDEX["loads_l1_miss"]] - counted[:, INDEX["loads_l2_hit"]]
-    told[:, _CPU["l2_cache_misses"]] = np.floor(beyond_l2)
+    table[:, _CPU["l2_cache_misses"]] = np.floor(beyond_l2)
     hits = np.maximum(beyond_l2 - counted[:, INDEX["llc_misses"]], 0.0)
-    told[:, _CPU["l3_cache_hits"]] = np.floor(hits)
-    told[:, _CPU["smi_count"]] = 0.0
-    told[:, _CPU["core_frequency"]] = hz
-    told[:, _CPU["thermal_headroom"]] = headroom
+    table[:, _CPU["l3_cache_hits"]] = np.floor(hits)
+    table[:, _CPU["smi_count"]] = 0.0
+    table[:, _CPU["core_frequency"]] = hz
+    table[:, _CPU["thermal_headroom"]] = headroom
     # Skylake's top-down is all zeros there, and RDT's monitors are not read.
-    told[:, [place for field, place in _CPU.items() if field.endswith("_bound")]] = 0.0
+    table[:, [column for field, column in _CPU.items() if field.endswith("_bound")]] = 0.0
     for field in _ZEROS:
-        told[:, _CPU[field]] = 0.0
+        table[:, _CPU[field]] = 0.0
     c0 = np.clip(counted[:, INDEX["ref_cycles"]] / counted[:, INDEX["tsc"]], 0.0, 1.0)
     c6 = DEEP_RATIO * (1.0 - np.maximum(awake, c0))
-    _residencies(told, _CPU, {0: c0, 1: 1.0 - c0 - c6, 6: c6})
-    return told
+    _residencies(table, _CPU, {0: c0, 1: 1.0 - c0 - c6, 6: c6})
+    return table
 
 
 def _of_packages(
@@ -169,7 +169,7 @@ def _of_packages(
 ) -> Floats:
     """float64 (s, len(PACKAGE_FIELDS)); `of_cores` are joules, awake shares and packages."""
     core_j, awake, package_of_core = of_cores
-    told = np.full((len(sockets), len(PACKAGE_FIELDS)), np.nan)
+    table = np.full((len(sockets), len(PACKAGE_FIELDS)), np.nan)
     reads, writes = (
         uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64) * _LINE_BYTES
         for name in ("cas_reads", "cas_writes")
@@ -186,15 +186,15 @@ def _of_packages(
         "uncore_frequency_die_0": _UNCORE_HZ,
     }
     for field, values in columns.items():
-        told[:, _PACKAGE[field]] = values
+        table[:, _PACKAGE[field]] = values
     c6 = DEEP_RATIO * asleep
-    _residencies(told, _PACKAGE, {0: 1.0 - asleep, 2: asleep - c6, 6: c6})
-    return told
+    _residencies(table, _PACKAGE, {0: 1.0 - asleep, 2: asleep - c6, 6: c6})
+    return table
 
 
-def _residencies(told: Floats, places: dict[str, int], states: dict[int, Floats]) -> None:
+def _residencies(table: Floats, places: dict[str, int], states: dict[int, Floats]) -> None:
     """Fill in the shares of the states there are, and 0 for the others."""
-    for name, place in places.items():
+    for name, column in places.items():
         head, _, state = name.rpartition("_")
         if head == "cstateresidency":
-            told[:, place] = np.clip(states.get(int(state), 0.0), 0.0, 1.0)
+            table[:, column] = np.clip(states.get(int(state), 0.0), 0.0, 1.0)

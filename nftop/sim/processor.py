@@ -45,11 +45,11 @@ class Processor:
     high_base_hz: int
     low_base_hz: int
 
-    def guaranteed_hz(self, place: int) -> int:
+    def guaranteed_hz(self, index: int) -> int:
         """The base frequency of the `place`-th core of its package."""
         if not self.high:
             return self.base_hz
-        return self.high_base_hz if place % self.of in self.high else self.low_base_hz
+        return self.high_base_hz if index % self.of in self.high else self.low_base_hz
 
 
 @functools.cache

@@ -55,10 +55,10 @@ class Now:
 
 def phases(scenario: Scenario) -> list[Now]:
     """What holds from the start on, and from every step on."""
-    found = [Now({}, {})]
+    phases = [Now({}, {})]
     for step in scenario.steps:
-        before = found[-1]
-        found.append(
+        before = phases[-1]
+        phases.append(
             Now(
                 {**before.load, **step.load},
                 {**before.slowed, **step.slowed},
@@ -66,7 +66,7 @@ def phases(scenario: Scenario) -> list[Now]:
                 {**before.times, **step.times},
             )
         )
-    return found
+    return phases
 
 
 def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
@@ -82,8 +82,8 @@ def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
 
 def server_factor(scenario: Scenario, t_ns: int) -> float:
     """What the sensor server's memory reads are multiplied with at a time."""
-    told = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]
-    return next((item for item in reversed(told) if item is not None), 1.0)
+    states = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]
+    return next((item for item in reversed(states) if item is not None), 1.0)
 
 
 def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
@@ -125,13 +125,13 @@ def rates_of(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floa
     steady, swinging = np.zeros((rows, len(QUANTITIES))), np.zeros((rows, len(QUANTITIES)))
     hz = np.full(rows, workloads.core_hz()) if now.hz is None else now.hz
     polled = frozenset(cpu for placed in layout.placed for cpu in placed.cpus)
-    beside = layout.topology.with_siblings(polled)
+    polling_cores = layout.topology.with_siblings(polled)
     for placed in layout.placed:
         for cpu in placed.cpus:
             rates = _Rates(steady[cpu], swinging[cpu], float(hz[cpu]))
             _run_task(rates, cpu, (scenario, layout), placed, now)
     for cpu in (info.cpu for info in layout.topology.cpus if info.cpu not in polled):
-        busy = _ISOLATED_RATIO if cpu in beside else _ALONE_RATIO
+        busy = _ISOLATED_RATIO if cpu in polling_cores else _ALONE_RATIO
         busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
         # No two CPUs are alike.
         rates = _Rates(steady[cpu], swinging[cpu], float(hz[cpu]))

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nftop.model.change import place
+from nftop.model.change import group_path
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
@@ -99,10 +99,10 @@ def rdt_of(model: Model) -> Rdt:
     classes = first_classes(model)
     limits = limits_of(model.layout, classes)
     nows = [replace(now, limits=limits) for now in phases(model.scenario)]
-    each_phase = [filled(model.layout, classes, now) for now in nows]
-    first = replace(_begun(classes, each_phase[0][0]), held=each_phase[0][0])
-    rdt = Rdt(model, (first,), np.stack([by_cpu for _, by_cpu in each_phase]))
-    for start_ns, (levels, _) in zip(model.starts_ns[1:], each_phase[1:], strict=True):
+    filled_phases = [filled(model.layout, classes, now) for now in nows]
+    first = replace(_begun(classes, filled_phases[0][0]), held=filled_phases[0][0])
+    rdt = Rdt(model, (first,), np.stack([by_cpu for _, by_cpu in filled_phases]))
+    for start_ns, (levels, _) in zip(model.starts_ns[1:], filled_phases[1:], strict=True):
         rdt = _followed(rdt, classes, levels, start_ns)
     return rdt
 
@@ -177,7 +177,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
         )
 
     def monitor(group: str, name: str) -> MonitoringGroup:
-        where = place(group, name)
+        where = group_path(group, name)
         every = tuple(Metered(cache.id, metered(where, at)) for at, cache in enumerate(caches))
         return MonitoringGroup(
             name, classes.inode(where), classes.rmids[where], classes.cpus(where), every

@@ -45,22 +45,22 @@ _FRAME_BYTES = 64
 _DISTURBED = 0.8
 
 
-def cost(kept: float, sensitivity: float, *, at: float, there: float, least: float) -> float:
+def cost(kept: float, sensitivity: float, *, at: float, measured: float, least: float) -> float:
     """The cost of a packet, as a share of what it is undisturbed.
 
     Args:
         kept: share of the bytes that are held undisturbed, 0 or more.
         sensitivity: by how much the cost falls for a share of 1.
         at: a share whose cost is known.
-        there: that cost.
+        measured: that cost.
         least: what it falls to.
     """
     if kept <= at:
-        return there + sensitivity * (at - kept)
-    room = there - least
+        return measured + sensitivity * (at - kept)
+    room = measured - least
     if room <= 0:
-        return there
-    return there - room * -math.expm1(-sensitivity * (kept - at) / room)
+        return measured
+    return measured - room * -math.expm1(-sensitivity * (kept - at) / room)
 
 
 def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) -> dict[int, float]:
@@ -76,7 +76,7 @@ def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) 
         usual: the same with the first classes, in this phase.
         first: and in the first phase.
     """
-    found = {}
+    result = {}
     for placed in layout.placed:
         if placed.task.kind == "vm":
             continue
@@ -87,7 +87,7 @@ def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) 
             least = least_cost(layout, placed, cpu)
             if slowed > 1.0 and at < _DISTURBED:
                 sensitivity = (slowed - 1.0) / (1.0 - at)
-                found[cpu] = cost(kept, sensitivity, at=1.0, there=1.0, least=least)
+                result[cpu] = cost(kept, sensitivity, at=1.0, measured=1.0, least=least)
             else:
-                found[cpu] = cost(kept, otherwise, at=at, there=slowed, least=least)
-    return {int(cpu): item for cpu, item in found.items()}
+                result[cpu] = cost(kept, otherwise, at=at, measured=slowed, least=least)
+    return {int(cpu): item for cpu, item in result.items()}

@@ -51,7 +51,7 @@ class Task:
         load: share of what it could take that is offered to it; of its time, for a `vm`.
         load_swing: by which share of itself `load` goes up and down.
         stolen: what else runs on one of its CPUs.
-        beside: of a `vm`: a task before it, on the hyper-thread siblings of whose CPUs it runs.
+        sibling_of: of a `vm`: a task before it, on the hyper-thread siblings of whose CPUs it runs.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Task:
     load: float = 1.0
     load_swing: float = 0.0
     stolen: Stolen | None = None
-    beside: str = ""
+    sibling_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class Scenario:
 
 def names() -> tuple[str, ...]:
     """The scenarios there are, sorted."""
-    found = (entry.name for entry in _FILES.iterdir())
-    return tuple(sorted(name[:-5] for name in found if name.endswith(".toml")))
+    names = (entry.name for entry in _FILES.iterdir())
+    return tuple(sorted(name[:-5] for name in names if name.endswith(".toml")))
 
 
 def load(name: str) -> Scenario:
@@ -150,19 +150,23 @@ def parse(name: str, text: str) -> Scenario:
     raw = Table(f"scenario {name}", tomllib.loads(text))
     raw.known({field_.name for field_ in fields(Scenario)} - {"name"} | {"base"})
     base = _base(raw)
-    tasks = tuple(_task(raw.part("tasks", index, task)) for index, task in raw.each("tasks"))
+    tasks = tuple(_task(raw.row_table("tasks", index, task)) for index, task in raw.rows("tasks"))
     if len({task.name for task in tasks}) < len(tasks):
         raise ValueError(f"{raw.where}: two tasks have the same name")
     tasks = tasks if base is None else _replaced(base.tasks, tasks)
     if not tasks:
         raise ValueError(f"{raw.where}: it has no tasks")
-    _check_beside(raw.where, tasks)
-    steps = tuple(_step(raw.part("steps", index, step), tasks) for index, step in raw.each("steps"))
+    _check_sibling_tasks(raw.where, tasks)
+    steps = tuple(
+        _step(raw.row_table("steps", index, step), tasks) for index, step in raw.rows("steps")
+    )
     times = [0.0, *(step.at_s for step in steps)]
     if any(later <= earlier for earlier, later in itertools.pairwise(times)):
         raise ValueError(f"{raw.where}: steps must come one after the other, after 0 s")
     known = [task.name for task in tasks]
-    groups = tuple(_group(raw.part("groups", i, item), known) for i, item in raw.each("groups"))
+    groups = tuple(
+        _group(raw.row_table("groups", i, item), known) for i, item in raw.rows("groups")
+    )
     if len({group.name for group in groups}) < len(groups):
         raise ValueError(f"{raw.where}: two groups have the same name")
     groups = groups if base is None else _replaced(base.groups, groups)
@@ -195,11 +199,11 @@ def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
     return tuple(kept + list(ours.values()))
 
 
-def _check_beside(where: str, tasks: Sequence[Task]) -> None:
+def _check_sibling_tasks(where: str, tasks: Sequence[Task]) -> None:
     before: set[str] = set()
     for task in tasks:
-        if task.beside and (task.kind != "vm" or task.beside not in before):
-            raise ValueError(f"{where}, tasks {task.name}: beside is a vm's, and names a task "
+        if task.sibling_of and (task.kind != "vm" or task.sibling_of not in before):
+            raise ValueError(f"{where}, tasks {task.name}: sibling_of is a vm's, and names a task "
                              "before it")  # fmt: skip
         before.add(task.name)
 
@@ -230,7 +234,7 @@ def _task(raw: Table) -> Task:
         load=load_share,
         load_swing=swing,
         stolen=None if stolen is None else _stolen(stolen, threads),
-        beside=raw.text("beside") if "beside" in raw.values else "",
+        sibling_of=raw.text("sibling_of") if "sibling_of" in raw.values else "",
     )
 
 
@@ -262,14 +266,16 @@ def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
     if inner is None:
         return {}
     inner.known(set(tasks))
-    found = {}
+    factors_by_task = {}
     for name in inner.values:
         factors = inner.table(name)
         if factors is None:
             continue
         factors.known(set(workloads.QUANTITIES))
-        found[name] = {value: factors.number(value, 0.0, 1000.0) for value in factors.values}
-    return found
+        factors_by_task[name] = {
+            value: factors.number(value, 0.0, 1000.0) for value in factors.values
+        }
+    return factors_by_task
 
 
 def _processor(raw: Table) -> Processor:
@@ -279,10 +285,10 @@ def _processor(raw: Table) -> Processor:
 
 
 def _weights(raw: Table) -> tuple[int, ...]:
-    each = raw.values.get("channel_weights", [])
-    if not isinstance(each, list) or not all(type(n) is int and 0 < n < 100 for n in each):
+    weights = raw.values.get("channel_weights", [])
+    if not isinstance(weights, list) or not all(type(n) is int and 0 < n < 100 for n in weights):
         raise ValueError(f"{raw.where}: channel_weights must be a list of whole numbers below 100")
-    return tuple(each)
+    return tuple(weights)
 
 
 def _group(raw: Table, tasks: list[str]) -> Group:
@@ -304,9 +310,9 @@ def _group(raw: Table, tasks: list[str]) -> Group:
 
 def _masks(raw: Table) -> tuple[Cbm, ...]:
     ways = raw.values.get("ways")
-    each: list[Any] = ways if isinstance(ways, list) else [ways]
-    valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in each]
-    masks = tuple(Cbm(bits, L3_WAYS) for bits in each) if all(valid) else ()
+    bits_listed: list[Any] = ways if isinstance(ways, list) else [ways]
+    valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in bits_listed]
+    masks = tuple(Cbm(bits, L3_WAYS) for bits in bits_listed) if all(valid) else ()
     if not masks or not all(mask.contiguous for mask in masks):
         raise ValueError(f"{raw.where}: ways must be masks of neighbours of {L3_WAYS} ways")
     return masks

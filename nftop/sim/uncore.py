@@ -50,7 +50,7 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
                 rows += [(len(events), int(reason), ran_ns)] * places.shape[1]
                 events.append(name)
     table = np.array(rows, dtype=np.uint64).reshape(-1, 3)
-    place = np.concatenate([np.zeros((2, 0), np.int32), *where], axis=1).astype(np.int32)
+    positions = np.concatenate([np.zeros((2, 0), np.int32), *where], axis=1).astype(np.int32)
     unwanted = () if detailed else [turn for unit in uarch.uncore for turn in unit.on_demand]
     hidden = {events.index(name) for turn in unwanted for name in turn}
     count, reasons = np.concatenate([np.zeros(0, np.uint64), *values]), table[:, 1].astype(np.uint8)
@@ -60,8 +60,8 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
         details[events[item]].setdefault(int(Reason.SOURCE), UNWANTED)
     return UncoreTable(
         events=tuple(events),
-        packages=place[0],
-        boxes=place[1],
+        packages=positions[0],
+        boxes=positions[1],
         event=table[:, 0].astype(np.int32),
         values=count,
         reasons=reasons,

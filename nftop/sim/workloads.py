@@ -53,7 +53,7 @@ _MMIO_WRITES_PER_PACKET = 2 / 32
 # Core reads of data in the cache for every line that a device reads: Figure 23 of the FD.io paper,
 # 102 M against 45 M. Of lines from memory, two more are found for one that is not.
 _DATA_READS_PER_PCIRDCUR = 102 / 45
-_DATA_READS_FOUND_PER_MISS = 2.0
+_DATA_READ_HITS_PER_MISS = 2.0
 # Code that a core's own caches lack; assumptions.
 _CODE_READS_PER_INSTRUCTION, _CODE_MISS_RATIO = 2e-5, 0.01
 # What a line from memory takes at 2.2 GHz: some 90 ns, an assumption.
@@ -233,16 +233,16 @@ def per_cycle(work: Workload) -> Floats:
         "llc_misses": lines,
         "cas_reads": lines,
         "cas_writes": lines,
-        **_found("itom", packets * min(writes, 1.0)),
-        **_found("rfo", partial * (1 - _NEAR_RATIO)),
-        **_found("itomcachenear", partial * _NEAR_RATIO),
-        **_found("pcirdcur", packets * reads),
+        **_hits("itom", packets * min(writes, 1.0)),
+        **_hits("rfo", partial * (1 - _NEAR_RATIO)),
+        **_hits("itomcachenear", partial * _NEAR_RATIO),
+        **_hits("pcirdcur", packets * reads),
         "remote_writes": packets * writes * _REMOTE_RATIO,
         "remote_reads": packets * reads * _REMOTE_RATIO,
         "mmio_writes": packets * _MMIO_WRITES_PER_PACKET,
-        "drd_hit": packets * reads * _DATA_READS_PER_PCIRDCUR + lines * _DATA_READS_FOUND_PER_MISS,
+        "drd_hit": packets * reads * _DATA_READS_PER_PCIRDCUR + lines * _DATA_READ_HITS_PER_MISS,
         "drd_miss": lines,
-        **_found("crd", work.ipc * _CODE_READS_PER_INSTRUCTION, _CODE_MISS_RATIO),
+        **_hits("crd", work.ipc * _CODE_READS_PER_INSTRUCTION, _CODE_MISS_RATIO),
         "packets": packets,
     }
     vector = np.zeros(len(QUANTITIES))
@@ -251,6 +251,6 @@ def per_cycle(work: Workload) -> Floats:
     return vector
 
 
-def _found(kind: str, requests: float, miss_ratio: float = _IO_MISS_RATIO) -> dict[str, float]:
+def _hits(kind: str, requests: float, miss_ratio: float = _IO_MISS_RATIO) -> dict[str, float]:
     """Requests to the last-level cache by whether it had the line."""
     return {f"{kind}_hit": requests * (1 - miss_ratio), f"{kind}_miss": requests * miss_ratio}

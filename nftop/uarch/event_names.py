@@ -101,18 +101,18 @@ class EventNames:
 
 def _by_name(uarch: Uarch) -> dict[str, str]:
     """By case-folded name; what the table itself says comes before perf's names."""
-    found = {name.casefold(): name for name in uarch.events}
+    names = {name.casefold(): name for name in uarch.events}
     for event, vendor in uarch.vendor_names.items():
         if event in uarch.events:
-            found.setdefault(vendor.casefold(), event)
+            names.setdefault(vendor.casefold(), event)
     for event, spec in uarch.events.items():
         if not isinstance(spec, Encoding) and spec.pmu == "cpu" and "=" not in spec.terms:
-            found.setdefault(spec.terms.casefold(), event)
+            names.setdefault(spec.terms.casefold(), event)
     for name, events in other_names().items():
         for event in events:
             if event in uarch.events:
-                found.setdefault(name, event)
-    return found
+                names.setdefault(name, event)
+    return names
 
 
 @cache

@@ -33,24 +33,26 @@ def definition(uarch: Uarch, metric: str, *, smt: bool) -> tuple[tuple[str, str]
     for unit in uarch.uncore:
         specs |= unit.events
     nodes = frozenset() if uarch.topdown is None else uarch.topdown.nodes.keys()
-    said = {metric: _plain(formulas[name])}
+    definitions = {metric: _plain(formulas[name])}
     events: dict[str, str] = {}
     waiting = list(compile_formula(formulas[name]).names)
     while waiting:
-        each = waiting.pop(0)
-        if each in said or each in events:
+        term = waiting.pop(0)
+        if term in definitions or term in events:
             continue
-        if each in specs:
-            vendor = uarch.vendor_names.get(each, "")
-            events[each] = f"{vendor} {perf_name(specs[each])}".strip()
-        elif each in _WORDS or each.startswith(BUSIEST):
-            said[each] = _WORDS.get(each, "of a core's threads that count which is the largest")
-        elif each == _SLOTS and uarch.topdown is not None:
-            said[each] = str(uarch.topdown.slots_per_cycle)
-        elif each in formulas and each not in nodes:
-            said[each] = _plain(formulas[each])
-            waiting += compile_formula(formulas[each]).names
-    return (*said.items(), *events.items())
+        if term in specs:
+            vendor = uarch.vendor_names.get(term, "")
+            events[term] = f"{vendor} {perf_name(specs[term])}".strip()
+        elif term in _WORDS or term.startswith(BUSIEST):
+            definitions[term] = _WORDS.get(
+                term, "of a core's threads that count which is the largest"
+            )
+        elif term == _SLOTS and uarch.topdown is not None:
+            definitions[term] = str(uarch.topdown.slots_per_cycle)
+        elif term in formulas and term not in nodes:
+            definitions[term] = _plain(formulas[term])
+            waiting += compile_formula(formulas[term]).names
+    return (*definitions.items(), *events.items())
 
 
 def perf_name(spec: EventSpec, name: str = "") -> str:
@@ -91,7 +93,7 @@ _LEVELS, _ALL_LEVELS = 2, 3
 def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
     """Groups of events for levels 1 and 2 of top-down, and more for level 3.
 
-    Those of the table's best plan and of its focus, each with its own clock and without what no
+    Those of the table's best plan and of its focus, term with its own clock and without what no
     formula reads. What only another program's counts need, which know nothing of a core's busiest
     thread, has a group of its own. Empty for a table without top-down.
     """
@@ -154,7 +156,7 @@ def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Gr
 def _what_else(
     uarch: Uarch, groups: tuple[Group, ...], more: list[str], clock: str, *, smt: bool, levels: int
 ) -> tuple[Group, ...]:
-    """A group of what is lacking still: each event that gives some node a number, and the clock."""
+    """A group of what is lacking still: term event that gives some node a number, and the clock."""
     counted = {name for group in groups for name in group}
     lacking: list[str] = []
     least = _without_number(uarch, counted, smt=smt, levels=levels)

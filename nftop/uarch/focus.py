@@ -39,15 +39,16 @@ def evaluate_focus(
     counts = {name: _one_row(reading) for name, reading in counts_per_s.items()}
     # Without it, two threads or one as by `smt`; in any case there is a row.
     counts.setdefault(THREADS, column(np.array([2.0 if smt else 1.0])))
-    found = evaluate_probes(uarch, counts)
+    readings = evaluate_probes(uarch, counts)
     unknown = _unknown(uarch)
     probes = {
-        metric.id: found[metric.id][0] if metric.id in found else unknown for metric in CORE_METRICS
+        metric.id: readings[metric.id][0] if metric.id in readings else unknown
+        for metric in CORE_METRICS
     }
     if uarch.topdown is None:
         return (), probes
     nodes = evaluate(uarch, counts, smt=smt, levels=_LEVELS, settle=settle)
-    ratios = {name.removeprefix(PREFIX): part[0] for name, part in nodes.items()}
+    ratios = {name.removeprefix(PREFIX): column[0] for name, column in nodes.items()}
     return tree(uarch.topdown, ratios), probes
 
 
@@ -86,8 +87,8 @@ def is_beyond(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> boo
     """
     at: str | None = name
     while at is not None:
-        part = topdown.also.get(at)
-        if not _is_over(topdown, ratios, at) and not (part and _is_over(topdown, ratios, part)):
+        column = topdown.also.get(at)
+        if not _is_over(topdown, ratios, at) and not (column and _is_over(topdown, ratios, column)):
             return False
         at = topdown.parent.get(at)
     return True

@@ -140,7 +140,7 @@ _parsed = lru_cache(maxsize=1024)(grammar.parse)
 def _has_inputs(tree: ast.expr, known: Container[str]) -> bool:
     if isinstance(tree, ast.Name):
         return tree.id in known
-    parts = [_has_inputs(part, known) for part in grammar.operands(tree) or ()]
+    parts = [_has_inputs(operand, known) for operand in grammar.operands(tree) or ()]
     if isinstance(tree, ast.Call) and _FUNCTIONS[ast.unparse(tree.func)] is _first:
         return any(parts)
     return all(parts)
@@ -151,7 +151,7 @@ def _absent(name: str, rows: int) -> Column:
 
 
 def _node(tree: ast.expr) -> _Node:
-    parts = [_node(part) for part in grammar.operands(tree) or ()]
+    parts = [_node(operand) for operand in grammar.operands(tree) or ()]
     match tree:
         case ast.Name(id=name):
             return lambda terms: terms[name]
@@ -166,10 +166,10 @@ def _node(tree: ast.expr) -> _Node:
             combine = _FUNCTIONS[name]
         case ast.IfExp(test=ast.Compare(ops=[op])):
             compare = _COMPARISONS[type(op)]
-            return lambda terms: _choose(compare, *(part(terms) for part in parts))
+            return lambda terms: _choose(compare, *(operand(terms) for operand in parts))
         case _:
             raise grammar.FormulaError(f"{ast.unparse(tree)!r} is not in the notation of formulas")
-    return lambda terms: reduce(combine, (part(terms) for part in parts))
+    return lambda terms: reduce(combine, (operand(terms) for operand in parts))
 
 
 def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[_Term, _Term], _Term]:

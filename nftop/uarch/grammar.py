@@ -86,12 +86,12 @@ def _check(node: ast.expr, text: str, depth: int) -> None:
         raise FormulaError(f"{text!r}: {ast.unparse(node)!r} is not in the notation of formulas")
     if depth == 0:
         raise FormulaError(f"{text!r} is nested too deep")
-    for part in parts:
-        _check(part, text, depth - 1)
+    for operand in parts:
+        _check(operand, text, depth - 1)
 
 
 def _names(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Name):
         yield node.id
-    for part in operands(node) or ():
-        yield from _names(part)
+    for operand in operands(node) or ():
+        yield from _names(operand)

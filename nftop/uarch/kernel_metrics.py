@@ -97,9 +97,9 @@ def translate(
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise FormulaError(f"{formulas[metric]!r} is no formula") from None
-    found = ast.unparse(_Rewrite().visit(tree))
+    expression = ast.unparse(_Rewrite().visit(tree))
     factor = float(percent["factor"])
-    formula = found if factor == 100.0 else f"({found}) * {factor / 100.0!r}"
+    formula = expression if factor == 100.0 else f"({expression}) * {factor / 100.0!r}"
     grammar.parse(formula)
     return Translated(formula, events)
 
@@ -136,11 +136,11 @@ def _pieces(
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at, text = 0, text.strip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
+        expression = _TOKEN.match(text, at)
+        if expression is None or expression.lastgroup is None:
             raise FormulaError(f"it has {text[at:].strip()[:1]!r}, which nftop doesn't know")
-        yield found.lastgroup, found[found.lastgroup]
-        at = found.end()
+        yield expression.lastgroup, expression[expression.lastgroup]
+        at = expression.end()
 
 
 def _is_number(word: str) -> bool:

@@ -146,8 +146,8 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         check_formulas(term_set, inputs)
         nodes = {}
         for depth in sorted(set(level.values())):
-            found = {name: row["formula"] for name, row in rows.items() if level[name] == depth}
-            nodes |= _in_order(found, {*inputs, *term_set, *nodes})
+            formulas = {name: row["formula"] for name, row in rows.items() if level[name] == depth}
+            nodes |= _in_order(formulas, {*inputs, *term_set, *nodes})
     for name, row in rows.items():
         if set(row) - _NODE_FIELDS or row.get("of", "slots") not in ("slots", "cycles"):
             raise ValueError(f"{name} has a field that no node has")
@@ -239,7 +239,7 @@ def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:
         names.add(name)
 
 
-def known(name: str, names: Collection[str], who: str) -> None:
+def known(name: str, names: Collection[str], user: str) -> None:
     """ValueError if nothing has that name."""
     if name not in names:
-        raise ValueError(f"{who} names an unknown event: {name}")
+        raise ValueError(f"{user} names an unknown event: {name}")

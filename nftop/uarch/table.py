@@ -285,13 +285,13 @@ def _group(
     listed: Iterable[str],
     events: Mapping[str, EventSpec],
     sets: Mapping[str, Sequence[str]],
-    who: str,
+    user: str,
 ) -> tuple[str, ...]:
     group = _expand(listed, sets)
     if len(set(group)) != len(group) or not group:
-        raise ValueError(f"{who} is empty or counts an event twice: {', '.join(group)}")
+        raise ValueError(f"{user} is empty or counts an event twice: {', '.join(group)}")
     for name in group:
-        sections.known(name, events, who)
+        sections.known(name, events, user)
     return group
 
 

@@ -28,7 +28,7 @@ _COMPLETE_LEVELS = 2  # of which the parts are all there is of their whole
 RATIO_TOLERANCE = 0.005
 # How far parts may exceed their whole: the vendor corrects level 1 of PERF_METRICS, and on some
 # CPUs compares it with counters that see the same slots a little differently.
-PART_TOLERANCE = 0.02
+CHILD_TOLERANCE = 0.02
 # By how much all the parts of a whole may fall short of it. Where each part has an event of its own
 # (Sierra Forest) nothing makes them add up, and TOPDOWN_BAD_SPECULATION.ALL_P leaves out what some
 # machine clears lose ("Other nukes are not accounted for", the vendor's event files); those are
@@ -70,8 +70,8 @@ def consistent(parts: Mapping[str, Column], family: Family) -> Mapping[str, Colu
     contradict each other.
     """
     whole = family.whole
-    most = 1.0 if whole is None else np.fmin(whole.values + PART_TOLERANCE, 1.0)
-    beyond = {name: (part.values < 0) | (part.values > most) for name, part in parts.items()}
+    most = 1.0 if whole is None else np.fmin(whole.values + CHILD_TOLERANCE, 1.0)
+    beyond = {name: (column.values < 0) | (column.values > most) for name, column in parts.items()}
     bad: Bools = np.any(list(beyond.values()), axis=0)
     sentences = _sums_off(parts, family)
     if not bad.any() and not sentences:
@@ -80,28 +80,28 @@ def consistent(parts: Mapping[str, Column], family: Family) -> Mapping[str, Colu
         culprit = next(name for name, outside in beyond.items() if outside[row])
         value = parts[culprit].values[row]
         # Of what would be no ratio anywhere the whole says nothing more.
-        but = _beside_whole(whole, row) if 0 <= value <= 1 else ""
+        but = _sum_context(whole, row) if 0 <= value <= 1 else ""
         sentences[row] = _contradiction(culprit, value, but)
-    return {name: _erase(part, sentences) for name, part in parts.items()}
+    return {name: _erase(column, sentences) for name, column in parts.items()}
 
 
 def _sums_off(parts: Mapping[str, Column], family: Family) -> dict[int, str]:
     """By row, how the sum of the parts contradicts the whole; a sum that lacks a part does not."""
     if not family.in_slots:
         return {}
-    total = np.sum([part.values for part in parts.values()], axis=0)
+    total = np.sum([column.values for column in parts.values()], axis=0)
     of = np.ones(len(total)) if family.whole is None else family.whole.values
-    off = total > of + PART_TOLERANCE
+    off = total > of + CHILD_TOLERANCE
     if family.complete:
         off |= total < of - DEFICIT_TOLERANCE
     name = " + ".join(parts)
     return {
-        row: _contradiction(name, total[row], _beside_whole(family.whole, row))
+        row: _contradiction(name, total[row], _sum_context(family.whole, row))
         for row in np.flatnonzero(off).tolist()
     }
 
 
-def _beside_whole(whole: Column | None, row: int) -> str:
+def _sum_context(whole: Column | None, row: int) -> str:
     return "" if whole is None else f", but its whole as {whole.values[row]:.1%}"
 
 
@@ -157,8 +157,8 @@ def evaluate(
                 parent = topdown.parent.get(name)
                 value, used = compile_formula(text).with_usage(known, rows)
                 usage[name] = _events_used(used, usage)
-                part = _clip(value)
-                known[name] = part if parent is None else _with_parent(part, known[parent])
+                share = _clip(value)
+                known[name] = share if parent is None else _with_parent(share, known[parent])
                 key = name if name in topdown.of_cycles else parent or ""
                 siblings.setdefault(key, []).append(name)
         for names in siblings.values():
@@ -283,16 +283,16 @@ def _inputs(
     return {**absent, **counts}
 
 
-def _clip(part: Column) -> Column:
+def _clip(column: Column) -> Column:
     """Ratios that are outside 0..1 by no more than the tolerance, put back to the bound."""
-    values = part.values
+    values = column.values
     near = (values >= -RATIO_TOLERANCE) & (values <= 1 + RATIO_TOLERANCE)
     clipped = np.where(near, np.clip(values, 0.0, 1.0), values)
-    return Column(clipped, part.reasons, part.details, part.by_reason)
+    return Column(clipped, column.reasons, column.details, column.by_reason)
 
 
-def _with_parent(part: Column, parent: Column) -> Column:
-    return part if parent.present.all() else where(parent.present, part, parent)
+def _with_parent(column: Column, parent: Column) -> Column:
+    return column if parent.present.all() else where(parent.present, column, parent)
 
 
 def _unequal(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
@@ -303,27 +303,27 @@ def _unequal(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dic
         ones, others = known[one].values, known[other].values
         # What has no number is NaN, and that differs from nothing.
         for row in np.flatnonzero(np.abs(ones - others) > EQUAL_TOLERANCE * others).tolist():
-            beside = f" of {uarch.vendor_names.get(other, other)}"
+            context = f" of {uarch.vendor_names.get(other, other)}"
             share = ones[row] / others[row] if others[row] > 0 else np.inf
-            sentences[row] = _contradiction(f"the sum of the {one}", share, beside)
-    return {name: _erase(part, sentences) for name, part in family.items()} if sentences else {}
+            sentences[row] = _contradiction(f"the sum of the {one}", share, context)
+    return {name: _erase(column, sentences) for name, column in family.items()} if sentences else {}
 
 
-def _contradiction(name: str, value: float, beside: str = "") -> str:
+def _contradiction(name: str, value: float, context: str = "") -> str:
     return (
-        f"{name} came out as {value:.1%}{beside}, so its counts contradict each other: on a core "
+        f"{name} came out as {value:.1%}{context}, so its counts contradict each other: on a core "
         "whose hyper-threads both mostly sleep its clock is not exact; elsewhere look for another "
         "program that sets the same counters"
     )
 
 
-def _erase(part: Column, sentences: Mapping[int, str]) -> Column:
-    present = part.present
+def _erase(column: Column, sentences: Mapping[int, str]) -> Column:
+    present = column.present
     rows: Sequence[int] = [row for row in sentences if present[row]]
-    values, reasons = part.values.copy(), part.reasons.copy()
+    values, reasons = column.values.copy(), column.reasons.copy()
     values[rows], reasons[rows] = np.nan, Reason.ERROR
-    details = {**part.details, **{row: sentences[row] for row in rows}}
-    return Column(values, reasons, details, part.by_reason)
+    details = {**column.details, **{row: sentences[row] for row in rows}}
+    return Column(values, reasons, details, column.by_reason)
 
 
 # Events that count time, of which a core has as much as its busier thread.
@@ -346,14 +346,14 @@ def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str,
     online = _has_core(topology)
     cores = core_index(topology)
     summed = {}
-    for name, part in columns.items():
-        counts = np.where(part.present, part.values, 0.0)
+    for name, own in columns.items():
+        counts = np.where(own.present, own.values, 0.0)
         total = np.bincount(cores, counts).astype(np.float64)
-        summed[name] = _of_core(total, part, cores, topology)
+        summed[name] = _of_core(total, own, cores, topology)
         if name in CLOCKS:
             most = np.zeros(int(cores.max(initial=0)) + 1)
             np.maximum.at(most, cores, counts)
-            summed[BUSIEST + name] = _of_core(most, part, cores, topology)
+            summed[BUSIEST + name] = _of_core(most, own, cores, topology)
     count = np.bincount(cores)[cores].astype(np.float64)
     summed["threads"] = column(count, ~online, Missing(Reason.UNDEFINED, _OFFLINE))
     return summed
@@ -375,17 +375,17 @@ def _has_core(topology: Topology) -> Bools:
     return np.array([info.online and info.core is not None for info in topology.cpus], np.bool_)
 
 
-def _of_core(totals: Floats, part: Column, cores: _Cores, topology: Topology) -> Column:
+def _of_core(totals: Floats, column: Column, cores: _Cores, topology: Topology) -> Column:
     """The column of `totals` by core, without a number wherever a thread of the core has none."""
-    lacking = np.bincount(cores, ~part.present) > 0
+    lacking = np.bincount(cores, ~column.present) > 0
     values = np.where(lacking[cores], np.nan, totals[cores])
-    reasons = part.reasons.copy()
-    details = dict(part.details)
-    for row in np.flatnonzero(lacking[cores] & part.present).tolist():
-        sibling = int(np.flatnonzero((cores == cores[row]) & ~part.present)[0])
-        why = part[sibling]
+    reasons = column.reasons.copy()
+    details = dict(column.details)
+    for row in np.flatnonzero(lacking[cores] & column.present).tolist():
+        sibling = int(np.flatnonzero((cores == cores[row]) & ~column.present)[0])
+        why = column[sibling]
         if isinstance(why, Missing):
             reasons[row] = why.reason
             cpu = topology.cpus[sibling].cpu
             details[row] = f"its hyper-thread sibling, CPU {cpu}: {why.message}"
-    return Column(values, reasons, details, part.by_reason)
+    return Column(values, reasons, details, column.by_reason)

@@ -14,7 +14,7 @@ from nftop.control.journal_entry import Entry, entry_of, finished, text_of
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.model.change import Cell, Outcome, State, place
+from nftop.model.change import Cell, Outcome, State, group_path
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
 from tests.lab.resctrl.state import controls, everything
 from tests.lab.tests.hosts import SMALL, Lab, lab
@@ -49,14 +49,14 @@ class LabHost(ClassBackend):
             if group.name:
                 found[Cell("group", name)] = self._inode(name)
             found[Cell("mode", name)] = group.mode
-            found |= {Cell("cpu", "", number=cpu): place(name) for cpu in group.cpus}
+            found |= {Cell("cpu", "", number=cpu): group_path(name) for cpu in group.cpus}
             for line, values in group.values.items():
                 for domain, value in values.items():
                     text = f"{value:x}" if line != "MB" else f"{min(value, UNLIMITED_MBPS)}"
                     found[Cell("schemata", name, line, domain)] = text
             for child in group.children.values():
-                found[Cell("monitor", name, child.name)] = self._inode(place(name, child.name))
-                own = place(name, child.name)
+                found[Cell("monitor", name, child.name)] = self._inode(group_path(name, child.name))
+                own = group_path(name, child.name)
                 found |= {Cell("cpu", "", number=cpu): own for cpu in child.cpus}
         people = self.lab.people.by_id
         for cell in threads:
@@ -129,7 +129,7 @@ class LabHost(ClassBackend):
             if member is not None and member.group is group:
                 parent = group.parent
                 if parent is not None:
-                    return place(parent.name or ROOT, group.name)
+                    return group_path(parent.name or ROOT, group.name)
                 return group.name or ROOT
         return ROOT
 

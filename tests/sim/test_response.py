@@ -65,7 +65,7 @@ def kept(row: Row, masks: list[int]) -> float:
 def predicted(row: Row, masks: list[int]) -> float:
     """Packets a second."""
     share = kept(row, masks)
-    return row.alone / cost(share, SENSITIVITY[row.frame], at=1.0, there=1.0, least=0.9)
+    return row.alone / cost(share, SENSITIVITY[row.frame], at=1.0, measured=1.0, least=0.9)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.table}-{row.frame}")
@@ -86,7 +86,7 @@ def test_the_simulated_neighbour_is_as_bad_as_the_paper_s() -> None:
     rdt = rdt_of(model_of(scenario.load("noisy"), 88))
     (cpu, *_) = next(p.cpus for p in rdt.model.layout.placed if p.name == "ovs")
     share = float(rdt.usual[1, cpu] / rdt.usual[0, cpu])
-    relation = cost(share, SENSITIVITY[64], at=1.0, there=1.0, least=0.9)
+    relation = cost(share, SENSITIVITY[64], at=1.0, measured=1.0, least=0.9)
     assert relation == pytest.approx(1.06, abs=0.015)
 
 
@@ -101,7 +101,7 @@ def test_more_cache_never_costs_more(
     kept: float, more: float, sensitivity: float, at: float, least: float
 ) -> None:
     def of(share: float) -> float:
-        return cost(share, sensitivity, at=at, there=1.0, least=least)
+        return cost(share, sensitivity, at=at, measured=1.0, least=least)
 
     assert of(kept + more) <= of(kept) + 1e-12
     assert least - 1e-12 <= of(kept) <= 1.0 + sensitivity * at + 1e-12

@@ -7,7 +7,7 @@ import pytest
 
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.uarch.topdown import DEFICIT_TOLERANCE, PART_TOLERANCE, evaluate
+from nftop.uarch.topdown import CHILD_TOLERANCE, DEFICIT_TOLERANCE, evaluate
 from tests.uarch.vectors import loaded
 
 LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
@@ -53,8 +53,8 @@ def refused(nodes: dict[str, Reading]) -> set[str]:
         (0.4, True),
         (0.4 - DEFICIT_TOLERANCE + 0.001, True),
         (0.4 - DEFICIT_TOLERANCE - 0.001, False),
-        (0.4 + PART_TOLERANCE - 0.001, True),
-        (0.4 + PART_TOLERANCE + 0.001, False),
+        (0.4 + CHILD_TOLERANCE - 0.001, True),
+        (0.4 + CHILD_TOLERANCE + 0.001, False),
     ],
 )
 def test_level_1_is_all_slots_or_none(retiring: float, shown: bool) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.uarch.topdown import PART_TOLERANCE, RATIO_TOLERANCE, evaluate
+from nftop.uarch.topdown import CHILD_TOLERANCE, RATIO_TOLERANCE, evaluate
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
 
@@ -79,7 +79,7 @@ def test_skewed_counts_never_pass_as_ratios(uarch: str, name: str, skew: dict[in
                 whole = got[parent]
                 assert not isinstance(whole, Missing), metric
                 # Shares of cycles are no parts of shares of slots.
-                most = 1 if metric in topdown.of_cycles else whole + PART_TOLERANCE
+                most = 1 if metric in topdown.of_cycles else whole + CHILD_TOLERANCE
                 assert part <= most, metric
 
 

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from nftop.control.backend import UNBORN, advance, goal
 from nftop.control.rules import MB
-from nftop.model.change import Cell, Change, State, parts, place
+from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field
@@ -88,7 +88,7 @@ def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[i
         cell.number
         for cell, where in state.items()
         if cell.kind == "cpu"
-        and (parts(where)[0] == group if monitor is None else where == place(group, monitor))
+        and (parts(where)[0] == group if monitor is None else where == group_path(group, monitor))
     )
 
 
@@ -116,7 +116,7 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     """What is different after a step."""
-    here = place(step.group, step.monitor)
+    here = group_path(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
         return {Cell("monitor", step.group, step.monitor): UNBORN}
     if step.deed == "mkdir":

@@ -38,8 +38,8 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
+    group_path,
     parts,
-    place,
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
@@ -104,7 +104,7 @@ def strangers(
     for cell in [change.cell for change in changes if change.new is None]:
         if cell.kind not in ("group", "monitor") or state[cell] == known.get(cell):
             continue
-        home = place(cell.group, cell.name)
+        home = group_path(cell.group, cell.name)
         threads = {Cell("task", "", name): where for name, where in rules.tasks.items()}
         inside = [
             key
@@ -489,7 +489,7 @@ def _create_monitor(draft: _Draft, action: CreateMonitor) -> None:
     else:
         draft.state[cell] = UNBORN
         for cpu in cpus:
-            draft.state[Cell("cpu", "", number=cpu)] = place(group, name)
+            draft.state[Cell("cpu", "", number=cpu)] = group_path(group, name)
 
 
 def _remove_monitor(draft: _Draft, action: RemoveMonitor) -> None:
@@ -503,7 +503,7 @@ def _remove_monitor(draft: _Draft, action: RemoveMonitor) -> None:
         draft.refusals.append(f"monitoring group {name} is not nftop's, so it does not remove it")
     else:
         del draft.state[cell]
-        own = place(group, name)
+        own = group_path(group, name)
         for thread, where in draft.rules.tasks.items():
             if draft.state.get(Cell("task", "", thread), where) == own:
                 draft.move(thread, group)

@@ -18,7 +18,7 @@ from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_i
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
-from nftop.model.change import Cell, State, place
+from nftop.model.change import Cell, State, group_path
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
@@ -257,7 +257,7 @@ def _tell(state: dict[Cell, str], group: Found) -> None:
     state[Cell("mode", name)] = group.mode or SHAREABLE
     if group.mode != "pseudo-locked":  # of that the kernel shows the CPUs beside it
         for cpu in group.cpus:
-            state[Cell("cpu", "", number=cpu)] = place(name)
+            state[Cell("cpu", "", number=cpu)] = group_path(name)
     if not isinstance(group.schemata, Missing):
         for line, values in group.schemata.items():
             for domain, value in values.items():
@@ -267,7 +267,7 @@ def _tell(state: dict[Cell, str], group: Found) -> None:
     for monitor in group.monitors:
         state[Cell("monitor", name, _name(monitor))] = str(monitor.inode)
         for cpu in monitor.cpus:
-            state[Cell("cpu", "", number=cpu)] = place(name, _name(monitor))
+            state[Cell("cpu", "", number=cpu)] = group_path(name, _name(monitor))
 
 
 def _places(groups: Iterable[Found]) -> Mapping[int, str]:
@@ -275,9 +275,9 @@ def _places(groups: Iterable[Found]) -> Mapping[int, str]:
     locations: dict[int, str] = {}
     for group in groups:
         if group.name != ROOT:  # all that are in no other
-            locations |= dict.fromkeys(_threads(group), place(_name(group)))
+            locations |= dict.fromkeys(_threads(group), group_path(_name(group)))
         for monitor in group.monitors:
-            locations |= dict.fromkeys(_threads(monitor), place(_name(group), _name(monitor)))
+            locations |= dict.fromkeys(_threads(monitor), group_path(_name(group), _name(monitor)))
     return locations
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.nf.parts import NOT_TOLD, NfNode, NfPort, NfQueue
+from nftop.model.nf.parts import NOT_REPORTED, NfNode, NfPort, NfQueue
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
 from nftop.model.reading import Missing, Reading, Reason
@@ -96,9 +96,9 @@ class NfRates:
     direction: Direction
     cores: tuple[NfCore, ...]
     uncounted: Missing | None
-    ports: tuple[NfPort, ...] | Missing = NOT_TOLD
-    queues: tuple[NfQueue, ...] | Missing = NOT_TOLD
-    nodes: tuple[NfNode, ...] | Missing = NOT_TOLD
+    ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
+    queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
+    nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
     owner: Owner | None = None
 
 

@@ -22,9 +22,9 @@ def _metric(
     )
 
 
-def _requests(family: str, opcode: str, label: str, who: str, what: str) -> tuple[Metric, ...]:
+def _requests(family: str, opcode: str, label: str, agent: str, what: str) -> tuple[Metric, ...]:
     def one(end: str, mark: str, which: str, good: Literal["high", "low"] | None = None) -> Metric:
-        meaning = f"Requests of {who} per second {what}, {which}."
+        meaning = f"Requests of {agent} per second {what}, {which}."
         return _metric(
             f"{family}.{opcode}.{end}_per_s", f"{label}{mark}", Unit.REQUESTS_PER_S, meaning, good
         )

@@ -22,14 +22,14 @@ def _cpu(
     unit: Unit,
     meaning: str,
     *,
-    told: str,
+    field: str,
     formula: str = _LAST_SECOND,
     good: _Good = None,
     priority: float | None = None,
 ) -> Metric:
     return Metric(
         id=name, label=label, unit=unit, scope="cpu", meaning=meaning, formula=formula,
-        origin=_ORIGIN.format(told), good=good, priority=priority, optional=True,
+        origin=_ORIGIN.format(field), good=good, priority=priority, optional=True,
     )  # fmt: skip
 
 
@@ -39,13 +39,13 @@ def _package(
     unit: Unit,
     meaning: str,
     *,
-    told: str,
+    field: str,
     formula: str = _LAST_SECOND,
     good: _Good = None,
 ) -> Metric:
     return Metric(
         id=name, label=label, unit=unit, scope="package", meaning=meaning,
-        formula=formula, origin=_ORIGIN.format(told), good=good,
+        formula=formula, origin=_ORIGIN.format(field), good=good,
     )  # fmt: skip
 
 
@@ -53,127 +53,127 @@ PCM_CPU_METRICS: tuple[Metric, ...] = (
     _cpu(
         "l2_hit_ratio", "L2hit", Unit.RATIO,
         "Share of requests to the second-level cache that found their line there.",
-        told="L2 Cache Hits, L2 Cache Misses", formula="hits / (hits + misses)", good="high",
+        field="L2 Cache Hits, L2 Cache Misses", formula="hits / (hits + misses)", good="high",
         priority=52,
     ),
     _cpu(
         "l3_hit_ratio", "L3hit", Unit.RATIO,
         "Share of this CPU's requests to the last-level cache that found their line there.",
-        told="L3 Cache Hits, L3 Cache Misses", formula="hits / (hits + misses)", good="high",
+        field="L3 Cache Hits, L3 Cache Misses", formula="hits / (hits + misses)", good="high",
         priority=51,
     ),
     _cpu(
         "llc_occupancy_bytes", "L3 MiB", Unit.BYTES,
         "What this CPU's RDT monitor has in the last-level cache.",
-        told="L3 Cache Occupancy", formula="KiB x 1024, as it is now",
+        field="L3 Cache Occupancy", formula="KiB x 1024, as it is now",
     ),
     _cpu(
         "memory_local_bytes_per_s", "MBL", Unit.BYTES_PER_S,
         "Memory traffic of this CPU's RDT monitor with its own package.",
-        told="Local Memory Bandwidth", formula="MiB x 2**20 / interval",
+        field="Local Memory Bandwidth", formula="MiB x 2**20 / interval",
     ),
     _cpu(
         "memory_remote_bytes_per_s", "MBR", Unit.BYTES_PER_S,
         "Memory traffic of this CPU's RDT monitor with other packages.",
-        told="Remote Memory Bandwidth", formula="MiB x 2**20 / interval", good="low",
+        field="Remote Memory Bandwidth", formula="MiB x 2**20 / interval", good="low",
     ),
     _cpu(
         "c0_ratio", "C0", Unit.RATIO,
-        "Share of time this CPU was executing (C0): 100 % on a poller.", told="CStateResidency[0]",
+        "Share of time this CPU was executing (C0): 100 % on a poller.", field="CStateResidency[0]",
     ),
     _cpu(
         "c1_ratio", "C1", Unit.RATIO, "Share of time this CPU was halted (C1).",
-        told="CStateResidency[1]",
+        field="CStateResidency[1]",
     ),
     _cpu(
         "c3_ratio", "C3", Unit.RATIO,
         "Share of time this core slept without its caches (C3): Haswell and Broadwell only.",
-        told="CStateResidency[3]",
+        field="CStateResidency[3]",
     ),
     _cpu(
         "c6_ratio", "C6", Unit.RATIO,
         "Share of time this core slept deeply (C6), from which it takes long to wake.",
-        told="CStateResidency[6]",
+        field="CStateResidency[6]",
     ),
     _cpu(
         "thermal_headroom_c", "HEADROOM", Unit.DEGREES_C,
         "How much warmer this core may get before it is throttled.",
-        told="Thermal Headroom", formula="as it is now", good="high", priority=53,
+        field="Thermal Headroom", formula="as it is now", good="high", priority=53,
     ),
     _cpu(
         "smi_per_s", "SMI/s", Unit.PER_S,
         "System management interrupts per second: firmware that took the CPU away from all else.",
-        told="SMI Count", formula="SMIs / interval", good="low",
+        field="SMI Count", formula="SMIs / interval", good="low",
     ),
 )  # fmt: skip
 
 PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
     _package(
         "power_w", "PKG.W", Unit.WATTS, "Power that the package takes, without its memory.",
-        told="Package Joules Consumed",
+        field="Package Joules Consumed",
     ),
     _package(
         "energy_j", "PKG.kJ", Unit.JOULES,
         "Energy that the package has taken while nftop watched. What it took while the server was "
         "silent for more than 5 s, or two and a half samples if that is longer, is not in it.",
-        told="Package Joules Consumed", formula="sum of power_w x time between two answers",
+        field="Package Joules Consumed", formula="sum of power_w x time between two answers",
     ),
     _package(
         "dram_energy_j", "DRAM.kJ", Unit.JOULES,
         "Energy that the package's memory has taken while nftop watched; else as energy_j.",
-        told="DRAM Joules Consumed", formula="sum of dram_power_w x time between two answers",
+        field="DRAM Joules Consumed", formula="sum of dram_power_w x time between two answers",
     ),
     _package(
         "dram_power_w", "DRAM.W", Unit.WATTS, "Power that the package's memory takes.",
-        told="DRAM Joules Consumed",
+        field="DRAM Joules Consumed",
     ),
     _package(
         "uncore_frequency_hz", "UNC.GHz", Unit.HZ,
         "Average frequency of the mesh with the last-level cache; of die 0 where there are more.",
-        told="Uncore Frequency Die 0",
+        field="Uncore Frequency Die 0",
     ),
     _package(
         "thermal_headroom_c", "HEADROOM", Unit.DEGREES_C,
         "How much warmer the package's hottest core may get before it is throttled.",
-        told="Thermal Headroom of its cores, the least", good="high",
+        field="Thermal Headroom of its cores, the least", good="high",
     ),
     _package(
         "c0_ratio", "PC0", Unit.RATIO, "Share of time the package was awake (C0).",
-        told="CStateResidency[0]",
+        field="CStateResidency[0]",
     ),
     _package(
         "c2_ratio", "PC2", Unit.RATIO,
         "Share of time the package was on its way to sleep, or waited for others' access to its "
         "memory (C2).",
-        told="CStateResidency[2]",
+        field="CStateResidency[2]",
     ),
     _package(
         "c3_ratio", "PC3", Unit.RATIO,
         "Share of time the package slept lightly (C3): Haswell and Broadwell only.",
-        told="CStateResidency[3]",
+        field="CStateResidency[3]",
     ),
     _package(
         "c6_ratio", "PC6", Unit.RATIO, "Share of time the package slept (C6).",
-        told="CStateResidency[6]",
+        field="CStateResidency[6]",
     ),
     _package(
         "memory.local_ratio", "MEM.loc", Unit.RATIO,
         "Share of requests to this package's memory that came from the package itself.",
-        told="Local Memory Request Ratio", good="high",
+        field="Local Memory Request Ratio", good="high",
     ),
     _package(
         "memory.persistent_read_bytes_per_s", "PMM.rd", Unit.BYTES_PER_S,
-        "Bytes read from persistent memory per second.", told="Persistent Memory Reads",
+        "Bytes read from persistent memory per second.", field="Persistent Memory Reads",
     ),
     _package(
         "memory.persistent_write_bytes_per_s", "PMM.wr", Unit.BYTES_PER_S,
-        "Bytes written to persistent memory per second.", told="Persistent Memory Writes",
+        "Bytes written to persistent memory per second.", field="Persistent Memory Writes",
     ),
     _package(
         "upi.outgoing_bytes_per_s", "UPI.all", Unit.BYTES_PER_S,
         "Bytes that went to other packages per second, over all links: data, and what is none "
         "(requests, responses, snoops). More than upi.sent_bytes_per_s, which is data alone.",
-        told="Outgoing Data And Non-Data Traffic",
+        field="Outgoing Data And Non-Data Traffic",
     ),
 )  # fmt: skip
 
@@ -191,4 +191,4 @@ CAVEATS: Mapping[str, str] = MappingProxyType({"pcie.": _SAMPLED, "mmio.": _SAMP
 
 def caveat_of(metric: str) -> str:
     """What to know of a package's metric where the server told it; "" where nothing."""
-    return next((said for head, said in CAVEATS.items() if metric.startswith(head)), "")
+    return next((caveat for head, caveat in CAVEATS.items() if metric.startswith(head)), "")

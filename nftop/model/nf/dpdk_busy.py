@@ -34,14 +34,14 @@ def busy_advice(app: DpdkApp) -> BusyAdvice:
     """By the application's DPDK release, program and own arguments, as far as these are known."""
     if app.name == _OVS:
         return BusyAdvice("OVS reports its own on its control socket (source ovs)", "")
-    found = _RELEASE.match(app.version)
+    release = _RELEASE.match(app.version)
     first = f"{FIRST_RELEASE[0]}.{FIRST_RELEASE[1]:02}"
-    if found is not None and (int(found[1]), int(found[2])) < FIRST_RELEASE:
+    if release is not None and (int(release[1]), int(release[2])) < FIRST_RELEASE:
         return BusyAdvice(
             f"{app.version} has no busy cycles, which came with {first}",
             f"for busy ratios: DPDK {first} or later",
         )
-    since = "" if found is not None else f", with DPDK {first} or later"
+    since = "" if release is not None else f", with DPDK {first} or later"
     if app.name not in _TESTPMD:
         return BusyAdvice(
             "the application does not report busy cycles",

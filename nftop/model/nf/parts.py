@@ -6,7 +6,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
-NOT_TOLD = Missing(Reason.SOURCE, "it does not tell")
+NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
 
 
 @dataclass(frozen=True, slots=True)

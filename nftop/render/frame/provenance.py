@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
-from nftop.model.pcm import ASKED_EVERY_S
+from nftop.model.pcm import REQUEST_INTERVAL_S
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.frame.header import alert_lines
@@ -39,7 +39,7 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
         lead = line(Span(f"{source} {state.reason.mark} ", Tone.MISSING))
         return paragraph(state.detail or state.reason.sentence, width, lead=lead, tone=Tone.DIM)
     # What is read may be an answer that is not asked for again yet.
-    age = "" if state.age_s is None else f", <{math.ceil(state.age_s + ASKED_EVERY_S)} s old"
+    age = "" if state.age_s is None else f", <{math.ceil(state.age_s + REQUEST_INTERVAL_S)} s old"
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
     known = state.detail.removesuffix(frame.apart).removesuffix("; ") if source == "pcm" else ""

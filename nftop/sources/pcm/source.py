@@ -12,7 +12,7 @@ import numpy as np
 
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.owner import UNKNOWN, Owner, suffix
-from nftop.model.pcm import ANOTHERS, ASKED_EVERY_S, PcmTable, places
+from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, places
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
@@ -175,7 +175,7 @@ class PcmSource:
             shown = self.address.shown
             return self._failed(Missing(Reason.ERROR, f"{shown} can't be understood: {error}"))
         self._pause_s = 0.0
-        self._not_before_ns = self._clock() + int(ASKED_EVERY_S * 1e9)
+        self._not_before_ns = self._clock() + int(REQUEST_INTERVAL_S * 1e9)
         if self._notes is None:
             self._notes = notes(self.address, self._root)
         self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))

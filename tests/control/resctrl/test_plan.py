@@ -19,8 +19,8 @@ from nftop.model.change import (
     RemoveMonitor,
     SetSchemata,
     State,
+    group_path,
     parts,
-    place,
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import UNLIMITED_MBPS
@@ -207,7 +207,7 @@ def test_nothing_to_do_is_no_change() -> None:
     [("/", "", "/"), ("/", "m", "/m"), ("vpp", "", "vpp"), ("vpp", "m", "vpp/m")],
 )
 def test_a_place_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
-    assert place(group, monitor) == where
+    assert group_path(group, monitor) == where
     assert parts(where) == (group, monitor)
 
 
