@@ -61,7 +61,7 @@ def test_the_small_one_parses() -> None:
         (GOOD + "stolen = 1", "stolen must be a table"),
         (GOOD + "stolen = { thread = 2, share = 0.1 }", "thread must be a number from 0 to 1"),
         ('base = "nothing"\n' + GOOD, "no scenario is called 'nothing'"),
-        (GOOD + 'beside = "b"', "tasks a: beside is a vm's, and names a task before it"),
+        (GOOD + 'sibling_of = "b"', "tasks a: sibling_of is a vm's, and names a task before it"),
         (GOOD + "stolen = { thread = 0, share = 0.1, by = 1 }", "by must be a text"),
         (GOOD + "[[steps]]\nat_s = 5\nstolen = { a = 0.1 }", "stolen: 'a' is not known here"),
         (GOOD + "[[steps]]\nat_s = 5\ntimes = { a = { x = 2 } }", "'x' is not known here"),
