@@ -1,8 +1,7 @@
-"""A part of a host that can be read and changed: what a transaction has to know of it, and no more.
+"""A backend: what a transaction needs to know of something on the host that can be changed.
 
-resctrl's classes are one (`classes`), the frequencies of CPUs another (`sst`). Each has its own
-cells, its own order of writes and its own lock; the protocol, the journal, the history and the way
-back are the same for all.
+Cache classes are one, frequencies of CPUs another. A backend has its own cells, order of writes
+and lock; the transaction, the journal, the history and the undo are the same for all.
 """
 
 from __future__ import annotations
@@ -17,34 +16,32 @@ from nftop.control.rules import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, State
 from nftop.model.struct import dataclass
 
-# The new value of a cell that the kernel gives by itself: a directory's number, what comes with a
-# governor. It is known only once it is read back.
+# New value of a cell that the kernel chooses (the number of a directory, the EPP of a governor):
+# known only once it is read back.
 KERNELS = ""
-# The number of a directory that does not exist yet: the kernel gives it.
+# Number of a directory that does not exist yet; the kernel chooses it.
 UNBORN = KERNELS
-
-
-# The key of the backend of cache classes, whichever interface they have.
+# Key of the backend of cache classes, by resctrl or by MSRs.
 CLASSES = ""
 
 
 class LockedError(Exception):
-    """Another program held the lock all the time; the text says which."""
+    """Another program held the lock until the timeout; the text names it."""
 
 
 class RefusedError(Exception):
-    """The kernel refused a step; the text is what it said."""
+    """The kernel refused a step; the text is its message."""
 
 
 class AbsentError(Exception):
-    """There is nothing of the kind to change; the text says why and what to do."""
+    """The host has nothing of this kind; the text says why and what to do."""
 
 
 class BackendStep(Protocol):
     """One operation."""
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
-        """What is different after it; None: not there."""
+        """Cells that differ after it; None: removed."""
 
 
 StepT = TypeVar("StepT")
@@ -52,75 +49,75 @@ HistoryReader: TypeAlias = Callable[[], Sequence[Entry]]
 
 
 class Backend(Protocol[StepT]):
-    """What can be changed. What reads raises OSError."""
+    """Something on the host that can be changed. Methods that read raise OSError."""
 
     @property
     def identity(self) -> str:
-        """Another after a boot, or whatever else leaves nothing of before to be undone.
+        """Changes with a boot, or anything else after which nothing is left to undo.
 
-        The boot comes first, then a blank, then the part's own (`part_of`). It is the same from
-        every mount namespace.
+        The boot, a blank, and the backend's own words (`backends.key_of`); the same in every mount
+        namespace.
         """
 
     @property
     def where(self) -> str:
-        """Where it is, as operators know it."""
+        """Its path or tool as operators know it."""
 
     @property
     def subject(self) -> str:
-        """What it is in a sentence, many: `the classes`."""
+        """Its name in a message, plural: `the classes`."""
 
     @property
     def renewed(self) -> str:
-        """A sentence: why nothing of before is left after something else than a boot."""
+        """Message: why nothing is left to undo although the host was not booted."""
 
     @property
     def reset_hint(self) -> str:
-        """What goes back to before nftop's first change, to follow another hint; "" for nothing."""
+        """Hint on restoring the state before nftop's first change, to append; "" if impossible."""
         return ""
 
     def read(self, like: Iterable[Cell]) -> State:
-        """The state, as far as a state of these cells had it."""
+        """State, limited to what a state of these cells contains."""
 
     def read_back(self, foreseen: State) -> State:
-        """The same after a change that was to lead to this: what takes a moment is waited for."""
+        """The same after a change that should lead to `foreseen`; waits for delayed effects."""
 
     def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:
-        """Changes that were just made, with what the kernel has made of them where it may."""
+        """The changes with the values that the kernel has turned them into where it may."""
 
     def reach(self, changes: Iterable[Change]) -> State:
-        """The state, as far as it takes to turn these changes round."""
+        """State, limited to what an undo of these changes needs."""
 
     def inside(self, groups: Collection[str]) -> Mapping[str, str]:
-        """Who is in these directories, `TID@STARTTIME`, and his place in them."""
+        """Groups by thread (`TID@STARTTIME`) for the threads in these groups."""
 
     def rules(self) -> Rules:
-        """What classes it takes; none where it has none."""
+        """What classes it accepts; empty if it has none."""
 
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[StepT, ...]:
-        """The operations that take a state through changes, every one valid where it stands."""
+        """Operations for these changes, in an order in which each one is valid."""
 
     def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:
-        """Sentences: why these changes can't be in that state."""
+        """Messages: why these changes are not possible in that state."""
 
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
-        """What actions would do; `history` is what was done to it before, and may raise OSError."""
+        """Preview of actions; `history` reads the earlier changes, and may raise OSError."""
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
-        """The proposal that these changes of `base`, which lead to `target`, are."""
+        """Proposal for changes of `base` that lead to `target`."""
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
-        """What would be written, in its order, as a shell would do it."""
+        """The writes of a proposal as shell commands, in order."""
 
     def do(self, step: StepT) -> None:
-        """One operation. Raises RefusedError."""
+        """Perform one operation. Raises RefusedError."""
 
     def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:
-        """Nobody who heeds the lock changes anything meanwhile. Raises LockedError."""
+        """Hold the lock that cooperating programs respect. Raises LockedError."""
 
 
 AnyBackend: TypeAlias = Backend[Any]
@@ -145,7 +142,7 @@ class BackendRow:
 
 
 def after(state: State, planned: Iterable[BackendStep]) -> State:
-    """What the kernel makes of a state. The masks of a group just made are whatever it chose."""
+    """State after operations. The masks of a new group are what the kernel chose."""
     now = dict(state)
     for step in planned:
         advance(now, step.delta(now))
@@ -153,7 +150,7 @@ def after(state: State, planned: Iterable[BackendStep]) -> State:
 
 
 def touched(state: State, planned: Iterable[BackendStep]) -> Mapping[Cell, frozenset[str | None]]:
-    """Every cell that is different at some time meanwhile, and all it is then and before."""
+    """Every cell that changes at any time, with all its values including the first."""
     seen: dict[Cell, set[str | None]] = {}
     now = dict(state)
     for step in planned:
@@ -166,7 +163,7 @@ def touched(state: State, planned: Iterable[BackendStep]) -> Mapping[Cell, froze
 
 
 def advance(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
-    """Have a state be another."""
+    """Apply a delta to a state, in place."""
     for cell, value in delta.items():
         if value is None:
             now.pop(cell, None)
@@ -175,12 +172,12 @@ def advance(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
 
 
 def goal(state: State, changes: Iterable[Change]) -> dict[Cell, str]:
-    """What a state is to be after changes."""
+    """Target state of changes."""
     target = dict(state)
     advance(target, {change.cell: change.new for change in changes})
     return target
 
 
 def boot_id(root: Path = Path("/")) -> str:
-    """Another after every boot. Raises OSError."""
+    """Identifier of this boot. Raises OSError."""
     return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

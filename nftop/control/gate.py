@@ -1,4 +1,4 @@
-"""The gate: what commands and screens use to change the host. It writes nothing itself."""
+"""The gate, by which commands and screens change the host. It writes nothing itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEY_OF_ACTION: Mapping[type[Action], str] = {
 
 
 class StartGuard(Protocol):
-    """Starts a guard, which does it and then takes it back unless it is kept in time."""
+    """Starts a guard, which makes a change and reverts it unless it is kept in time."""
 
     def __call__(
         self,
@@ -43,15 +43,15 @@ class StartGuard(Protocol):
         requester: Requester,
         keep_within_s: float | None,
     ) -> PendingChange:
-        """`keep_within_s` None: it is kept at once."""
+        """`keep_within_s` None: kept at once."""
 
 
-# No slots: typing marks what a subscripted class has made.
+# No slots: typing sets an attribute on instances of a subscripted class.
 @dataclass(frozen=True)
 class BackendGate(Generic[BackendT]):
-    """Changes of one part of a host; `begin` starts the guard that makes them.
+    """Changes through one backend; `begin` starts the guard.
 
-    `program`: the words that command lines about this host begin with.
+    `program`: first words of command lines for this host.
     """
 
     host: BackendT
@@ -60,39 +60,37 @@ class BackendGate(Generic[BackendT]):
     program: str
 
     @property
-    def lasts(self) -> bool:
-        """Whether the next process finds what was changed, and can undo it."""
-        return self.journal.lasts
+    def persistent(self) -> bool:
+        """Whether a later process can undo the changes."""
+        return self.journal.persistent
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
-        """What the actions would do; nothing is written."""
+        """Preview of the actions; nothing is written."""
         identity = self.host.identity
         return replace(self.host.plan(actions, commands, self._here), identity=identity)
 
-    def rules_for(self, proposal: Proposal) -> Rules:  # noqa: ARG002 - one part, whatever it is
-        """What the part takes that a proposal is about."""
+    def rules_for(self, proposal: Proposal) -> Rules:  # noqa: ARG002 - there is one backend
+        """Rules of the backend."""
         return self.host.rules()
 
     def newest(self) -> int:
-        """The number of the last change that stands; 0 where none does."""
+        """Number of the last change that stands, or 0."""
         return max((entry.number for entry in history.standing(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
-        """What would be written, in its order, as a shell would do it."""
+        """The writes of a proposal as shell commands, in order."""
         return self.host.shell(proposal)
 
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What takes the last kept change back, and its number; None where there is none.
+        """Proposal that undoes the last kept change, and its number; None if there is none.
 
-        It is `Proposal.final` unless a newer change of any part stands. A change that was not
-        kept, but taken back in part since something was offline, counts as kept
-        (`history.standing`).
+        It is `Proposal.final` unless a newer change of any backend stands. A change that was
+        reverted only in part because something was offline counts as kept (`history.standing`).
 
-        One of which nothing is left, since somebody took it back by hand, is passed over with a
-        warning, and counts as taken back with the one before it. One that somebody else has
-        overwritten is where this ends, with nothing to change, until it is passed over knowingly:
-        `beyond`. What was left of one then, or of one that was taken back in part, is tried again
-        each time, and no obstacle.
+        A change of which nothing is left, because it was undone by hand, is skipped with a warning
+        and counts as undone with the one before it. A change that others have overwritten stops the
+        search, with nothing to change, unless it is skipped on purpose (`beyond`). The rest of such
+        a change, or of one that was undone in part, is tried again each time and does not stop it.
         """
         here = self._here()
         standing, tried = history.standing(here), history.tried(here)
@@ -131,9 +129,9 @@ class BackendGate(Generic[BackendT]):
         return newest
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What goes back to before nftop's first change; None where there is none to take back.
+        """Proposal that restores the state before nftop's first change; None if there is none.
 
-        What an undo left alone, since others had their hands on it then, is tried once more.
+        Cells that an undo left alone because others had changed them are tried once more.
         """
         here = self._here()
         stands = {entry.number for entry in history.standing(here)}
@@ -161,14 +159,14 @@ class BackendGate(Generic[BackendT]):
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
-        """Have a guard do it; with `keep_within_s` None it is kept at once."""
+        """Have a guard make the change; with `keep_within_s` None it is kept at once."""
         requester = Requester(operator(), undoes)
         return self.begin(self.host, self.journal, proposal, requester, keep_within_s)
 
     def _with_finality(
         self, proposal: Proposal, numbers: tuple[int, ...]
     ) -> tuple[Proposal, tuple[int, ...]]:
-        """A proposal that takes back these changes, and their numbers, with `Proposal.final`."""
+        """A proposal that undoes these changes, with `Proposal.final`, and their numbers."""
         final = history.is_newest(numbers, self.journal.history(), self.host.identity)
         return replace(proposal, final=final), numbers
 
@@ -179,7 +177,7 @@ class BackendGate(Generic[BackendT]):
             return None
         identity = self.host.identity
         state = self.host.reach(change for entry in entries for change in entry.changes)
-        commands = (f"{self.program} {words}",) * self.lasts
+        commands = (f"{self.program} {words}",) * self.persistent
         judge = partial(self.host.judged, commands=commands)
         waiting = history.waiting(entries, self._here())
         initial = history.initial_values(waiting, self.host.rules()) if waiting else {}
@@ -189,7 +187,7 @@ class BackendGate(Generic[BackendT]):
         return replace(proposal, identity=identity, warnings=warnings), numbers
 
     def _here(self) -> list[Entry]:
-        """All of this part as it is now; what was done to it before a boot or a mount is gone."""
+        """Entries of this backend that are still in effect: since the last boot or mount."""
         here = self.host.identity
         return [entry for entry in self.journal.history() if entry.identity == here]
 
@@ -198,14 +196,14 @@ BackendClassGate: TypeAlias = BackendGate[ClassBackend]
 
 
 def open_gate(host: BackendT) -> BackendGate[BackendT]:
-    """The gate of a part of this host: its journal, and a guard that outlives this process."""
+    """The gate of a backend of this host, with its journal and a guard in a process of its own."""
     return BackendGate(host, FileJournal(), start_guard, _PROGRAM)
 
 
 def open_host_gate(
     refused: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[HostGate | None, Mapping[str, str]]:
-    """The gate of this host, None where nothing can be changed; and why backends are absent.
+    """The gate of this host (None if nothing can be changed), and why backends are absent.
 
     `refused`: by key, backends that are not opened, and why.
     """
@@ -222,12 +220,12 @@ def open_host_gate(
 
 
 def missing_privilege() -> str:
-    """The privilege that a change needs and this process lacks; "" where it lacks none."""
+    """Message on the privilege that changes need and this process lacks; "" if none."""
     return "" if os.geteuid() == 0 else "changes need root: run it with sudo"
 
 
 def operator() -> str:
-    """Who asks, for the audit trail: the user behind sudo where there is one."""
+    """Operator for the audit trail: under sudo the invoking user."""
     known = os.environ.get("SUDO_USER")
     if known:
         return known[:64]
@@ -245,8 +243,8 @@ class HostGate:
     """Implements `interface.ClassGate`.
 
     Attributes:
-        gates: by the part's name; one at least.
-        absent: why a part can't be changed, by its name.
+        gates: by key of the backend; at least one.
+        absent: why a backend is missing, by its key.
     """
 
     gates: Mapping[str, AnyBackendGate]
@@ -254,7 +252,7 @@ class HostGate:
 
     @property
     def host(self) -> ClassView:
-        """Its classes. Raises AbsentError where there are none."""
+        """Its classes. Raises AbsentError if there are none."""
         host: ClassView = self._of(CLASSES).host
         return host
 
@@ -263,11 +261,11 @@ class HostGate:
         return self._any.program
 
     @property
-    def lasts(self) -> bool:
-        return self._any.lasts
+    def persistent(self) -> bool:
+        return self._any.persistent
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
-        """As `BackendGate.propose`; all the actions are of one part. Raises AbsentError."""
+        """As `BackendGate.propose`; all actions are of one backend. Raises AbsentError."""
         [key] = {_KEY_OF_ACTION.get(type(action), CLASSES) for action in actions} or {CLASSES}
         return self._of(key).propose(actions, commands)
 
@@ -278,13 +276,13 @@ class HostGate:
         return self._about(proposal).writes(proposal)
 
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
-        """As `BackendGate.propose_undo`, of the part with the newest change that stands.
+        """As `BackendGate.propose_undo`, for the backend with the newest change that stands.
 
-        Where nothing is left of that, the newest of another is tried. A part that can't be read
-        holds up no other, and is a warning; the proposal is then not final.
+        If nothing is left of that, the newest of another is tried. A backend that can't be read
+        is a warning and does not stop the others; the proposal is then not final.
 
         Raises:
-            OSError: a part can't be read, and no other has anything to be taken back.
+            OSError: a backend can't be read, and no other has anything to undo.
         """
         gates, errors = self._newest_first()
         plans: list[tuple[Proposal, tuple[int, ...]]] = []
@@ -326,11 +324,11 @@ class HostGate:
 
     @property
     def journal(self) -> Journal:
-        """The one journal of all parts."""
+        """The journal, which all backends share."""
         return self._any.journal
 
     def _newest_first(self) -> tuple[list[AnyBackendGate], dict[str, OSError]]:
-        """Those that can be read by their newest change, and why others can't, by subject."""
+        """Readable gates, newest change first, and errors of the others by subject."""
         numbers: list[tuple[int, AnyBackendGate]] = []
         errors: dict[str, OSError] = {}
         for gate in self.gates.values():

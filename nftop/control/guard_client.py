@@ -1,4 +1,4 @@
-"""A change that was asked of a guard, and the guard started: a process of its own."""
+"""Starts the guard, a process of its own, and reads its answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from nftop.control.journal_entry import KEEP, Requester, receipt_of, recovery, r
 from nftop.model.change import Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 
-# How long the guard may take for the writes: thousands of threads may be among them, and resctrl's
-# lock another program's for a while.
+# How long the guard may take to write: thousands of threads, and waiting for resctrl's lock.
 _ANSWER_S = 90.0
 _SILENT = (
     "the guard ended without a word, so it is not known what is on the host now: `nftop recover` "
@@ -39,15 +38,15 @@ _NOTHING = Receipt("reverted", ("nothing was under way",))
 
 
 class GuardedChange:
-    """A change that was asked for: `receipt` says what became of it so far.
+    """A requested change; `receipt` is the latest report on it.
 
-    If it was applied it is there until the time is up, unless `keep` is called before.
+    Once applied it stays until the timeout, or for good if `keep` is called before.
     """
 
     def __init__(
         self, guard: subprocess.Popen[bytes], channel: socket.socket, errors: IO[bytes]
     ) -> None:
-        """`channel`: to the guard, which has been told what to do; `errors`: what it complains."""
+        """`channel`: to the guard, which has its request; `errors`: its standard error."""
         self._guard: subprocess.Popen[bytes] | None = guard
         self._channel = channel
         self._errors = errors
@@ -57,15 +56,15 @@ class GuardedChange:
             self._end()
 
     def keep(self) -> Receipt:
-        """It stays."""
+        """Keep the change."""
         return self._settle(KEEP)
 
     def revert(self) -> Receipt:
-        """Take it back now."""
+        """Take the change back now."""
         return self._settle(b"revert\n")
 
     def settled(self, seconds: float) -> Receipt | None:
-        """What became of it in the end, if that is known within so many seconds; else None."""
+        """Final report, or None if it is not known within so many seconds."""
         if self._guard is not None:
             line = self._line(seconds)
             if line is None:
@@ -77,12 +76,12 @@ class GuardedChange:
     def _settle(self, word: bytes) -> Receipt:
         if self._guard is not None:
             with contextlib.suppress(OSError):
-                # Its time may be up, or it was killed: what it said last, if anything, tells.
+                # It may have timed out or been killed: its last answer, if any, is the report.
                 self._channel.sendall(word)
         return self.settled(_ANSWER_S) or self._answer(None)
 
     def _answer(self, line: bytes | None) -> Receipt:
-        """What the guard said; None: nothing in time. b"": it ended, its last complaint is why."""
+        """Receipt of an answer; None: no answer in time. b"": it ended, its last error is why."""
         if line is None:
             return Receipt("failed", (_SLOW.format(_ANSWER_S),))
         try:
@@ -95,7 +94,7 @@ class GuardedChange:
             return Receipt("failed", (_SILENT, *output))
 
     def _line(self, seconds: float) -> bytes | None:
-        """The guard's next line; b"" once it has ended, None if it is not there in time."""
+        """The guard's next line; b"" once it has ended, None after the timeout."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._heard:
             if not wait_readable([self._channel], deadline - time.monotonic()):
@@ -126,10 +125,10 @@ def start_guard(
     requester: Requester,
     keep_within_s: float | None,
 ) -> GuardedChange:
-    """The guard of this host: a process of its own, which outlives this one and opens it itself.
+    """Start the guard: a process that outlives this one and opens the backend itself.
 
-    It does nothing where what it opens is not what the proposal is about. Raises TypeError where
-    the journal is no folder, which that process could open as well.
+    It refuses if the identity of what it opens is not the proposal's. Raises TypeError if the
+    journal is no folder that another process can open.
     """
     if not isinstance(journal, FileJournal):
         raise TypeError(f"{host.where} has no journal that another process could hold")
@@ -140,7 +139,7 @@ def start_guard(
 
 
 def recover(journal: FileJournal) -> Receipt | None:
-    """Have a guard take back what a crash left under way; None where nothing is."""
+    """Have a guard revert what a crash left pending; None if nothing is."""
     journal.demand_own()
     if not journal.folder.exists():
         return None

@@ -31,13 +31,13 @@ from nftop.model.change import Receipt
 from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
-# All that anybody but the kernel and the operator's own `kill -9` sends.
+# Every signal that is sent by anything but the kernel or `kill -9`.
 _IGNORED = (
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
     signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
 )  # fmt: skip
 _LONGEST_LINE = 1 << 26
-# Who asked may be stopped: nobody waits for him to hear it.
+# The client may be stopped; sending the reply times out.
 _PATIENCE_S = 2.0
 
 
@@ -45,12 +45,12 @@ def main() -> int:
     """Serve one request on standard input and output."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.umask(0o022)  # what it makes says itself who may read it
+    os.umask(0o022)  # files are created with explicit modes
     os.chdir("/")
     os.set_blocking(1, False)
     line = _line()
     if not line.endswith(b"\n"):
-        return 1  # who asked was gone before he had said what
+        return 1  # the client was gone before its request was complete
     raw = json.loads(line)
     journal = FileJournal(Path(raw["folder"]))
     try:
@@ -81,7 +81,7 @@ def _serve(host: AnyBackend, journal: Journal, raw: dict[str, Any]) -> None:
 
 
 def _kept(seconds: float) -> bool:
-    """Whether `keep` comes in time. The end of input, or any other word, is a no."""
+    """Whether `keep` comes in time. Any other word, or the end of input, means no."""
     deadline = time.monotonic() + seconds
     received = b""
     while (left := deadline - time.monotonic()) > 0:
@@ -94,7 +94,7 @@ def _kept(seconds: float) -> bool:
 
 
 def _answer(receipt: Receipt | None) -> None:
-    """A line to whoever asked; nobody may be there any more, or listen."""
+    """Send a line to the client, which may be gone or not read it."""
     message = None if receipt is None else receipt_json(receipt)
     data = json.dumps(message).encode() + b"\n"
     deadline = time.monotonic() + _PATIENCE_S

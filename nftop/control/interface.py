@@ -1,7 +1,7 @@
-"""The gate as screens and commands see it, whichever host is behind it.
+"""The gate as screens and commands see it, for a real or a simulated host.
 
-Only what is needed to ask and to look: this module reaches no source and no host, so that the
-screen may know it. `gate.BackendGate` is one, of the kernel's resctrl or of the simulated host's.
+This module imports no source and no host, so that screens may import it. `gate.BackendGate` and
+`gate.HostGate` implement it.
 """
 
 from __future__ import annotations
@@ -15,64 +15,64 @@ from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 
 class ClassView(Protocol):
-    """A host that can be changed, to be looked at only. Not for the screen's own thread."""
+    """Reads the classes of a host that can be changed. Blocks: not for the screen's own thread."""
 
     @property
     def where(self) -> str:
-        """Where its resctrl is mounted, as operators know it."""
+        """Mount point of resctrl as operators know it."""
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        """Everything there is, and the places of these threads. Raises OSError."""
+        """The whole state, with the groups of these threads. Raises OSError."""
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
-        """Threads, as `TID@STARTTIME`, and their places: those in these groups, and these."""
+        """Groups by thread (`TID@STARTTIME`) of those in `groups` and those in `tids`."""
 
     def rules(self) -> Rules:
-        """What it takes. Raises OSError."""
+        """What the host accepts. Raises OSError."""
 
 
 class PendingChange(Protocol):
-    """A change that was asked for, as `guard_client.GuardedChange`."""
+    """A requested change, as `guard_client.GuardedChange`."""
 
     @property
     def receipt(self) -> Receipt:
-        """What became of it so far."""
+        """Latest report on the change."""
 
     def keep(self) -> Receipt:
-        """It stays."""
+        """Keep the change."""
 
     def revert(self) -> Receipt:
-        """Take it back now."""
+        """Take the change back now."""
 
     def settled(self, seconds: float) -> Receipt | None:
-        """What became of it in the end, if that is known within so many seconds; else None."""
+        """Final report, or None if it is not known within so many seconds."""
 
 
 class Gate(Protocol):
-    """Changes of a host, as `gate.BackendGate`. Each method may wait, or raise OSError."""
+    """Changes of a host. Every method may block, and raise OSError."""
 
     @property
     def program(self) -> str:
-        """The words that command lines about this host begin with."""
+        """First words of command lines for this host."""
 
     @property
-    def lasts(self) -> bool:
-        """Whether the next process finds what was changed, and can undo it."""
+    def persistent(self) -> bool:
+        """Whether a later process can undo the changes."""
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
-        """What the actions would do, as these command lines would; nothing is written."""
+        """Preview of the actions, or of equivalent command lines; nothing is written."""
 
     def rules_for(self, proposal: Proposal) -> Rules:
-        """What classes the part takes that a proposal is about; none where it has none."""
+        """Rules of the backend that a proposal is for; empty if it has no classes."""
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
-        """What would be written, in its order, as a shell would do it."""
+        """The writes of a proposal as shell commands, in order."""
 
     def propose_undo(self) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What takes the last kept change back, and its number; None where there is none."""
+        """Proposal that undoes the last kept change, and its number; None if there is none."""
 
     def propose_reset(self) -> tuple[Proposal, tuple[int, ...]] | None:
-        """What goes back to before nftop's first change; None where there is none to take back."""
+        """Proposal that restores the state before nftop's first change; None if there is none."""
 
     def apply(
         self,
@@ -81,12 +81,12 @@ class Gate(Protocol):
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
-        """Have it done; with `keep_within_s` None it is kept at once."""
+        """Make the change; with `keep_within_s` None it is kept at once."""
 
 
 class ClassGate(Gate, Protocol):
-    """Changes of a host, classes among them, by `gate.BackendGate` or `gate.HostGate`."""
+    """Changes of a host that may have cache classes."""
 
     @property
     def host(self) -> ClassView:
-        """What has classes. May raise AbsentError."""
+        """The classes. May raise AbsentError."""

@@ -176,7 +176,7 @@ class Journal(Protocol):
     """
 
     @property
-    def lasts(self) -> bool:
+    def persistent(self) -> bool:
         """Whether what it has is there for the next process, which can undo and mend it."""
 
     def hold(self) -> contextlib.AbstractContextManager[None]:
@@ -233,7 +233,7 @@ class FileJournal:
     folder: Path = DEFAULT
 
     @property
-    def lasts(self) -> bool:
+    def persistent(self) -> bool:
         return True
 
     @contextlib.contextmanager
@@ -433,7 +433,7 @@ def next_number(journal: Journal) -> int:
 
 def hinted(journal: Journal, hint: str) -> str:
     """A hint at what another process can do about it; "" where that would find another host."""
-    return hint if journal.lasts else ""
+    return hint if journal.persistent else ""
 
 
 def now() -> str:

@@ -31,8 +31,8 @@ class RecordedGate:
         return self._gate.program
 
     @property
-    def lasts(self) -> bool:
-        return self._gate.lasts
+    def persistent(self) -> bool:
+        return self._gate.persistent
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         return self._gate.propose(actions, commands)

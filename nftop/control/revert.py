@@ -1,4 +1,9 @@
-"""How a change that is under way is taken back: what is planned, and what is done of it."""
+"""The revert of a change: which cells are still as it made them, and what they are to be again.
+
+A cell that is neither as it was nor as the change had it at some time is another program's: it is
+left alone, and so is every directory that contains something of others. CPUs and threads whose
+group is gone fall to the root group, as the kernel does when a group is removed.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,13 @@ from nftop.model.struct import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class KnownChange:
-    """What a change did, as far as it is known.
+    """What is known of a change.
 
     Attributes:
-        values: all that each cell was meanwhile and before; None: not there.
-        goal: what each of these cells is to be again.
-        numbers: of directories that are this change's or were there before it, all known ones.
-        initial: of cells that were offline meanwhile, what the kernel gives them when they return.
+        values: all values that each cell had before and during it; None: absent.
+        goal: the value to restore for each of these cells.
+        numbers: known numbers of directories that it created or found.
+        initial: values that the kernel gives cells that were offline when they return.
     """
 
     values: Mapping[Cell, frozenset[str | None]]
@@ -30,23 +35,22 @@ class KnownChange:
     initial: Mapping[Cell, str] = field(default_factory=dict)
 
     def loose(self, cell: Cell) -> bool:
-        """Whether a directory was being made when somebody was killed.
+        """Whether a crash interrupted the creation of a directory.
 
-        Its number, and first masks, are the kernel's: both are unknown, and it is this change's
-        whatever they are.
+        Its number and first masks, which the kernel chose, are unknown: any count as this change's.
         """
         return UNBORN in self.values.get(cell, ()) and cell not in self.numbers
 
 
 @dataclass(frozen=True, slots=True)
 class RevertTarget:
-    """The way back.
+    """Result of planning a revert.
 
     Attributes:
         target: the state to go to.
-        foreign: cells that somebody else has changed; as they are found in `target`.
+        foreign: cells that others have changed; `target` has their present values.
         displaced: by CPU or thread the group it was in, which is gone or another by now.
-        offline: cells that can't be restored now since their CPU or cache is offline.
+        offline: cells that can't be restored while their CPU or cache is offline.
     """
 
     target: State
@@ -56,7 +60,7 @@ class RevertTarget:
 
 
 def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
-    """Of cells those that a state lacks since their CPU, cache or power domain is offline.
+    """The cells that a state lacks because their CPU, cache or power domain is offline.
 
     The kernel shows no line of schemata for a domain without an online CPU; the group is there. A
     CPU that is online is in some group, and its frequency policy has values.
@@ -77,7 +81,7 @@ def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
 
 
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
-    """The known numbers of directories among cells and their values."""
+    """Known numbers of the directories among cells."""
     numbers: dict[Cell, set[str]] = {}
     for cell, value in (row for rows in sources for row in rows):
         if cell.kind in DIRECTORIES and value not in (None, UNBORN):
@@ -86,9 +90,9 @@ def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, fro
 
 
 def revert_target(state: State, change: KnownChange, crowded: Collection[str] = ()) -> RevertTarget:
-    """From a state to what was before a change, as far as it can be had.
+    """From a state to what was before a change, as far as possible.
 
-    `crowded`: places where there are threads that are not cells of `found`.
+    `crowded`: groups with threads that are no cells of `state`.
     """
     offline = offline_in(state, change.values)
     foreign = {cell for cell in change.values.keys() - offline if _foreign(cell, state, change)}
@@ -115,7 +119,7 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
 
 
 def changes_between(state: State, target: State) -> tuple[Change, ...]:
-    """What is to be done; a directory that is to be there again will have another number."""
+    """Changes to make; a directory that is created again gets another number."""
     return tuple(
         replace(item, new=UNBORN)
         if item.cell.kind in DIRECTORIES and item.new is not None
@@ -125,24 +129,24 @@ def changes_between(state: State, target: State) -> tuple[Change, ...]:
 
 
 def is_birth(change: Change) -> bool:
-    """Only what the kernel gives by itself differs, such as the number of a directory."""
+    """Whether only a value that the kernel chooses differs, such as a directory's number."""
     given = change.cell.kind in DIRECTORIES or change.old == KERNELS
     return given and change.old is not None and change.new is not None
 
 
 def differing(foreseen: State, state: State) -> list[Change]:
-    """What is otherwise than foreseen: neither the kernel's to give nor a thread that ended."""
+    """Unexpected differences: neither values that the kernel chooses nor threads that ended."""
     changes = difference(foreseen, state)
     return [change for change in changes if not is_birth(change) and not is_end(change)]
 
 
 def is_end(change: Change) -> bool:
-    """A thread has ended, as threads do."""
+    """Whether a thread has ended."""
     return change.cell.kind == "task" and change.new is None
 
 
 def _waits(cell: Cell, target: State, change: KnownChange) -> bool:
-    """Whether an offline cell has to be restored once it is online: the kernel does not do it."""
+    """Whether an offline cell has to be restored once online: the kernel does not do it."""
     goal = change.goal.get(cell)
     if goal is None or (cell.kind == "cpu" and goal == ROOT):
         return False
@@ -169,7 +173,7 @@ def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
 
 
 def _replaced(group: str, monitor: str, state: State, change: KnownChange) -> bool:
-    """Whether a directory is another than the one this change knew: made anew by somebody."""
+    """Whether a directory was removed and created again by others."""
     cells = [Cell("group", group)] + [Cell("monitor", group, monitor)] * bool(monitor)
     return any(
         cell in state and cell in change.numbers and state[cell] not in change.numbers[cell]
@@ -178,7 +182,7 @@ def _replaced(group: str, monitor: str, state: State, change: KnownChange) -> bo
 
 
 def _lost(target: dict[Cell, str], state: State, change: KnownChange) -> set[Cell]:
-    """Masks and monitoring groups that are not as they were: somebody removed their group."""
+    """Masks and monitoring groups that can't be restored: their group was removed."""
     lost = {
         cell
         for cell in change.values
@@ -198,10 +202,9 @@ def _lost(target: dict[Cell, str], state: State, change: KnownChange) -> set[Cel
 def _homeless(
     target: dict[Cell, str], state: State, change: KnownChange, foreign: Collection[Cell]
 ) -> Mapping[Cell, str]:
-    """CPUs and threads whose place is not there any more, and that; where they are to be is set.
+    """CPUs and threads whose group is gone, with that group; their new group is set in `target`.
 
-    Where only the monitoring group is gone, its control group is what can be had again; else it is
-    the root group.
+    That is the control group if only the monitoring group is gone, else the root group.
     """
     homeless = {}
     for cell in change.values.keys() - set(foreign):
@@ -229,7 +232,7 @@ def _in_use(
     foreign: Collection[Cell],
     held: Collection[tuple[str, str]],
 ) -> bool:
-    """Whether something of others is in a directory that would go."""
+    """Whether a directory to be removed contains something of others."""
     inside = [
         key
         for key, value in target.items()
@@ -257,9 +260,9 @@ def _drop(target: dict[Cell, str], cell: Cell) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RevertPlan:
-    """The way back from a state: what is to be written down before, and what is to be then.
+    """A planned revert: the entry to journal before it, and the target state.
 
-    `is_overwritten`: somebody else has changed something of it since.
+    `is_overwritten`: others have changed some of its cells since.
     """
 
     entry: Entry
@@ -268,9 +271,9 @@ class RevertPlan:
 
 
 def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) -> RevertPlan:
-    """From the state that is found; nothing is written. Raises OSError.
+    """Plan a revert from the present state; nothing is written. Raises OSError.
 
-    `unseen`: sentences on what was written and can't be read, so that nothing here leads back.
+    `unseen`: messages on values that were written and can't be read, so can't be reverted.
     """
     state = host.read(entry.base)
     planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
@@ -287,13 +290,13 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
     known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
     way = revert_target(state, known_change, strangers)
     back = changes_between(state, way.target)
-    # The numbers of those that were made before a crash are known only now.
+    # Numbers of directories that were created before a crash are known only now.
     remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
-    earlier = entry.left if entry.reverting else unseen  # else it is what it leaves of earlier ones
+    earlier = entry.left if entry.reverting else unseen  # else `left` is about earlier changes
     others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
     left = (*earlier, *others, *offline_sentences(way.offline, goal))
-    before = entry.offline if entry.reverting else ()  # of what is left of earlier ones otherwise
+    before = entry.offline if entry.reverting else ()  # else `offline` is about earlier changes
     written = replace(
         entry,
         base=state,
@@ -309,7 +312,7 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
 def _known(
     entry: Entry, values: Mapping[Cell, frozenset[str | None]]
 ) -> Mapping[Cell, frozenset[str | None]]:
-    """What each cell was meanwhile; once it was read back nothing is the kernel's to give."""
+    """Values that each cell had; once read back, none is unknown."""
     if not entry.done or entry.reverting:
         return values
     return {
@@ -319,7 +322,7 @@ def _known(
 
 
 def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
-    """Do it, locked: the state that is read then, or what failed."""
+    """Perform the revert under the lock; the state read back, or an error message."""
     try:
         for step in host.steps(way.entry.base, way.entry.back):
             host.do(step)
@@ -329,6 +332,6 @@ def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
 
 
 def with_numbers(entry: Entry, reads: State) -> Entry:
-    """As it is to be in the history: with the numbers of the directories it made again."""
+    """The entry for the history, with the numbers of directories that were created again."""
     numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
     return replace(entry, remade=numbers)

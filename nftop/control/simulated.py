@@ -188,7 +188,7 @@ class MemoryJournal:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def lasts(self) -> bool:
+    def persistent(self) -> bool:
         return False
 
     @contextlib.contextmanager

@@ -1,12 +1,11 @@
-"""A change from its preview to the host and, if need be, back: the protocol.
+"""The protocol of a change: from its preview to the host and, if need be, back.
 
-Compare with what the preview saw, write down what is about to be done, lock, compare once more, do
-it step by step, read it back. What was done can be taken back from what was written down alone,
-after a crash at any point, that of taking it back included: before its first write the way back is
-written down as well, and is then gone to its end.
+Compare with the preview, write the journal, lock, compare again, perform step by step, read back.
+The journal alone suffices to revert a change after a crash at any point, also during a revert: the
+plan of a revert is in the journal before its first write, and is then completed.
 
-Nothing is written down while the part's lock is held: for resctrl's others wait for 100 ms, and a
-disk may need more. There is one exception (`_take_back`).
+The journal is not written while the backend's lock is held: other programs wait 100 ms for
+resctrl's, and a disk may need longer. The one exception is in `_take_back`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, 
 from nftop.model.error_text import describe_error
 from nftop.model.struct import dataclass, replace
 
-# A lock such as resctrl's is a courtesy of programs that are done in milliseconds.
+# Programs hold a lock such as resctrl's for milliseconds.
 LOCK_S = 2.0
 _OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
 _CUT_OFF = "an earlier change was cut off"
@@ -48,15 +47,15 @@ _NOT_NEWEST = (
     "the preview; nothing was written"
 )
 _AS_BEFORE = "is what is read, as before: something else holds it there"
-# How long the guard tries to take a change back.
+# How long the guard tries to revert a change.
 REVERT_LOCK_S = 60.0
-# How often the way back is planned anew since somebody has changed something before the lock.
+# How often a revert is planned again because of changes by others before the lock.
 _PLANS = 3
 _REBOOTED = "this host was booted since, which undid it"
 
 
 class UnwrittenError(Exception):
-    """It can't be done, and nothing was written."""
+    """The change is not possible, and nothing was written."""
 
     def __init__(self, outcome: Outcome, *sentences: str) -> None:
         super().__init__(outcome)
@@ -65,7 +64,7 @@ class UnwrittenError(Exception):
 
 @contextlib.contextmanager
 def locked(host: AnyBackend) -> Iterator[None]:
-    """The part's lock. Raises UnwrittenError where another program has it all the time."""
+    """Hold the backend's lock. Raises UnwrittenError if another program holds it too long."""
     try:
         with host.lock(LOCK_S):
             yield
@@ -76,10 +75,10 @@ def locked(host: AnyBackend) -> Iterator[None]:
 def compared(
     host: AnyBackend, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
 ) -> State:
-    """The state, if a proposal can be done in it; `undoes` are the changes that it takes back.
+    """The state, if a proposal is possible in it; `undoes` are the changes that it takes back.
 
-    Another program may be in the middle of its change: what seems to stand against it counts only
-    if it does so under the lock. Raises UnwrittenError.
+    Another program may be in the middle of its change, so an obstacle counts only if it is still
+    there under the lock. Raises UnwrittenError.
     """
     if proposal.refusals or not proposal.changes:
         raise UnwrittenError("refused", *(proposal.refusals or ("there is nothing to change",)))
@@ -98,7 +97,7 @@ def compared(
 
 
 def seen(host: AnyBackend, proposal: Proposal) -> State:
-    """The same of this moment. Raises UnwrittenError."""
+    """The same at this moment. Raises UnwrittenError."""
     base = host.read(proposal.base)
     moved = [item for item in difference(proposal.base, base) if not is_end(item)]
     moved += _joined(host, proposal)
@@ -112,9 +111,9 @@ def seen(host: AnyBackend, proposal: Proposal) -> State:
 
 
 def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
-    """Threads that came since the preview into a directory that is to go.
+    """Threads that joined a group that is to be removed since the preview.
 
-    They would fall out of it with the rest and be in no way back.
+    They would leave it with the others, and no revert would know them.
     """
     gone = [change.cell for change in proposal.changes
             if change.cell.kind in ("group", "monitor") and change.new is None]  # fmt: skip
@@ -129,10 +128,10 @@ def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
 
 
 def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
-    """What is different once it is done, or why that is not what was asked for; locked.
+    """The effective changes, or a receipt if they are not those requested; under the lock.
 
-    The latter is a receipt with `changes` as they are to be taken back, and as `unmet` sentences
-    on what is written and can't be seen, so that nothing leads back from it.
+    The receipt has `changes` as they are to be reverted, and in `unmet` messages on what is written
+    and can't be read back, so that it can't be reverted.
     """
     steps: list[BackendStep] = []
     try:
@@ -154,7 +153,7 @@ def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
 def _failed(
     host: AnyBackend, entry: Entry, steps: Sequence[BackendStep], error: Exception
 ) -> Receipt:
-    """Once what was done until then is in effect: before that, nothing is seen to be undone."""
+    """Receipt of a failed step, after the steps before it are in effect."""
     why, changes = (describe_error(error),), entry.changes
     with contextlib.suppress(OSError):
         state = host.read_back(after(entry.base, steps))
@@ -167,7 +166,7 @@ def _failed(
 
 
 def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
-    """What was written and is read as it was before, since something else holds it there."""
+    """Messages on values that were written and read as before: another setting overrides them."""
     as_before = {change.cell: change.old for change in changes if change.old == change.new}
     rows = [replace(change, old=change.new, new=as_before[change.cell])
             for change in entry.changes if change.cell in as_before]  # fmt: skip
@@ -178,8 +177,8 @@ def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
 class Drift:
     """Attributes.
 
-    sentences: for what is not as it was read back any more, or why that is not known.
-    gone: nothing of it is as it was.
+    sentences: on cells that differ from what was read back, or why that is not known.
+    gone: no cell is as it was read back.
     """
 
     sentences: tuple[str, ...]
@@ -187,9 +186,9 @@ class Drift:
 
 
 def changed_since(host: AnyBackend, entry: Entry) -> Drift:
-    """What of a change has become another since it was read back.
+    """Cells of a change that differ from what was read back.
 
-    Without the part's lock: who holds that is changing something, which is what is looked for.
+    Read without the lock: its holder may be making the very changes that are to be reported.
     """
     try:
         now = host.read([change.cell for change in entry.changes])
@@ -211,9 +210,9 @@ def changed_since(host: AnyBackend, entry: Entry) -> Drift:
 def apply(
     host: AnyBackend, journal: Journal, proposal: Proposal, requester: Requester
 ) -> tuple[Receipt, Entry | None]:
-    """Do it; the journal is held by the caller. The entry is under way until `keep` or `revert`.
+    """Make the change; the caller holds the journal. The entry is pending until `keep` or `revert`.
 
-    Anything that fails is taken back before this returns, and then there is no entry.
+    A failed change is reverted before this returns, and then there is no entry.
 
     Raises:
         OSError: the host or the journal can't be read, or not written, before anything was done;
@@ -263,7 +262,7 @@ def apply(
 
 
 def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
-    """It stays: from now on it is history. Taken back if that can't be written."""
+    """Keep the change: record it in the history, or revert it if that can't be written."""
     try:
         journal.record(entry, "kept")
     except OSError as error:
@@ -274,7 +273,7 @@ def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
 
 
 def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
-    """What to say of one that is kept."""
+    """Messages on a change that is kept."""
     if since.sentences:
         amount = "nothing of it is" if since.gone else "not all of it is"
         yield f"but {amount} as it was asked for any more"
@@ -325,10 +324,10 @@ def revert(
 def recover(
     host: AnyBackend | None, journal: Journal, *, unseen: str = "", boot: str = ""
 ) -> Receipt | None:
-    """Take back what a crash left under way; None where nothing is. The journal is held.
+    """Revert what a crash left pending; None if nothing is. The caller holds the journal.
 
-    `host` None: what it is about can't be seen from here, `unseen` says why. Only a boot since then
-    is known to have undone it: from another root or mount namespace it may be as it was.
+    `host` None: the backend is not accessible from here, `unseen` says why. Then only a boot is
+    known to have undone it: the change may be visible from another root or mount namespace.
     """
     entry = journal.pending()
     if entry is None:
@@ -360,11 +359,11 @@ def _take_back(
     outcome: Outcome,
     lock_s: float,
 ) -> Receipt:
-    """Every cell that is as this change made it becomes what it was; then it is history.
+    """Restore every cell that is still as this change made it, and record that.
 
-    The way back is planned and written down before the lock is taken. Where somebody has changed
-    something until then it is planned anew, at last under the lock, which is then held over a
-    write to the disk: somebody who always comes between is not to be waited for for ever.
+    The revert is planned and journalled before the lock is taken. If another program changes
+    something in between, it is planned again, at last under the lock, which is then held during a
+    write to the disk: a program that always interferes must not delay it for ever.
     """
     for _ in range(_PLANS):
         way = plan()
@@ -401,7 +400,7 @@ def _take_back(
 
 
 def _later(journal: Journal, entry: Entry) -> Iterator[str]:
-    """How to take back what was offline, if `history.remainders` will have it."""
+    """Hint on undoing what was offline, if `history.remainders` will contain it."""
     hint = hinted(journal, "`nftop undo` takes back what is offline once it is online again")
     if hint and entry.offline and not entry.undoes:
         yield hint
@@ -409,12 +408,12 @@ def _later(journal: Journal, entry: Entry) -> Iterator[str]:
 
 def _begin(journal: Journal, entry: Entry) -> None:
     with contextlib.suppress(OSError):
-        # On a full disk the way back is gone all the same: what is written down leads back too.
+        # On a full disk the revert continues: the entry written before suffices for it.
         journal.begin(entry)
 
 
 def _written(journal: Journal, entry: Entry) -> Entry:
-    """The change as it is written down, if taking it back was begun before."""
+    """The journalled entry if its revert was begun before."""
     with contextlib.suppress(OSError, DamagedJournalError):
         pending = journal.pending()
         if pending is not None and pending.number == entry.number and pending.reverting:
@@ -423,7 +422,7 @@ def _written(journal: Journal, entry: Entry) -> Entry:
 
 
 def _close(journal: Journal, entry: Entry, outcome: Outcome, messages: tuple[str, ...]) -> Receipt:
-    """It is history; on a full disk it is only forgotten, since nothing is left to be done."""
+    """Record the outcome; on a full disk only forget the entry, since nothing is left to do."""
     try:
         journal.record(entry, outcome)
     except OSError as error:
@@ -446,7 +445,7 @@ def _not_written(host: AnyBackend, journal: Journal, entry: Entry, error: OSErro
 
 
 def retry(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
-    """`attempt` again and again until it does not fail, or the time is up."""
+    """Repeat `attempt` until it does not fail, or the time is up."""
     deadline = time.monotonic() + limit_s
     receipt = attempt()
     while receipt.outcome == "failed" and time.monotonic() < deadline:
@@ -465,24 +464,24 @@ def serve(
     answer: Callable[[Receipt | None], None],
     kept: Callable[[float], bool],
 ) -> None:
-    """Do it, and take it back unless it is kept; the journal is held by the caller.
+    """Make a change, and revert it unless it is kept; the caller holds the journal.
 
     Args:
-        host: to change.
+        host: the backend.
         journal: of its changes.
-        proposal: what to do.
+        proposal: to be applied.
         requester: of the change.
         keep_within_s: None: it is kept at once.
-        answer: is told what became of it, and, if it was applied, once more in the end.
-        kept: waits so many seconds at most for whoever asked, and says whether it stays.
+        answer: receives the receipt and, if it was applied, the final one.
+        kept: waits for the client so many seconds at most; returns whether to keep the change.
 
     Raises:
         OSError, DamagedError: the journal can't be read; nothing was done.
     """
-    journal.pending()  # from here on what can't be read is not known to be as it was
+    journal.pending()  # a journal that can't be read ends it here, before any write
     try:
         receipt, entry = apply(host, journal, proposal, requester)
-    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be left half done
+    except Exception as error:  # noqa: BLE001 - nothing may be left half done
         answer(_mended(host, journal, error))
         return
     answer(receipt)
@@ -493,16 +492,16 @@ def serve(
             end = keep(host, journal, entry)
         else:
             end = retry(REVERT_LOCK_S, partial(revert, host, journal, entry))
-    except Exception as error:  # noqa: BLE001 - it has been written: no silence about it
+    except Exception as error:  # noqa: BLE001 - it was written: report it
         end = _unknown(journal, error)
     answer(end)
 
 
 def _mended(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
-    """What became of a change whose doing failed where nothing was foreseen."""
+    """Receipt after an unexpected error, once the change is reverted."""
     try:
         mended = recover(host, journal)
-    except Exception as second:  # noqa: BLE001 - a second fault is no reason to reassure
+    except Exception as second:  # noqa: BLE001 - report both errors
         return _unknown(journal, error, second)
     return mended or Receipt("refused", (f"nothing was written: {describe_error(error)}",))
 

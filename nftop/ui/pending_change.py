@@ -141,7 +141,7 @@ class ChangeControl:
                 self._wrote(proposal.changes, began_ns)
                 self._took_back(proposal.changes, began_ns)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            hint = "; `nftop recover` says what it left" * self.gate.lasts
+            hint = "; `nftop recover` says what it left" * self.gate.persistent
             receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
             self._stop_waiting(None)
             self._wrote(proposal.changes, began_ns)

@@ -217,7 +217,7 @@ class MemoryJournal:
 
     disk: Disk
     death: Death = field(default_factory=lambda: Death(-1, late=False))
-    lasts: bool = True
+    persistent: bool = True
 
     def hold(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()

@@ -88,8 +88,8 @@ class MemoryGate:
         return self._gate.program
 
     @property
-    def lasts(self) -> bool:
-        return self._gate.lasts
+    def persistent(self) -> bool:
+        return self._gate.persistent
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         self._wait()

@@ -20,7 +20,7 @@ class EndingGate:
 
     outcome: Outcome
     ends_in_s: float
-    lasts: bool = True
+    persistent: bool = True
     ends_at_s: float = 0.0
 
     @property

@@ -151,7 +151,7 @@ def _confirmed(
     confirm(apply_question(proposal, keep_within_s))
     if proposal.final:
         return _kept_at_once(gate, proposal, undoes)
-    meaning = GOES_BACK if gate.lasts else ENDED
+    meaning = GOES_BACK if gate.persistent else ENDED
     with interrupted(meaning):
         pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
     return settle(pending, keep_within_s, meaning)
@@ -159,7 +159,7 @@ def _confirmed(
 
 def _kept_at_once(gate: Gate, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
     """Apply without a second question; the guard goes on if this process is interrupted."""
-    with interrupted(GOES_ON if gate.lasts else ENDED):
+    with interrupted(GOES_ON if gate.persistent else ENDED):
         return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
 
 
