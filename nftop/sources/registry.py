@@ -24,7 +24,7 @@ from nftop.sources.pcm.client import PORT, Address
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pqos.source import PqosSource, offered
-from nftop.sources.process.mounts import Views
+from nftop.sources.nf_session.discovery import Views
 from nftop.sources.process.source import ProcessSource
 from nftop.sources.pyperf.source import choose
 from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS

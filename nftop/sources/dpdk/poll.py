@@ -11,8 +11,8 @@ from nftop.sources.dpdk import client, protocol
 from nftop.sources.dpdk.client import Link, LinkError, NobodyThereError
 from nftop.sources.dpdk.protocol import Answers, Counters, Facts
 from nftop.sources.dpdk.replies import TEXT_LIMIT, ReplyError
-from nftop.sources.process.mounts import Found
-from nftop.sources.runtime.poll_loop import Identity, Standing
+from nftop.sources.nf_session.discovery import Found
+from nftop.sources.nf_session.poll_loop import Identity, Standing
 from nftop.sources.trust import peer, trust
 from nftop.sources.trust.peer import Peer
 

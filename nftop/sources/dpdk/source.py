@@ -14,8 +14,8 @@ from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
 from nftop.sources.dpdk.discovery import APPLICATION, Finder
 from nftop.sources.dpdk.poll import Session
-from nftop.sources.process.mounts import Views, closed_sentence
-from nftop.sources.runtime.poll_loop import Standing, poll_all
+from nftop.sources.nf_session.discovery import Views, closed_sentence
+from nftop.sources.nf_session.poll_loop import Standing, poll_all
 
 DEADLINE_S = 0.2
 

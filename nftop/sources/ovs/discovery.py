@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from nftop.sources.process.mounts import (
+from nftop.sources.nf_session.discovery import (
     SURVEY_NS,
     Found,
     Views,

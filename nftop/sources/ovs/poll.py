@@ -7,14 +7,13 @@ from pathlib import Path
 
 from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass, replace
+from nftop.sources.nf_session.discovery import Found
+from nftop.sources.nf_session.poll_loop import Identity, Standing
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import Link, LinkError, NobodyThereError
 from nftop.sources.ovs.parse import Counters, counters
 from nftop.sources.ovs.replies import Reply, ReplyError, text
-from nftop.sources.process.mounts import Found
-from nftop.sources.runtime.poll_loop import Identity, Standing
 from nftop.sources.trust import peer, trust
 from nftop.sources.trust.peer import Peer
 

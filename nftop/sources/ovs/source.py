@@ -11,10 +11,10 @@ from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
+from nftop.sources.nf_session.discovery import Views, closed_sentence
+from nftop.sources.nf_session.poll_loop import Standing, poll_all
 from nftop.sources.ovs.discovery import APPLICATION, Finder
 from nftop.sources.ovs.poll import Session
-from nftop.sources.process.mounts import Views, closed_sentence
-from nftop.sources.runtime.poll_loop import Standing, poll_all
 
 DEADLINE_S = 0.2
 

@@ -11,8 +11,8 @@ from nftop.model.ids import Cpu
 from nftop.model.nf.vpp import VppInstance
 from nftop.model.owner import SOCKET_FILE
 from nftop.model.reading import Missing, Reason
-from nftop.sources.process.mounts import Found
-from nftop.sources.runtime.poll_loop import Identity, Standing
+from nftop.sources.nf_session.discovery import Found
+from nftop.sources.nf_session.poll_loop import Identity, Standing
 from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
 from nftop.sources.vpp import cache, compat, connection, liveness

@@ -12,8 +12,8 @@ from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
-from nftop.sources.process.mounts import Views, closed_sentence
-from nftop.sources.runtime.poll_loop import Standing, poll_all
+from nftop.sources.nf_session.discovery import Views, closed_sentence
+from nftop.sources.nf_session.poll_loop import Standing, poll_all
 from nftop.sources.vpp import compat
 from nftop.sources.vpp.discovery import VPP, Finder
 from nftop.sources.vpp.reader import Reader

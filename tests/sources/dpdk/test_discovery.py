@@ -14,7 +14,7 @@ import pytest
 from nftop.model.reading import Reason
 from nftop.sources.dpdk.discovery import Finder
 from nftop.sources.dpdk.source import DpdkSource
-from nftop.sources.process.mounts import SURVEY_NS, Views
+from nftop.sources.nf_session.discovery import SURVEY_NS, Views
 from tests.peers.dpdk_telemetry import telemetry_peer
 
 NAME = "dpdk_telemetry.v2"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Reason
+from nftop.sources.nf_session.discovery import SURVEY_NS, Views
 from nftop.sources.ovs.discovery import Finder
 from nftop.sources.ovs.source import OvsSource
-from nftop.sources.process.mounts import SURVEY_NS, Views
 from tests.peers.ovs_unixctl import unixctl_peer
 
 # The sockets of one test's Open vSwitch are seen by every other's.

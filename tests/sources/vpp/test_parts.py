@@ -17,7 +17,7 @@ import pytest
 from nftop.model.bounds import VPP_ROWS
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
-from nftop.sources.process.mounts import SURVEY_NS, Views
+from nftop.sources.nf_session.discovery import SURVEY_NS, Views
 from nftop.sources.vpp import cache, liveness
 from nftop.sources.vpp.cache import interfaces_of, nodes_of
 from nftop.sources.vpp.discovery import Finder

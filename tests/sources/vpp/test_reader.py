@@ -14,7 +14,7 @@ import pytest
 from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
-from nftop.sources.process.mounts import Found
+from nftop.sources.nf_session.discovery import Found
 from nftop.sources.runtime import helper
 from nftop.sources.trust import trust
 from nftop.sources.vpp import segment as stats_segment

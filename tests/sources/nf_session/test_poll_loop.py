@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from nftop.model.owner import Owner
-from nftop.sources.runtime.poll_loop import Identity, poll_all
+from nftop.sources.nf_session.poll_loop import Identity, poll_all
 from nftop.sources.trust.trust import Facts, judge
 
 LONG_S = 30.0
