@@ -1,28 +1,25 @@
-"""One telemetry connection: SOCK_SEQPACKET, one message a question, answered in order.
+"""One telemetry connection: SOCK_SEQPACKET, a message per request, answered in order.
 
-An application serves ten connections and not one more, so there is one per application and it is
-kept. Nothing here waits: what is not there yet is asked for again by the caller's poll(2).
-
-A question that is late is still owed: the connection is kept until it has come, because the reply
-to the next question can't be told from it, and because closing early makes the application log a
-failed write (and, in some versions, lose one of its ten places for good).
+An application serves ten connections at most, so nftop opens one per application and keeps it. A
+late reply is still expected: the connection stays open until it has arrived, because it can't be
+told from the next reply, and because closing early makes the application log a failed write (and,
+in some versions, lose one of its ten connections for good).
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import socket
 from collections import deque
-from collections.abc import Iterable
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.dpdk import replies
-from nftop.sources.dpdk.replies import Greeting, ReplyError
-from nftop.sources.trust import peer
+from nftop.sources.dpdk.protocol import Answers
+from nftop.sources.dpdk.replies import Greeting
+from nftop.sources.nf_session import connection
+from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 
-# Every question nftop may ask. All of them only read: some commands of DPDK reset counters, and
-# an unknown one is logged in the application's own log.
+# All requests that nftop may send. They only read: some commands of DPDK reset counters, and an
+# unknown one is written to the application's own log.
 ALLOWED = frozenset(
     {
         "/",
@@ -41,37 +38,22 @@ ALLOWED = frozenset(
 
 _GREETING = ""
 _GREETING_BYTES = 4096
-WINDOW = 16  # questions under way at once: far below what a socket buffer holds
+WINDOW = 16  # requests under way at once: far below what a socket buffer holds
 
 
-class NobodyThereError(Exception):
-    """No program listens on the socket: it is left over, or is none of telemetry's."""
-
-
-class LinkError(Exception):
-    """The connection is of no more use; `why` is for the operator."""
-
-    def __init__(self, why: Missing) -> None:
-        super().__init__(why.message)
-        self.why = why
-
-
-class Link:
+class TelemetryLink(RequestLink[str, Answers]):
     """A connection, from its greeting on.
 
     Attributes:
-        greeting: None until it has come.
-        listed: the commands the application offers; only `/` until told.
-        peer: the process behind it.
-        values: by question of the last batch, the reply; None where the application has no such
+        greeting: None until it has arrived.
+        listed: the commands the application offers; only `/` until known.
+        values: by request of the last batch, the reply; None where the application has no such
             command or answered null. Complete once `waiting` is False.
-        size_bytes: by question that was sent, the length of its reply.
+        size_bytes: by request that was sent, the length of its reply.
     """
 
     def __init__(self, connected: socket.socket) -> None:
-        connected.settimeout(0)
-        self._socket = connected
-        self.peer = peer.credentials(connected)
+        super().__init__(connected)
         self.greeting: Greeting | None = None
         self.listed: frozenset[str] = frozenset({"/"})
         self._unsent: deque[str] = deque()
@@ -79,41 +61,36 @@ class Link:
         self.values: dict[str, object] = {}
         self.size_bytes: dict[str, int] = {}
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
     @property
     def waiting(self) -> bool:
-        """Something asked has not been answered."""
         return bool(self._owed or self._unsent)
+
+    @property
+    def established(self) -> bool:
+        return self.greeting is not None
 
     @property
     def message_bytes(self) -> int:
         """The longest message the peer may send."""
         return self.greeting.message_bytes if self.greeting else _GREETING_BYTES
 
-    def ask(self, questions: Iterable[str]) -> None:
-        """Send a batch. What the application does not list is answered None without asking.
+    def ask(self, requests: tuple[str, ...]) -> None:
+        """Send a batch. A command that the application does not list gets None without a request.
 
         Raises:
-            LinkError: the connection has ended. ReplyError: the peer talks unasked.
+            LinkError: the connection has ended. ReplyError: the peer sent an unexpected message.
         """
-        self.hear()  # finds an end of the connection, and messages nobody asked for
+        self.hear()  # detects the end of the connection, and unexpected messages
         self.values, self.size_bytes = {}, {}
-        for question in questions:
-            name = question.partition(",")[0]
+        for request in requests:
+            name = request.partition(",")[0]
             if name in ALLOWED and name in self.listed:
-                self._unsent.append(question)
+                self._unsent.append(request)
             else:
-                self.values[question] = None
+                self.values[request] = None
         self._send()
 
     def hear(self) -> bool:
-        """Take one message, if there is one; False when there is none yet.
-
-        Raises:
-            LinkError: the connection has ended. ReplyError: the message is not an answer.
-        """
         try:
             raw, _, flags, _ = self._socket.recvmsg(self.message_bytes)
         except BlockingIOError:
@@ -125,23 +102,25 @@ class Link:
         if flags & socket.MSG_TRUNC:
             raise ReplyError(f"it sent more than {self.message_bytes} bytes in one message")
         if not self._owed:
-            raise ReplyError("it sent a message that nobody asked for")
+            raise ReplyError("it sent an unexpected message")
         self._keep(raw, self._owed.popleft())
         self._send()
         return True
 
-    def close(self) -> None:
-        self._socket.close()
+    def answers(self, times: BatchTimes) -> Answers:
+        return Answers(
+            self.values, self.size_bytes, times.sent_at_ns, times.done_at_ns, times.in_time
+        )
 
-    def _keep(self, raw: bytes, question: str) -> None:
-        if question == _GREETING:
+    def _keep(self, raw: bytes, request: str) -> None:
+        if request == _GREETING:
             self.greeting = replies.greeting(raw)
             return
-        self.values[question] = replies.reply(raw, question)
-        self.size_bytes[question] = len(raw)
+        self.values[request] = replies.reply(raw, request)
+        self.size_bytes[request] = len(raw)
 
     def _send(self) -> None:
-        # Whatever listens there is not talked to before it has greeted like telemetry.
+        # Nothing is sent before the peer has sent the greeting of telemetry.
         while self.greeting and self._unsent and len(self._owed) < WINDOW:
             try:
                 self._socket.send(self._unsent[0].encode("ascii"), socket.MSG_NOSIGNAL)
@@ -156,39 +135,13 @@ class Link:
             return LinkError(
                 Missing(
                     Reason.TAKEN,
-                    "closed the connection before its greeting: ten other telemetry clients may "
-                    "hold all its places, so close one of them",
+                    "closed the connection before its greeting: it serves ten telemetry clients at "
+                    "most, so close one of them",
                 )
             )
         return LinkError(Missing(Reason.ERROR, "closed the telemetry connection"))
 
 
-def connect(path: str) -> Link:
-    """A connection to the socket at `path`; the greeting is still to come.
-
-    Raises:
-        NobodyThereError: nothing listens there. PermissionError: we may not.
-        LinkError: it does not take connections now.
-    """
-    with contextlib.ExitStack() as on_failure:
-        try:
-            connected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            on_failure.callback(connected.close)
-            connected.settimeout(0)
-            peer.connect(connected, path)
-            link = Link(connected)
-        except PermissionError:
-            raise
-        except OSError as error:
-            if error.errno in peer.NOBODY:
-                raise NobodyThereError(error.strerror or "") from error
-            raise LinkError(_unconnected(error)) from error
-        on_failure.pop_all()
-        return link
-
-
-def _unconnected(error: OSError) -> Missing:
-    if error.errno == errno.EAGAIN:  # its queue of connections to accept is full
-        why = "does not accept telemetry connections: it may be stopped"
-        return Missing(Reason.STALE, why)
-    return Missing(Reason.ERROR, f"its telemetry socket can't be opened: {error.strerror}")
+def connect(path: str) -> TelemetryLink:
+    """Connect; raises as `nf_session.connection.connect`. The greeting is still to come."""
+    return connection.connect(path, socket.SOCK_SEQPACKET, "telemetry", TelemetryLink)

@@ -19,7 +19,6 @@ from nftop.model.sample import DpdkLcore, DpdkPort
 from nftop.model.struct import dataclass, replace
 from nftop.sources.dpdk.replies import (
     MAX_MESSAGE_BYTES,
-    ReplyError,
     mapping,
     maybe_number,
     number,
@@ -28,6 +27,7 @@ from nftop.sources.dpdk.replies import (
     text,
     texts,
 )
+from nftop.sources.nf_session.connection import ReplyError
 
 PORT_END = 1 << 16
 _QUEUE_END = 1024 + 1  # RTE_MAX_QUEUES_PER_PORT, and there may be so many
@@ -72,7 +72,7 @@ class PortFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AppFacts:
     """What changes slowly.
 
     Attributes:
@@ -82,7 +82,7 @@ class Facts:
 
     ports: tuple[PortFacts, ...]
     lcores: tuple[DpdkLcore, ...]
-    lcores_told: bool
+    lists_lcores: bool
     eal_params: tuple[str, ...]
     app_params: tuple[str, ...]
     hides_zero: bool | None = None
@@ -123,7 +123,7 @@ def _is_bond_member(flags: object, what: str) -> bool | None:
     return None if told is None else bool(told & _BOND_MEMBER)
 
 
-def with_plans(ports: list[PortFacts], before: Facts | None) -> tuple[PortFacts, ...]:
+def with_plans(ports: list[PortFacts], before: AppFacts | None) -> tuple[PortFacts, ...]:
     """The ports, those that are as before with what was learnt of how to ask them."""
     bare = {_bare(port): port for port in before.ports} if before else {}
     return tuple(bare.get(port, port) for port in ports)
@@ -182,7 +182,7 @@ Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class DpdkCounters:
     """What changes at every tick; `read_at_ns` is the middle of the poll."""
 
     ports: tuple[DpdkPort, ...]
@@ -197,7 +197,7 @@ def ask_commands() -> Dialogue[frozenset[str]]:
     return frozenset(texts(answers.values["/"], "its list of commands"))
 
 
-def ask_facts(before: Facts | None) -> Dialogue[Facts]:
+def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
     """Ports, lcores and command lines. `before` is kept where it still holds."""
     lists = ("/ethdev/list", "/eal/lcore/list", "/eal/params", "/eal/app_params")
     listed = (yield lists).values
@@ -206,14 +206,14 @@ def ask_facts(before: Facts | None) -> Dialogue[Facts]:
     port_info = {port: f"/ethdev/info,{port}" for port in ports}
     lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
     infos = (yield (*port_info.values(), *lcore_info.values())).values
-    return Facts(
+    return AppFacts(
         ports=with_plans([port_facts(n, infos[asked]) for n, asked in port_info.items()], before),
         lcores=tuple(
             lcore_facts(n, infos[asked])
             for n, asked in lcore_info.items()
             if infos[asked] is not None
         ),
-        lcores_told=listed["/eal/lcore/list"] is not None,
+        lists_lcores=listed["/eal/lcore/list"] is not None,
         eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
         app_params=arguments(listed["/eal/app_params"], "its own arguments"),
         hides_zero=before.hides_zero if before else None,
@@ -221,8 +221,8 @@ def ask_facts(before: Facts | None) -> Dialogue[Facts]:
 
 
 def ask_counters(
-    facts: Facts, message_bytes: int = MAX_MESSAGE_BYTES
-) -> Dialogue[tuple[Facts, Counters]]:
+    facts: AppFacts, message_bytes: int = MAX_MESSAGE_BYTES
+) -> Dialogue[tuple[AppFacts, DpdkCounters]]:
     """One reading of every counter, asked again until it comes in time."""
     usage = "/eal/lcore/usage"
     questions = (*(q for port in facts.ports for q in port.questions), usage)
@@ -231,7 +231,7 @@ def ask_counters(
         answers = yield questions
     limit_bytes = message_bytes - _ENTRY_BYTES
     read = [_read_port(port, answers, limit_bytes) for port in facts.ports]
-    counters = Counters(
+    counters = DpdkCounters(
         ports=tuple(port for _, port in read),
         lcores=_with_usage(facts.lcores, answers.values[usage]),
         read_at_ns=(answers.sent_at_ns + answers.done_at_ns) // 2,
@@ -240,7 +240,7 @@ def ask_counters(
     return replace(facts, ports=tuple(plan for plan, _ in read)), counters
 
 
-def ask_remedy(facts: Facts) -> Dialogue[Facts]:
+def ask_remedy(facts: AppFacts) -> Dialogue[AppFacts]:
     """Where replies are cut, and the application can, have counters that are 0 left out."""
     if not any(port.cut for port in facts.ports):
         return facts

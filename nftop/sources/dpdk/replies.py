@@ -1,7 +1,7 @@
-"""From a telemetry message to values, trusting nothing in it.
+"""Parsing of telemetry messages, which are untrusted.
 
-The peer may be any program that listens at the right path. Whatever it sends becomes a value of
-the type asked for or a `ReplyError` with a sentence; nothing else leaves this module.
+The peer may be any program that listens at the right path. A message becomes a value of the
+expected type or a `ReplyError`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TypeVar
 
-from nftop.model.struct import dataclass
+from nftop.sources.nf_session.connection import ReplyError
 
 MAX_MESSAGE_BYTES = 1 << 20  # DPDK's own limit is 16 KiB; more than this is not an application's
 MAX_ITEMS = 4096  # DPDK's own limit for an array is 512 (rte_telemetry.h)
@@ -20,13 +20,9 @@ _COUNTER_END = 1 << 64
 T = TypeVar("T")
 
 
-class ReplyError(Exception):
-    """The peer said something that DPDK telemetry does not say; the text is the sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What an application says first; its `pid` is its container's own, so it is not kept.
+    """First message of an application; its `pid` is that in its container, so it is not kept.
 
     `message_bytes` is the longest message it may send, capped at MAX_MESSAGE_BYTES.
     """
@@ -45,10 +41,10 @@ def document(raw: bytes, what: str) -> dict[str, object]:
         ReplyError: it is not a JSON object, or is nested beyond reason.
     """
     try:
-        found = json.loads(raw.decode("utf-8", "replace"), strict=False)
+        value = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
         raise ReplyError(f"{what} is not JSON") from error
-    return mapping(found, what)
+    return mapping(value, what)
 
 
 def reply(raw: bytes, command: str) -> object:
@@ -58,20 +54,20 @@ def reply(raw: bytes, command: str) -> object:
         ReplyError: not JSON, or about something else.
     """
     name = command.partition(",")[0]
-    found = document(raw, f"its answer to {command}")
-    if len(found) != 1 or name not in found:
-        raise ReplyError(f"its answer to {command} is about something else")
-    return found[name]
+    fields = document(raw, f"its answer to {command}")
+    if len(fields) != 1 or name not in fields:
+        raise ReplyError(f"its answer to {command} is for another command")
+    return fields[name]
 
 
 def greeting(raw: bytes) -> Greeting:
     """The first message of a connection: `{"version", "pid", "max_output_len"}`."""
     what = "its greeting"
-    found = document(raw, what)
-    length = number(found.get("max_output_len"), f"max_output_len in {what}")
+    fields = document(raw, what)
+    length = number(fields.get("max_output_len"), f"max_output_len in {what}")
     if length == 0:
         raise ReplyError(f"max_output_len in {what} is 0")
-    return Greeting(text(found.get("version"), what), min(length, MAX_MESSAGE_BYTES))
+    return Greeting(text(fields.get("version"), what), min(length, MAX_MESSAGE_BYTES))
 
 
 def number(value: object, what: str, end: int = _COUNTER_END) -> int:

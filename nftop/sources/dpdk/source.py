@@ -1,10 +1,17 @@
-"""Source `dpdk`: every DPDK application on the host, through its telemetry socket."""
+"""Source `dpdk`: every DPDK application on the host, through its telemetry socket.
+
+EAL puts it at `<runtime>/dpdk/<file prefix>/dpdk_telemetry.v2`, with `:N` behind it for further
+applications of one prefix; `<runtime>` is $RUNTIME_DIRECTORY, else /var/run for root and
+$XDG_RUNTIME_DIR or /tmp for others (eal_create_runtime_dir). Where an application's environment
+differs from nftop's, /proc/net/unix has the path of the socket.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from nftop.model.nf.dpdk_busy import busy_advice
@@ -12,23 +19,149 @@ from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
-from nftop.sources.dpdk.discovery import APPLICATION, Finder
-from nftop.sources.dpdk.poll import Session
-from nftop.sources.nf_session.discovery import Views, closed_sentence
-from nftop.sources.nf_session.poll_loop import Standing, poll_all
+from nftop.sources.dpdk import client, protocol
+from nftop.sources.dpdk.client import WINDOW, TelemetryLink
+from nftop.sources.dpdk.protocol import Answers, AppFacts, DpdkCounters
+from nftop.sources.dpdk.replies import TEXT_LIMIT
+from nftop.sources.nf_session.connection import RequestLink
+from nftop.sources.nf_session.discovery import (
+    ANY_FOLDER,
+    SocketFinder,
+    SocketSearch,
+    UnixSocket,
+    Views,
+    exists,
+    scan,
+    sockets_in,
+)
+from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
+from nftop.sources.nf_session.source import DEADLINE_S, NfSource
 
-DEADLINE_S = 0.2
+REFRESH_NS = 5_000_000_000  # ports, lcores and arguments seldom change
+_SOCKET_NAME = re.compile(r"dpdk_telemetry\.v2(:[0-9]{1,3})?")
+_RUNTIMES = ("run", "run/*", "run/user/*", "var/run", "tmp")
 
 
-class DpdkSource:
+class TelemetrySearch(SocketSearch):
+    """Telemetry sockets; `environ` is nftop's, for the runtime directories it names."""
+
+    application = "a DPDK application"
+    label = "DPDK"
+    sockets = "telemetry sockets"
+    listening = re.compile(  # flags __SO_ACCEPTCON, type SOCK_SEQPACKET
+        rb"^\S+ \S+ \S+ 00010000 0005 \S+ +\d+ (/[^\n]*/dpdk_telemetry\.v2(?::\d{1,3})?)$",
+        re.MULTILINE,
+    )
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._own_runtimes = tuple(
+            environ[name].lstrip("/")
+            for name in ("XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY")
+            if environ.get(name, "").startswith("/")
+        )
+
+    def usual(self, root: Path, *, own: bool) -> Iterator[Path]:
+        for runtime in (*(self._own_runtimes if own else ()), *_RUNTIMES):
+            if runtime == "var/run" and (root / runtime).is_symlink():
+                continue  # /run again, and through /proc/<pid>/root it would lead to the host's
+            parents = (
+                (root / runtime[:-2] / entry.name for entry in scan(root / runtime[:-2]))
+                if runtime.endswith("/*")
+                else (root / runtime,)
+            )
+            # A closed /run/user/<uid> is no sign of DPDK.
+            yield from (
+                parent / "dpdk" / ANY_FOLDER for parent in parents if exists(parent / "dpdk")
+            )
+
+    def location(self, socket: Path) -> Path:
+        return socket.parent
+
+    def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterator[UnixSocket]:
+        folders: Iterable[Path] = (location,)
+        if location.name == ANY_FOLDER:  # one for each file prefix
+            folders = (
+                location.parent / entry.name
+                for entry in scan(location.parent, on_closed)
+                if entry.is_dir(follow_symlinks=False)
+            )
+        for folder in folders:
+            yield from sockets_in(folder, _SOCKET_NAME, on_closed)
+
+
+class DpdkClient(NfClient[str, Answers, DpdkApp]):
+    """One application; `clock` is CLOCK_MONOTONIC in nanoseconds."""
+
+    late_messages = WINDOW
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._link: TelemetryLink | None = None
+        self._version = ""
+        self._facts: AppFacts | None = None
+        self._refresh_at_ns = 0
+        self._counters: DpdkCounters | None = None
+
+    def connect(self, path: str) -> RequestLink[str, Answers]:
+        self._link = client.connect(path)
+        self._refresh_at_ns = 0
+        return self._link
+
+    def forget(self) -> None:
+        self._version = ""
+        self._facts = self._counters = None
+
+    def poll(self) -> Generator[tuple[str, ...], Answers, None]:
+        link = self._link
+        if link is None:
+            return
+        if len(link.listed) == 1:
+            link.listed = yield from protocol.ask_commands()
+        self._version = link.greeting.version if link.greeting else ""
+        if self._facts is None or self._clock() >= self._refresh_at_ns:
+            self._facts = yield from protocol.ask_facts(self._facts)
+            self._refresh_at_ns = self._clock() + REFRESH_NS
+        self._facts, self._counters = yield from protocol.ask_counters(
+            self._facts, link.message_bytes
+        )
+        self._facts = yield from protocol.ask_remedy(self._facts)
+
+    def sample(self, status: NfStatus) -> DpdkApp:
+        facts, counters = self._facts, self._counters
+        arguments = facts.eal_params if facts else ()
+        program = arguments[0].rpartition("/")[2][:TEXT_LIMIT] if arguments else ""
+        return DpdkApp(
+            pid=status.peer.pid,
+            start_ticks=status.peer.start_ticks,
+            name=program or status.peer.comm,
+            prefix=status.socket.prefix,
+            socket=status.socket.path,
+            version=self._version,
+            problem=status.problem,
+            ports=counters.ports if counters else (),
+            lcores=counters.lcores if counters else (),
+            lcores_told=facts is not None and facts.lists_lcores,
+            eal_params=arguments,
+            app_params=facts.app_params if facts else (),
+            read_at_ns=counters.read_at_ns if counters else 0,
+            took_ns=counters.took_ns if counters else 0,
+            owner=status.owner,
+        )
+
+
+class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
     """Reads all applications within `deadline_s`, and keeps one connection to each.
 
-    `root`, `proc` and `environ` say where sockets and processes are looked for; `clock` is
+    `root`, `proc` and `environ` are where sockets and processes are found; `clock` is
     CLOCK_MONOTONIC in nanoseconds. `views` may be shared with other sources.
     """
 
     name = "dpdk"
-    inline = False
+    absent = "no DPDK application with a telemetry socket is running"
+    absent_fix = (
+        "start the application without --no-telemetry, and run nftop as its user or as root"
+    )
+    leftover_fix = "start the application, or remove its folder"
 
     def __init__(
         self,
@@ -40,83 +173,39 @@ class DpdkSource:
         clock: Callable[[], int] = time.monotonic_ns,
         views: Views | None = None,
     ) -> None:
-        self._finder = Finder(root, views or Views(root, proc, clock), environ, clock)
-        self._proc = proc
-        self._deadline_s = deadline_s
-        self._clock = clock
-        self._sessions: dict[tuple[int, int], Session] = {}
+        super().__init__(
+            SocketFinder(TelemetrySearch(environ), root, views or Views(root, proc, clock), clock),
+            lambda socket: DialogueSession(socket, proc, clock, DpdkClient(clock)),
+            deadline_s,
+        )
 
     def read(self) -> DpdkTable:
-        """Every application found, one that does not answer with its `problem`.
+        """Every application; one that does not answer has a `problem`.
 
-        Where an application has a problem, its counters, `read_at_ns` and `took_ns` are those of
-        the last poll that worked: 0 and without ports if there was none.
+        With a problem, its counters, `read_at_ns` and `took_ns` are those of the last successful
+        poll: 0 and no ports if there was none.
         """
-        found, hidden = self._finder.find()
-        for socket in found:
-            if socket.key in self._sessions:
-                self._sessions[socket.key].found = socket
-            else:
-                self._sessions[socket.key] = Session(socket, self._proc, self._clock)
-        here = {socket.key for socket in found}
-        for key in [k for k, s in self._sessions.items() if k not in here and not s.connected]:
-            self._sessions.pop(key).close()
-        sessions = self._sessions.values()
-        poll_all(sessions, self._deadline_s)
-        apps = [app for session in sessions if (app := session.app()) is not None]
-        apps.sort(key=lambda app: (rank(app.owner), app.prefix, app.pid, app.socket))
-        closed = (
-            closed_sentence(s.found.path, APPLICATION)
-            for s in sessions
-            if s.standing is Standing.FORBIDDEN
-        )
-        return DpdkTable(tuple(apps), (*hidden, *closed))
+        return DpdkTable(*self._poll(self._deadline_s))
 
-    def check(self) -> tuple[Check, ...]:
-        """One line for each application, each left-over socket and each closed place."""
-        table = self.read()
-        checks = [_app_check(app) for app in table.apps]
-        checks += [
-            Check(
-                f"dpdk {session.found.prefix}",
-                Reason.SOURCE,
-                f"{session.found.path} is left over: nobody listens on it",
-                "start the application, or remove its folder",
-            )
-            for session in self._sessions.values()
-            if session.standing is Standing.NOBODY
-        ]
-        checks += [Check("dpdk", Reason.PERMISSION, sentence, _sudo()) for sentence in table.hidden]
-        return tuple(checks) if table.apps else (_nothing_check(table), *checks)
+    def _order(self, sample: DpdkApp) -> tuple[int, str, int, str]:
+        return rank(sample.owner), sample.prefix, sample.pid, sample.socket
 
-    def close(self) -> None:
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
+    def _check_one(self, sample: DpdkApp) -> Check:
+        return _app_check(sample)
 
 
 def _app_check(app: DpdkApp) -> Check:
-    version = app.version or "version not told"
-    who = f"{app.name or 'an application'} (pid {app.pid}, {version}{suffix(app.owner)})"
+    version = app.version or "version unknown"
+    subject = f"{app.name or 'an application'} (pid {app.pid}, {version}{suffix(app.owner)})"
     if app.problem is not None:
         fix = "close other telemetry clients" if app.problem.reason is Reason.TAKEN else ""
-        return Check(f"dpdk {app.prefix}", app.problem.reason, f"{who}: {app.problem.message}", fix)
+        return Check(
+            f"dpdk {app.prefix}", app.problem.reason, f"{subject}: {app.problem.message}", fix
+        )
     advice = busy_advice(app)
     busy = any(lcore.busy_cycles is not None for lcore in app.lcores)
-    usage = "busy cycles told" if busy else f"no busy cycles: {advice.why}"
+    usage = "busy cycles known" if busy else f"no busy cycles: {advice.why}"
     fix = "" if busy else advice.fix
-    lcores = f"{len(app.lcores)} lcores" if app.lcores_told else "lcores not told"
-    text = f"{who}: {len(app.ports)} ports, {lcores}, {usage}"
+    lcores = f"{len(app.lcores)} lcores" if app.lcores_told else "lcores unknown"
+    text = f"{subject}: {len(app.ports)} ports, {lcores}, {usage}"
     return Check(f"dpdk {app.prefix}", Reason.PRESENT, text, fix)
-
-
-def _nothing_check(table: DpdkTable) -> Check:
-    text = "no DPDK application with a telemetry socket is running"
-    if table.hidden and _sudo():
-        return Check("dpdk", Reason.PERMISSION, f"{text} that this user may read", _sudo())
-    fix = "start the application without --no-telemetry, and run nftop as its user or as root"
-    return Check("dpdk", Reason.SOURCE, text, fix)
-
-
-def _sudo() -> str:
-    return "sudo nftop" if os.geteuid() else ""

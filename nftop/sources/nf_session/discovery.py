@@ -1,28 +1,34 @@
-"""Where network functions may have their sockets: our own file system and every container's.
+"""Sockets of network functions: in nftop's own file system and in every container's.
 
-Containers are looked into through /proc/<pid>/root, with one process for each mount namespace. A
-socket in no usual place is named by /proc/net/unix (proc_net_unix(5)), whose text is the path that
-its owner bound.
+Containers are read through /proc/<pid>/root, with one process for each mount namespace. A socket in
+an unusual location is found by /proc/net/unix (proc_net_unix(5)), which has the path that its owner
+bound.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass
 from nftop.sources.trust import trust
 
-SURVEY_NS = 5_000_000_000  # looking at every process and every /run/* is dear
+SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
 MAX_SOCKETS = 256
 _MAX_SENTENCES = 32
 _MAX_ENTRIES = 1024
+_PREFIX_LIMIT = 128
+ANY_FOLDER = "*"  # last component of a location that stands for all folders of its parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +40,17 @@ class View:
 
     @property
     def network(self) -> str:
-        """Which network namespace its sockets are listed of; "" where that can't be told."""
+        """Network namespace whose sockets it lists; "" if unknown."""
         return link(self.unix_sockets.parent.parent / "ns" / "net")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A socket.
+class UnixSocket:
+    """A socket's file.
 
     Attributes:
-        key: device and inode; the same however it is reached.
-        path: where it can be opened from here.
+        key: device and inode; the same by whatever path.
+        path: a path that nftop can open.
         prefix: the name of its directory (untrusted text).
         owner: by its file and the folders above; a connection may show another.
     """
@@ -55,32 +61,51 @@ class Found:
     owner: Owner
 
 
-def socket_at(key: tuple[int, int], path: str, prefix: str) -> Found:
-    """The socket of that inode at a path."""
-    return Found(key, path, prefix, trust.of_socket(path, None))
+def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
+    """The socket in a folder that has this status."""
+    path = str(folder / name)
+    key = (status.st_dev, status.st_ino)
+    return UnixSocket(key, path, folder.name[:_PREFIX_LIMIT], trust.of_socket(path, None))
 
 
-def best_paths(sockets: Iterable[Found]) -> list[Found]:
+def sockets_in(
+    folder: Path, name: re.Pattern[str], on_closed: Callable[[str], None]
+) -> Iterator[UnixSocket]:
+    """The sockets in a folder whose names match."""
+    for entry in scan(folder, on_closed):
+        if not name.fullmatch(entry.name):
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            yield socket_at(status, folder, entry.name)
+
+
+def best_paths(sockets: Iterable[UnixSocket]) -> list[UnixSocket]:
     """Each socket once, by the first path to it that is not an unprivileged user's."""
-    found: dict[tuple[int, int], Found] = {}
+    best: dict[tuple[int, int], UnixSocket] = {}
     for socket in sockets:
-        held = found.get(socket.key)
-        if held is None or (socket.owner.privileged and not held.owner.privileged):
-            found[socket.key] = socket
-    return list(found.values())
+        other = best.get(socket.key)
+        if other is None or (socket.owner.privileged and not other.owner.privileged):
+            best[socket.key] = socket
+    return list(best.values())
 
 
-def admitted(sockets: Iterable[Found], what: str) -> tuple[tuple[Found, ...], tuple[str, ...]]:
+def admitted(
+    sockets: Iterable[UnixSocket], what: str
+) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
     """The sockets to read, privileged ones first, and a sentence for each group left out."""
     once = best_paths(sockets)
-    chosen, sentences = trust.admitted(once, lambda found: found.owner, MAX_SOCKETS, what)
+    chosen, sentences = trust.admitted(once, lambda socket: socket.owner, MAX_SOCKETS, what)
     return tuple(chosen), sentences
 
 
 class Views:
-    """Our own view and one for each other mount namespace, looked up every five seconds.
+    """nftop's own view and one for each other mount namespace, updated every five seconds.
 
-    Safe from any thread, so that sources share the dear look at every process.
+    Safe from any thread, so that sources share the expensive /proc scan.
     """
 
     def __init__(
@@ -97,7 +122,7 @@ class Views:
         self._seen: tuple[tuple[View, ...], int] = ((), 0)
 
     def look(self) -> tuple[tuple[View, ...], int]:
-        """The views, our own first, and how many processes are closed to us."""
+        """The views, nftop's own first, and the number of processes that are closed to nftop."""
         with self._lock:
             now_ns = self._clock()
             if self._seen_at_ns is None or now_ns - self._seen_at_ns >= SURVEY_NS:
@@ -121,7 +146,7 @@ def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
         except OSError:
             continue
         else:
-            # Another user may have mounted what it likes; where root is too, root looks out.
+            # Another user may have mounted anything, so a process of root is preferred.
             if namespace not in first_pid or (
                 namespace != own
                 and not _is_trusted(proc / first_pid[namespace])
@@ -143,9 +168,9 @@ def _is_trusted(path: Path) -> bool:
 def scan(
     folder: Path, on_closed: Callable[[str], None] = lambda _path: None
 ) -> list[os.DirEntry[str]]:
-    """What a folder holds, in order; nothing where it is gone, or closed: `on_closed` is told.
+    """Entries of a folder in order; none if it is gone, or closed, which `on_closed` gets.
 
-    Of an unprivileged user's folder `_MAX_ENTRIES` at most: it may hold any number.
+    At most `_MAX_ENTRIES` of an unprivileged user's folder, which may have any number.
     """
     try:
         most = None if trust.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
@@ -154,12 +179,12 @@ def scan(
     except PermissionError:
         on_closed(str(folder))
     except OSError:
-        pass  # it vanished, which is not worth a word
+        pass  # it has vanished
     return []
 
 
 def link(path: Path) -> str:
-    """Where a symbolic link points; "" where it can't be read."""
+    """Target of a symbolic link; "" if it can't be read."""
     try:
         return str(path.readlink())
     except OSError:
@@ -167,7 +192,7 @@ def link(path: Path) -> str:
 
 
 def exists(path: Path) -> bool:
-    """It is there, as far as we may know."""
+    """Whether a path exists, as far as nftop may know."""
     try:
         path.lstat()
     except OSError:
@@ -183,7 +208,7 @@ def inside(root: Path, path: str) -> Path:
 
 
 def listening(unix_sockets: Path, pattern: re.Pattern[bytes]) -> tuple[str, ...]:
-    """The paths that `pattern` finds in a /proc/net/unix, in its first group."""
+    """Paths in a /proc/net/unix: the first group of each match."""
     try:
         raw = unix_sockets.read_bytes()
     except OSError:
@@ -196,27 +221,110 @@ def bounded(paths: Iterable[Path]) -> list[Path]:
     own: list[Path] = []
     others: list[Path] = []
     for path in dict.fromkeys(paths):
-        (own if _is_trusted(path) else others).append(path)
+        owned = path.parent if path.name == ANY_FOLDER else path
+        (own if _is_trusted(owned) else others).append(path)
     return own + others[:MAX_SOCKETS]
 
 
-def closed_sentence(path: str, who: str) -> str:
-    """Why nothing is known of what may be at `path`, and what helps."""
-    return f"{path} is closed to this user, so {who} there can't be read{_remedy()}"
+def closed_sentence(path: str, application: str) -> str:
+    """Why sockets at `path` are unknown, and what helps."""
+    return f"{path} is closed to this user, so {application} there can't be read{_remedy()}"
 
 
-def unseen_sentence(processes: int, what: str) -> str:
-    """Why nothing is known of what these processes may have."""
-    who = "1 process is" if processes == 1 else f"{processes} processes are"
-    return f"{who} closed to this user, so {what} in their containers can't be seen{_remedy()}"
+def unseen_sentence(processes: int, label: str) -> str:
+    """Why sockets of these processes are unknown."""
+    subject = "1 process is" if processes == 1 else f"{processes} processes are"
+    return f"{subject} closed to this user, so {label} in their containers can't be seen{_remedy()}"
 
 
 def shortened(sentences: list[str]) -> tuple[str, ...]:
-    """Each once, and not more than anybody reads."""
+    """Each once, and a bounded number of them."""
     once = list(dict.fromkeys(sentences))
     if len(once) <= _MAX_SENTENCES:
         return tuple(once)
-    return (*once[:_MAX_SENTENCES], f"and {len(once) - _MAX_SENTENCES} more such places")
+    return (*once[:_MAX_SENTENCES], f"and {len(once) - _MAX_SENTENCES} more")
+
+
+class SocketSearch(ABC):
+    """Where one kind of network function has its sockets.
+
+    Attributes:
+        application: one of its processes, for messages: `a DPDK application`.
+        label: the kind; sockets: its sockets, plural.
+        listening: matches a listening socket's line in /proc/net/unix; its first group is the path.
+    """
+
+    application: ClassVar[str]
+    label: ClassVar[str]
+    sockets: ClassVar[str]
+    listening: ClassVar[re.Pattern[bytes]]
+
+    @abstractmethod
+    def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
+        """Usual locations in the file system below `root`; `own` if it is nftop's own."""
+
+    @abstractmethod
+    def location(self, socket: Path) -> Path:
+        """The location that a listening socket belongs to."""
+
+    @abstractmethod
+    def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
+        """Sockets at a location; `on_closed` gets each folder that nftop may not read."""
+
+
+class SocketFinder:
+    """Finds sockets: surveys all locations every five seconds, reads the known ones every time.
+
+    `root` is nftop's own file system as `views` has it.
+    """
+
+    def __init__(
+        self,
+        search: SocketSearch,
+        root: Path,
+        views: Views,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.search = search
+        self._root = root
+        self._views = views
+        self._clock = clock
+        self._survey_at_ns: int | None = None
+        self._locations: tuple[Path, ...] = ()
+        self._hidden: tuple[str, ...] = ()
+
+    def find(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
+        """Every socket, and a message for each location that is closed to nftop."""
+        now_ns = self._clock()
+        if self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS:
+            self._survey_at_ns = now_ns
+            self._survey()
+        hidden = list(self._hidden)
+
+        def on_closed(folder: str) -> None:
+            hidden.append(closed_sentence(folder, self.search.application))
+
+        sockets = [
+            socket
+            for location in self._locations
+            for socket in self.search.sockets_at(location, on_closed)
+        ]
+        chosen, left_out = admitted(sockets, self.search.sockets)
+        return chosen, shortened([*left_out, *hidden])
+
+    def _survey(self) -> None:
+        views, unseen = self._views.look()
+        locations: dict[Path, None] = {}
+        listed: dict[str, tuple[str, ...]] = {}
+        for view in views:
+            locations |= dict.fromkeys(self.search.usual(view.root, own=view.root == self._root))
+            network = view.network
+            if network not in listed:
+                listed[network] = listening(view.unix_sockets, self.search.listening)
+            sockets = (inside(view.root, path) for path in listed[network])
+            locations |= dict.fromkeys(map(self.search.location, sockets))
+        self._locations = tuple(bounded(locations))
+        self._hidden = (unseen_sentence(unseen, self.search.label),) if unseen else ()
 
 
 def _remedy() -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from nftop.model.struct import dataclass
-from nftop.sources.ovs.replies import ReplyError, text
+from nftop.sources.nf_session.connection import ReplyError
+from nftop.sources.ovs.replies import text
 
 Release: TypeAlias = tuple[int, int]
 

@@ -7,17 +7,17 @@ log a failed write.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import re
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from nftop.model.reading import Missing, Reason
+from nftop.sources.nf_session import connection
+from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 from nftop.sources.ovs.commands import ALLOWED, Call
-from nftop.sources.ovs.replies import Reply, ReplyError, reply, request
-from nftop.sources.trust import peer
+from nftop.sources.ovs.replies import Reply, reply, request
 
 MAX_REPLY_BYTES = 4 << 20  # a thousand PMD threads, or some ten thousand queues
 _OUTSIDE = re.compile(rb'["{}\[\]]')
@@ -26,10 +26,10 @@ _SPACE = b" \t\r\n"
 
 
 class Framing:
-    """Takes a stream in pieces of any size; every byte is looked at once.
+    """Splits a stream into JSON objects; every byte is scanned once.
 
-    It only finds where an object ends, by its brackets outside of texts: whether it is JSON is for
-    the parser to say.
+    It only finds the end of an object, by its brackets outside of strings; the parser checks
+    whether it is JSON.
 
     Attributes:
         most_bytes: a longer object is refused.
@@ -38,7 +38,7 @@ class Framing:
     def __init__(self) -> None:
         self.most_bytes = MAX_REPLY_BYTES
         self._held = bytearray()
-        self._at = 0  # what of `_held` has been looked at
+        self._at = 0  # end of what has been scanned of `_held`
         self._depth = 0
         self._in_text = False
 
@@ -46,7 +46,7 @@ class Framing:
         """The objects that are complete now, in order.
 
         Raises:
-            ReplyError: what comes is no object, or is too long.
+            ReplyError: it is not an object, or is too long.
         """
         self._held += piece
         whole: list[bytes] = []
@@ -62,16 +62,16 @@ class Framing:
         return whole
 
     def _next_end(self) -> int | None:
-        """Where the first object in `_held` ends; None while it does not."""
+        """End of the first object in `_held`; None while it is incomplete."""
         if not self._depth:
             self._begin()
-        while found := (_INSIDE if self._in_text else _OUTSIDE).search(self._held, self._at):
-            self._at = found.end()
-            match found[0]:
+        while match := (_INSIDE if self._in_text else _OUTSIDE).search(self._held, self._at):
+            self._at = match.end()
+            match match[0]:
                 case b'"':
                     self._in_text = not self._in_text
                 case b"\\":
-                    if self._at == len(self._held):  # what it escapes is still to come
+                    if self._at == len(self._held):  # the escaped character is still to come
                         self._at -= 1
                         return None
                     self._at += 1
@@ -85,7 +85,7 @@ class Framing:
         return None
 
     def _begin(self) -> None:
-        """Leave out the space before an object."""
+        """Skip white space before an object."""
         gap = len(self._held) - len(self._held.lstrip(_SPACE))
         del self._held[:gap]
         if self._held and not self._held.startswith(b"{"):
@@ -95,57 +95,42 @@ class Framing:
 _PIECE_BYTES = 1 << 16
 
 
-class NobodyThereError(Exception):
-    """No program listens on the socket: it is left over, or is of another kind."""
+@dataclass(frozen=True, slots=True)
+class ControlReplies:
+    """Replies to one batch, by call. `sent_at_ns`, `in_time`: see `BatchTimes`."""
+
+    by_call: Mapping[Call, Reply]
+    sent_at_ns: int
+    in_time: bool
 
 
-class LinkError(Exception):
-    """The connection is of no more use; `why` is for the operator."""
-
-    def __init__(self, why: Missing) -> None:
-        super().__init__(why.message)
-        self.why = why
-
-
-class Link:
-    """A connection.
-
-    Attributes:
-        peer: the process behind it.
-        replies: to the last batch, by what was asked. Complete once `waiting` is False.
-        answered: it has answered anything at all.
-    """
+class ControlLink(RequestLink[Call, ControlReplies]):
+    """A connection; `clock` is CLOCK_MONOTONIC in nanoseconds."""
 
     def __init__(self, connected: socket.socket, clock: Callable[[], int]) -> None:
-        self._socket = connected
+        super().__init__(connected)
         self._clock = clock
-        self.peer = peer.credentials(connected)
-        self.replies: dict[Call, Reply] = {}
-        self.answered = False
+        self._replies: dict[Call, Reply] = {}
+        self._answered = False
         self._owed: deque[tuple[int, Call]] = deque()
         self._number = 0
         self._framing = Framing()
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
     @property
     def waiting(self) -> bool:
-        """Something asked has not been answered."""
         return bool(self._owed)
 
-    def ask(self, calls: Sequence[Call]) -> None:
-        """Send a batch; the one before must have been answered.
+    @property
+    def established(self) -> bool:
+        return self._answered
 
-        Raises:
-            LinkError: the connection has ended. ReplyError: the peer talks unasked.
-        """
-        self.hear()  # finds an end of the connection, and messages nobody asked for
-        self.replies = {}
+    def ask(self, requests: tuple[Call, ...]) -> None:
+        self.hear()  # detects the end of the connection, and unexpected messages
+        self._replies = {}
         batch = b""
-        for call in calls:
+        for call in requests:
             if call.method not in ALLOWED:
-                raise ValueError(f"{call.method} is not to be asked")
+                raise ValueError(f"{call.method} is not allowed")
             self._number += 1
             self._owed.append((self._number, call))
             batch += request(self._number, call.method, call.arguments)
@@ -156,14 +141,9 @@ class Link:
         except OSError as error:
             raise _ended() from error
         if sent < len(batch):  # some hundred bytes, and nothing else is under way
-            raise LinkError(Missing(Reason.ERROR, "its control socket takes no questions"))
+            raise LinkError(Missing(Reason.ERROR, "its control socket accepts no requests"))
 
     def hear(self) -> bool:
-        """Take what has come, up to 64 KiB; False when there is nothing yet.
-
-        Raises:
-            LinkError: the connection has ended. ReplyError: it is not an answer.
-        """
         try:
             piece = self._socket.recv(_PIECE_BYTES)
         except BlockingIOError:
@@ -174,49 +154,25 @@ class Link:
             raise _ended()
         for raw in self._framing.feed(piece):
             if not self._owed:
-                raise ReplyError("it sent a message that nobody asked for")
+                raise ReplyError("it sent an unexpected message")
             number, call = self._owed.popleft()
-            self.replies[call] = reply(raw, number, call.method, self._clock())
-            self.answered = True
+            self._replies[call] = reply(raw, number, call.method, self._clock())
+            self._answered = True
         return True
 
     def limit_replies(self, most_bytes: int) -> None:
         """Refuse longer replies than `most_bytes` from now on."""
         self._framing.most_bytes = most_bytes
 
-    def close(self) -> None:
-        self._socket.close()
+    def answers(self, times: BatchTimes) -> ControlReplies:
+        return ControlReplies(self._replies, times.sent_at_ns, times.in_time)
 
 
-def connect(path: str, clock: Callable[[], int]) -> Link:
-    """A connection to the socket at `path`; `clock` is CLOCK_MONOTONIC in nanoseconds.
-
-    Raises:
-        NobodyThereError: nothing listens there. PermissionError: we may not.
-        LinkError: it does not take connections now.
-    """
-    with contextlib.ExitStack() as on_failure:
-        try:
-            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            on_failure.callback(connected.close)
-            connected.settimeout(0)
-            peer.connect(connected, path)
-            link = Link(connected, clock)
-        except PermissionError:
-            raise
-        except OSError as error:
-            if error.errno in peer.NOBODY:
-                raise NobodyThereError(error.strerror or "") from error
-            raise LinkError(_unconnected(error)) from error
-        on_failure.pop_all()
-        return link
-
-
-def _unconnected(error: OSError) -> Missing:
-    if error.errno == errno.EAGAIN:  # its queue of connections to accept is full
-        why = "does not accept control connections: it may be stopped"
-        return Missing(Reason.STALE, why)
-    return Missing(Reason.ERROR, f"its control socket can't be opened: {error.strerror}")
+def connect(path: str, clock: Callable[[], int]) -> ControlLink:
+    """Connect; raises as `nf_session.connection.connect`."""
+    return connection.connect(
+        path, socket.SOCK_STREAM, "control", lambda connected: ControlLink(connected, clock)
+    )
 
 
 def _ended() -> LinkError:

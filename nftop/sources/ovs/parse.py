@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 
 from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue
-from nftop.model.struct import dataclass, field
+from nftop.sources.nf_session.connection import ReplyError
 from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
-from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply, ReplyError
+from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply
 
 _THREAD = re.compile(r"pmd thread numa_id ([0-9]{1,5}) core_id ([0-9]{1,5}):")
 _LINE = re.compile(r"\s+(?:- )?([A-Za-z][^:]*):\s*(.*)")
@@ -219,7 +219,7 @@ def _share(line: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class OvsCounters:
     """What changes at every tick; fields as in `OvsSwitch`."""
 
     pmds: tuple[OvsPmd, ...]
@@ -228,7 +228,7 @@ class Counters:
     took_ns: int
 
 
-def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> Counters:
+def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> OvsCounters:
     """Of the replies that are no errors; a command that was not asked says nothing.
 
     `read_at_ns` is the middle of the time in which the first of the counters must have been read:
@@ -243,7 +243,7 @@ def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> Counters:
     queues, window_s = polled(told[RXQ].text) if RXQ in told else ({}, None)
     first = next((told[method] for method in COUNTING if method in told), None)
     last_ns = max((reply.at_ns for reply in replies.values()), default=sent_at_ns)
-    return Counters(
+    return OvsCounters(
         pmds=tuple(
             _pmd(core, stats.get(core), perf.get(core), queues.get(core))
             for core in sorted(stats.keys() | perf.keys() | queues.keys())

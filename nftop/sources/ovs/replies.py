@@ -1,7 +1,7 @@
-"""From a message of unixctl to a text, trusting nothing in it.
+"""Parsing of unixctl's messages, which are untrusted.
 
 A reply is `{"id", "result": text, "error": null}`, or `{"id", "error": text}` where the command
-failed (ovs/lib/unixctl.c, jsonrpc.c). Whatever else comes is a `ReplyError` with a sentence.
+failed (ovs/lib/unixctl.c, jsonrpc.c). Anything else is a `ReplyError`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ import json
 
 from nftop.model.struct import dataclass
 
+from nftop.sources.nf_session.connection import ReplyError
+
 TEXT_LIMIT = 128  # characters of a name, a version or an error
 COUNTER_END = 1 << 64
 
 
-class ReplyError(Exception):
-    """The peer said something that Open vSwitch does not say; the text is the sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one command gave: `text`, or `error`, which is "" where it worked.
+    """Output of a command: `text`, or `error`, which is "" on success.
 
     Attributes:
-        at_ns: when it was there, by the clock of who asked.
+        at_ns: CLOCK_MONOTONIC at its arrival.
     """
 
     text: str
@@ -32,7 +30,7 @@ class Reply:
 
 
 def request(number: int, method: str, arguments: tuple[str, ...]) -> bytes:
-    """A request as unixctl takes it; replies come back under its `number`."""
+    """A request; its reply has the same `number`."""
     return json.dumps({"method": method, "params": list(arguments), "id": number}).encode("ascii")
 
 
@@ -43,16 +41,16 @@ def reply(raw: bytes, number: int, what: str, at_ns: int) -> Reply:
         ReplyError: not JSON, or not a reply to that.
     """
     try:
-        found = json.loads(raw.decode("utf-8", "replace"), strict=False)
+        fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
         raise ReplyError(f"its answer to {what} is not JSON") from error
-    if not isinstance(found, dict) or type(found.get("id")) is not int or found["id"] != number:
-        raise ReplyError(f"its answer to {what} is about something else")
-    failed = found.get("error")
+    if not isinstance(fields, dict) or type(fields.get("id")) is not int or fields["id"] != number:
+        raise ReplyError(f"its answer to {what} is for another request")
+    failed = fields.get("error")
     if failed is not None:
         return Reply("", text(failed, f"the error in its answer to {what}") or "error", at_ns)
-    result = found.get("result")
-    if result is None and "result" in found:
+    result = fields.get("result")
+    if result is None and "result" in fields:
         return Reply("", "", at_ns)
     if not isinstance(result, str):
         raise ReplyError(f"its answer to {what} is not a text")

@@ -1,33 +1,166 @@
-"""Source `ovs`: every ovs-vswitchd on the host, through its control socket."""
+"""Source `ovs`: every ovs-vswitchd with a userspace datapath, through its control socket.
+
+ovs-vswitchd makes `<rundir>/<program>.<pid>.ctl` (unixctl_server_create), where the pid is that of
+its own pid namespace. `<rundir>` is $OVS_RUNDIR or a build-time default; where its environment
+differs from nftop's, /proc/net/unix has the path of the socket.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
-from nftop.sources.nf_session.discovery import Views, closed_sentence
-from nftop.sources.nf_session.poll_loop import Standing, poll_all
-from nftop.sources.ovs.discovery import APPLICATION, Finder
-from nftop.sources.ovs.poll import Session
+from nftop.sources.nf_session.connection import ReplyError, RequestLink
+from nftop.sources.nf_session.discovery import (
+    SocketFinder,
+    SocketSearch,
+    UnixSocket,
+    Views,
+    sockets_in,
+)
+from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
+from nftop.sources.nf_session.source import DEADLINE_S, NfSource
+from nftop.sources.ovs import jsonrpc
+from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
+from nftop.sources.ovs.jsonrpc import ControlReplies
+from nftop.sources.ovs.parse import OvsCounters, counters
+from nftop.sources.ovs.replies import Reply, text
+from nftop.sources.trust import trust
 
-DEADLINE_S = 0.2
+# Distributions call the program with DPDK ovs-vswitchd-dpdk or ovs-vswitchd.ovs-dpdk.
+_SOCKET_NAME = re.compile(r"ovs-vswitchd[\w.-]{0,32}\.[0-9]{1,10}\.ctl")
+_RUNDIRS = ("var/run/openvswitch", "run/openvswitch", "usr/local/var/run/openvswitch")
+_UNPRIVILEGED_REPLY_BYTES = 256 << 10
+# A slower reply does not tell well enough when its counters were read, so it is requested again.
+_SLOW_NS = 10_000_000
+# Name of the userspace datapath, where there is more than one datapath (ofproto-dpif.c).
+_DATAPATH = "ovs-netdev"
+_WHICH_DATAPATH = "please specify an existing datapath"
+# Errors for an unknown command, or unknown arguments (unixctl.c).
+_UNKNOWN = ("is not a valid command", "command takes at most", "command requires at least")
+
+ControlDialogue: TypeAlias = Generator[tuple[Call, ...], ControlReplies, None]
 
 
-class OvsSource:
+class ControlSearch(SocketSearch):
+    """Control sockets; `environ` is nftop's, for $OVS_RUNDIR."""
+
+    application = "an ovs-vswitchd"
+    label = "OVS"
+    sockets = "OVS sockets"
+    listening = re.compile(  # flags __SO_ACCEPTCON, type SOCK_STREAM
+        rb"^\S+ \S+ \S+ 00010000 0001 \S+ +\d+ "
+        rb"(/(?!proc/)[^\n]*/ovs-vswitchd[\w.-]{0,32}\.\d{1,10}\.ctl)$",
+        re.MULTILINE,
+    )
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        rundir = environ.get("OVS_RUNDIR", "")
+        self._own_rundirs = (rundir.lstrip("/"),) if rundir.startswith("/") else ()
+
+    def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
+        # A linked /var/run is /run again, and through /proc/<pid>/root it would lead to the host's.
+        linked = (root / "var" / "run").is_symlink()
+        return [
+            root / rundir
+            for rundir in (*(self._own_rundirs if own else ()), *_RUNDIRS)
+            if not (linked and rundir.startswith("var/run/"))
+        ]
+
+    def location(self, socket: Path) -> Path:
+        return socket.parent
+
+    def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
+        return sockets_in(location, _SOCKET_NAME, on_closed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Protocol:
+    """Version of a daemon, and the calls it answers."""
+
+    version: str
+    calls: tuple[Call, ...]
+
+
+class OvsClient(NfClient[Call, ControlReplies, OvsSwitch]):
+    """One ovs-vswitchd; `clock` is CLOCK_MONOTONIC in nanoseconds."""
+
+    late_messages = 64
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._protocol: _Protocol | None = None
+        self._counters: OvsCounters | None = None
+
+    def connect(self, path: str) -> RequestLink[Call, ControlReplies]:
+        link = jsonrpc.connect(path, self._clock)
+        if not trust.of_socket(path, link.peer.uid).privileged:
+            link.limit_replies(_UNPRIVILEGED_REPLY_BYTES)
+        return link
+
+    def forget(self) -> None:
+        self._protocol = self._counters = None
+
+    def poll(self) -> ControlDialogue:
+        if self._protocol is None:
+            reply = (yield (VERSION,)).by_call[VERSION]
+            release = release_of(reply.text or reply.error)
+            self._protocol = _Protocol(text(reply.text, "its version"), calls_for(release))
+        again = False
+        while True:
+            replies = yield self._protocol.calls
+            protocol = _learn(self._protocol, replies.by_call)
+            if _has_no_datapath(replies.by_call):  # by the next tick it may have one, of any name
+                calls = tuple(map(_without_datapath, self._protocol.calls))
+                self._protocol = replace(self._protocol, calls=calls)
+                break
+            same = protocol == self._protocol
+            if same and replies.in_time and (again or not _is_slow(replies)):
+                break
+            again = again or same
+            self._protocol = protocol
+        self._counters = counters(replies.by_call, replies.sent_at_ns)
+
+    def sample(self, status: NfStatus) -> OvsSwitch:
+        last = self._counters
+        version = self._protocol.version if self._protocol else ""
+        return OvsSwitch(
+            pid=status.peer.pid,
+            start_ticks=status.peer.start_ticks,
+            # The kernel cuts a program's name after 15 bytes.
+            name=version.partition(" ")[0] or status.peer.comm or "ovs-vswitchd",
+            rundir=status.socket.path.rpartition("/")[0],
+            socket=status.socket.path,
+            version=version,
+            problem=status.problem,
+            pmds=last.pmds if last else (),
+            usage_window_s=last.usage_window_s if last else None,
+            read_at_ns=last.read_at_ns if last else 0,
+            took_ns=last.took_ns if last else 0,
+            owner=status.owner,
+        )
+
+
+class OvsSource(NfSource[RequestLink[Call, ControlReplies], OvsSwitch]):
     """Reads all daemons within `deadline_s`, and keeps one connection to each.
 
-    `root`, `proc` and `environ` say where sockets and processes are looked for; `clock` is
+    `root`, `proc` and `environ` are where sockets and processes are found; `clock` is
     CLOCK_MONOTONIC in nanoseconds. `views` may be shared with other sources.
     """
 
     name = "ovs"
-    inline = False
+    absent = "no ovs-vswitchd is running"
+    leftover_fix = "start OVS"
+    one_per_folder = True
 
     def __init__(
         self,
@@ -39,87 +172,83 @@ class OvsSource:
         clock: Callable[[], int] = time.monotonic_ns,
         views: Views | None = None,
     ) -> None:
-        self._finder = Finder(root, views or Views(root, proc, clock), environ, clock)
-        self._proc = proc
-        self._deadline_s = deadline_s
-        self._clock = clock
-        self._sessions: dict[tuple[int, int], Session] = {}
+        super().__init__(
+            SocketFinder(ControlSearch(environ), root, views or Views(root, proc, clock), clock),
+            lambda socket: DialogueSession(socket, proc, clock, OvsClient(clock)),
+            deadline_s,
+        )
 
     def read(self) -> OvsTable:
-        """Every daemon found, one that does not answer with its `problem`."""
-        found, hidden = self._finder.find()
-        for socket in found:
-            if socket.key in self._sessions:
-                self._sessions[socket.key].found = socket
-            else:
-                self._sessions[socket.key] = Session(socket, self._proc, self._clock)
-        here = {socket.key for socket in found}
-        for key in [k for k, s in self._sessions.items() if k not in here and not s.connected]:
-            self._sessions.pop(key).close()
-        sessions = self._sessions.values()
-        poll_all(sessions, self._deadline_s)
-        switches = [switch for session in sessions if (switch := session.switch()) is not None]
-        switches.sort(key=lambda item: (rank(item.owner), item.rundir, item.pid, item.socket))
-        closed = (
-            closed_sentence(s.found.path, APPLICATION)
-            for s in sessions
-            if s.standing is Standing.FORBIDDEN
-        )
-        return OvsTable(tuple(switches), (*hidden, *closed))
+        """Every daemon; one that does not answer has a `problem`."""
+        return OvsTable(*self._poll(self._deadline_s))
 
-    def check(self) -> tuple[Check, ...]:
-        """One line for each daemon, each closed place, and each socket left over by itself."""
-        table = self.read()
-        alive = {switch.rundir for switch in table.switches}
-        left = [
-            session.found.path
-            for session in self._sessions.values()
-            if session.standing is Standing.NOBODY
-            and session.found.path.rpartition("/")[0] not in alive
-        ]
-        checks = [_switch_check(switch) for switch in table.switches]
-        checks += [
-            Check("ovs", Reason.SOURCE, f"{path} is left over: nobody listens on it", "start OVS")
-            for path in left
-        ]
-        checks += [Check("ovs", Reason.PERMISSION, sentence, _sudo()) for sentence in table.hidden]
-        return tuple(checks) if table.switches or left else (_nothing_check(table), *checks)
+    def _order(self, sample: OvsSwitch) -> tuple[int, str, int, str]:
+        return rank(sample.owner), sample.rundir, sample.pid, sample.socket
 
-    def close(self) -> None:
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
+    def _check_one(self, sample: OvsSwitch) -> Check:
+        return _switch_check(sample)
+
+
+def _is_slow(replies: ControlReplies) -> bool:
+    return min(reply.at_ns for reply in replies.by_call.values()) - replies.sent_at_ns > _SLOW_NS
+
+
+def _has_no_datapath(replies: Mapping[Call, Reply]) -> bool:
+    """Whether there is no userspace datapath, not by the usual name either."""
+    return any(
+        call != _without_datapath(call) and reply.error == _WHICH_DATAPATH
+        for call, reply in replies.items()
+    )
+
+
+def _without_datapath(call: Call) -> Call:
+    named = call.arguments[-1:] == (_DATAPATH,)
+    return replace(call, arguments=call.arguments[:-1]) if named else call
+
+
+def _learn(known: _Protocol, replies: Mapping[Call, Reply]) -> _Protocol:
+    """The calls to make from now on: the same if none was refused.
+
+    A daemon with no or several userspace datapaths requires the name of one; if it has none by the
+    usual name, it has no PMD threads.
+
+    Raises:
+        ReplyError: a command failed, or it has none of them.
+    """
+    calls: list[Call] = []
+    for call in known.calls:
+        failed = replies[call].error
+        if any(words in failed for words in _UNKNOWN):
+            continue
+        if failed == _WHICH_DATAPATH and call == _without_datapath(call):
+            calls.append(replace(call, arguments=(*call.arguments, _DATAPATH)))
+        elif failed in ("", _WHICH_DATAPATH):
+            calls.append(call)
+        else:
+            raise ReplyError(f"{call.method} failed: {failed}")
+    if not any(call.method in COUNTING for call in calls):
+        raise ReplyError("it offers no statistics of its PMD threads")
+    return replace(known, calls=tuple(calls))
 
 
 def _switch_check(switch: OvsSwitch) -> Check:
     name = f"ovs {switch.rundir}"
-    version = _release(switch.version) or "version not told"
-    who = f"{switch.name} (pid {switch.pid}, {version}{suffix(switch.owner)})"
+    version = _release(switch.version) or "version unknown"
+    subject = f"{switch.name} (pid {switch.pid}, {version}{suffix(switch.owner)})"
     if switch.problem is not None:
-        return Check(name, switch.problem.reason, f"{who}: {switch.problem.message}")
+        return Check(name, switch.problem.reason, f"{subject}: {switch.problem.message}")
     if not switch.pmds:
         fix = "only its userspace datapath is read: bridges with datapath_type=netdev"
-        return Check(name, Reason.SOURCE, f"{who}: no PMD threads", fix)
+        return Check(name, Reason.SOURCE, f"{subject}: no PMD threads", fix)
     queues = sum(len(pmd.queues) for pmd in switch.pmds)
     exact = all(pmd.busy_cycles is not None for pmd in switch.pmds)
-    busy = "busy cycles told" if exact else "busy from its queues' shares"
+    busy = "busy cycles known" if exact else "busy from its queues' shares"
     packets = all(pmd.rx_packets is not None for pmd in switch.pmds)
-    counts = "" if packets else "; packets not told (OVS 2.10 or later does)"
+    counts = "" if packets else "; no packet counters (OVS 2.10 or later has them)"
     threads = f"{len(switch.pmds)} PMD thread{'s' if len(switch.pmds) > 1 else ''}"
-    text = f"{who}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
+    text = f"{subject}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
     return Check(name, Reason.PRESENT, text)
 
 
 def _release(version: str) -> str:
     return version.rpartition(") ")[2]
-
-
-def _nothing_check(table: OvsTable) -> Check:
-    text = "no ovs-vswitchd is running"
-    if table.hidden and _sudo():
-        return Check("ovs", Reason.PERMISSION, f"{text} that this user may ask", _sudo())
-    return Check("ovs", Reason.SOURCE, text)
-
-
-def _sudo() -> str:
-    return "sudo nftop" if os.geteuid() else ""

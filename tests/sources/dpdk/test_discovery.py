@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources.dpdk.discovery import Finder
-from nftop.sources.dpdk.source import DpdkSource
-from nftop.sources.nf_session.discovery import SURVEY_NS, Views
+from nftop.sources.dpdk.source import DpdkSource, TelemetrySearch
+from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from tests.peers.dpdk_telemetry import telemetry_peer
 
 NAME = "dpdk_telemetry.v2"
@@ -56,7 +55,9 @@ class Host:
 
     def found(self, environ: dict[str, str] | None = None) -> dict[str, str]:
         """Prefix by path."""
-        sockets, hidden = Finder(self.root, Views(self.root, self.proc), environ or {}).find()
+        sockets, hidden = SocketFinder(
+            TelemetrySearch(environ or {}), self.root, Views(self.root, self.proc)
+        ).find()
         assert hidden == ()
         return {socket.path: socket.prefix for socket in sockets}
 
@@ -115,7 +116,7 @@ def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) 
 def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
-    finder = Finder(host.root, views, {}, clock=lambda: now_ns)
+    finder = SocketFinder(TelemetrySearch({}), host.root, views, clock=lambda: now_ns)
     host.socket(host.root / "run/dpdk/a")
     assert len(finder.find()[0]) == 1
     host.socket(host.root / "run/dpdk/b")
@@ -128,7 +129,10 @@ def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host
 
 def test_a_host_without_anything_is_no_error(tmp_path: Path) -> None:
     root = tmp_path / "none"
-    assert Finder(root, Views(root, tmp_path / "no proc"), {}).find() == ((), ())
+    assert SocketFinder(TelemetrySearch({}), root, Views(root, tmp_path / "no proc")).find() == (
+        (),
+        (),
+    )
 
 
 def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
@@ -137,7 +141,9 @@ def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
         folder = host.root / f"run/dpdk/q{number}"
         folder.mkdir()
         host.socket(folder)
-    sockets, hidden = Finder(host.root, Views(host.root, host.proc), {}).find()
+    sockets, hidden = SocketFinder(
+        TelemetrySearch({}), host.root, Views(host.root, host.proc)
+    ).find()
     assert len(sockets) == 256
     assert sockets[0].path == str(bound)
     assert "more than 256" in hidden[0]

@@ -15,20 +15,20 @@ from nftop.sources.dpdk import replies
 from nftop.sources.dpdk.protocol import (
     DICT_ENTRIES,
     Answers,
-    Counters,
+    AppFacts,
     Dialogue,
-    Facts,
+    DpdkCounters,
     PortFacts,
     ask_commands,
     ask_counters,
     ask_facts,
     ask_remedy,
 )
-from nftop.sources.dpdk.replies import ReplyError
+from nftop.sources.nf_session.connection import ReplyError
 
 T = TypeVar("T")
 U64_MAX = (1 << 64) - 1
-TWO_QUEUES = Facts((PortFacts(0, "p0", 2),), (), False, (), ())
+TWO_QUEUES = AppFacts((PortFacts(0, "p0", 2),), (), False, (), ())
 
 
 def held(dialogue: Dialogue[T], reply: Callable[[str], bytes]) -> tuple[T, list[str]]:
@@ -46,7 +46,7 @@ def held(dialogue: Dialogue[T], reply: Callable[[str], bytes]) -> tuple[T, list[
         return end.value, asked
 
 
-def port_of(xstats: object, facts: Facts = TWO_QUEUES) -> tuple[Facts, DpdkPort, list[str]]:
+def port_of(xstats: object, facts: AppFacts = TWO_QUEUES) -> tuple[AppFacts, DpdkPort, list[str]]:
     def reply(question: str) -> bytes:
         name = question.partition(",")[0]
         value = xstats if name == "/ethdev/xstats" else None
@@ -111,7 +111,7 @@ def test_whatever_is_counted_is_a_whole_number_or_nothing(document: object) -> N
     assert counters.ports[0].rx_packets == wanted
 
 
-def check_counters(counters: Counters) -> None:
+def check_counters(counters: DpdkCounters) -> None:
     assert (counters.read_at_ns, counters.took_ns) == (2_000, 2_000)
     for port in counters.ports:
         totals = (port.rx_packets, port.tx_packets, port.rx_missed, port.rx_queues)
@@ -132,7 +132,7 @@ def test_queue_counters_by_any_name_in_any_order(
     noise = {"rx_good_packets": sum(counts) % 2**64, "rx_q0_bytes": 5, "rx_qx_packets": 6}
     named = list(noise.items()) + [(pattern.format(q), n) for q, n in enumerate(counts)]
     stats = dict(data.draw(st.permutations(named)))
-    facts = Facts((PortFacts(0, "p0", len(counts)),), (), False, (), ())
+    facts = AppFacts((PortFacts(0, "p0", len(counts)),), (), False, (), ())
     counting = any(counts) or noise["rx_good_packets"] == 0
     assert port_of(stats, facts)[1].rx_queue_packets == (tuple(counts) if counting else ())
 
@@ -142,7 +142,7 @@ def test_queue_counters_by_any_name_in_any_order(
 
 
 def test_ethdevs_sixteen_queue_counters_give_way_to_the_drivers_own() -> None:
-    facts = Facts((PortFacts(0, "p0", 20),), (), False, (), ())
+    facts = AppFacts((PortFacts(0, "p0", 20),), (), False, (), ())
     stats = {"rx_good_packets": 2000}
     stats |= {f"rx_q{queue}_packets": 7 for queue in range(16)}
     stats |= {f"rx_q{queue}_good_packets": 100 for queue in range(20)}
@@ -192,7 +192,7 @@ def test_a_reply_cut_by_its_length_is_noticed_too() -> None:
 
 
 def test_a_reply_without_zeros_that_is_cut_all_the_same_makes_nothing_up() -> None:
-    facts = Facts((PortFacts(0, "p0", 2, cut=True, nonzero_only=True),), (), False, (), ())
+    facts = AppFacts((PortFacts(0, "p0", 2, cut=True, nonzero_only=True),), (), False, (), ())
     cut = cut_stats(zero=1)
     del cut["tx_good_packets"]
     cut["one_more"] = 1
@@ -205,11 +205,11 @@ def test_lcore_usage_needs_columns_of_one_length() -> None:
         return json.dumps({question: usage if "usage" in question else None}).encode()
 
     with pytest.raises(ReplyError, match="differ in length"):
-        held(ask_counters(Facts((), (), True, (), ())), reply)
+        held(ask_counters(AppFacts((), (), True, (), ())), reply)
 
 
 def test_late_counters_are_asked_for_again() -> None:
-    dialogue = ask_counters(Facts((), (), False, (), ()))
+    dialogue = ask_counters(AppFacts((), (), False, (), ()))
     questions = next(dialogue)
     nothing = dict.fromkeys(questions)
     assert dialogue.send(Answers(nothing, {}, 1, 9_000, in_time=False)) == questions

@@ -146,9 +146,9 @@ def test_totals_come_from_stats_where_xstats_give_none(bench: Bench) -> None:
         ("nested", "not JSON"),
         ("not an object", "not an object"),
         ("huge", "more than 16384 bytes"),
-        ("twice", "makes no sense"),
-        ("extra", "makes no sense"),
-        ("other key", "something else"),
+        ("twice", "its replies are invalid"),
+        ("extra", "its replies are invalid"),
+        ("other key", "for another command"),
         ("closes", "closed the telemetry connection"),
         ("dict", "rx_good_packets in the counters of port 0 is not a whole number"),
         ("text", "not a whole number"),
@@ -307,7 +307,6 @@ def test_the_eleventh_client_says_who_is_in_the_way(bench: Bench) -> None:
         app = bench.app()
         assert app.problem is not None
         assert app.problem.reason is Reason.TAKEN
-        assert "ten other telemetry clients" in app.problem.message
         assert (app.pid, app.name) == (peer.pid, Path(f"/proc/{peer.pid}/comm").read_text().strip())
         (check,) = bench.source.check()
         assert check.reason is Reason.TAKEN

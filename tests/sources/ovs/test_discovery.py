@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources.nf_session.discovery import SURVEY_NS, Views
-from nftop.sources.ovs.discovery import Finder
-from nftop.sources.ovs.source import OvsSource
+from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
+from nftop.sources.ovs.source import ControlSearch, OvsSource
 from tests.peers.ovs_unixctl import unixctl_peer
 
 # The sockets of one test's Open vSwitch are seen by every other's.
@@ -56,7 +55,9 @@ class Host:
         return str(folder / name)
 
     def found(self, environ: dict[str, str] | None = None) -> set[str]:
-        sockets, hidden = Finder(self.root, Views(self.root, self.proc), environ or {}).find()
+        sockets, hidden = SocketFinder(
+            ControlSearch(environ or {}), self.root, Views(self.root, self.proc)
+        ).find()
         assert hidden == ()
         return {socket.path for socket in sockets}
 
@@ -113,7 +114,7 @@ def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) 
 def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
-    finder = Finder(host.root, views, {}, clock=lambda: now_ns)
+    finder = SocketFinder(ControlSearch({}), host.root, views, clock=lambda: now_ns)
     assert finder.find()[0] == ()
     host.socket(host.root / "run/openvswitch")
     host.process("20", "mnt:[2]", host.root, f"/opt/x/{NAME}")
@@ -127,7 +128,7 @@ def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host
 def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
     for number in range(300):
         host.socket(host.root / "run/openvswitch", f"ovs-vswitchd.{number}.ctl")
-    sockets, hidden = Finder(host.root, Views(host.root, host.proc), {}).find()
+    sockets, hidden = SocketFinder(ControlSearch({}), host.root, Views(host.root, host.proc)).find()
     assert len(sockets) == 256
     assert "more than 256" in hidden[0]
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.nf.ovs import OvsQueue
+from nftop.sources.nf_session.connection import ReplyError
 from nftop.sources.ovs.commands import PERF, RXQ, STATS, Call, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import MAX_REPLY_BYTES, Framing
 from nftop.sources.ovs.parse import Counted, counted, counters, polled
-from nftop.sources.ovs.replies import Reply, ReplyError, reply, request
+from nftop.sources.ovs.replies import Reply, reply, request
 
 DATA = Path(__file__).parents[2] / "data" / "ovs"
 

@@ -17,13 +17,12 @@ import pytest
 from nftop.model.bounds import VPP_ROWS
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
-from nftop.sources.nf_session.discovery import SURVEY_NS, Views
+from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.vpp import cache, liveness
 from nftop.sources.vpp.cache import interfaces_of, nodes_of
-from nftop.sources.vpp.discovery import Finder
 from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.protocol import ToldNodes
-from nftop.sources.vpp.source import VppSource
+from nftop.sources.vpp.source import StatsSearch, VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
 from tests.sources.vpp.test_reader import TOLD
@@ -58,7 +57,7 @@ def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
         host.socket(container / "run/vpp", NAME)
         host.process("30", "mnt:[2]", container)
         expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
-        found, hidden = Finder(Views(host.root, host.proc)).find()
+        found, hidden = SocketFinder(StatsSearch(), host.root, Views(host.root, host.proc)).find()
         assert ({item.path for item in found}, hidden) == (expected, ())
 
 
@@ -67,7 +66,8 @@ def test_surveys_are_seldom(tmp_path: Path) -> None:
         host = Host(tmp_path, stack)
         (host.root / "run/vpp").mkdir(parents=True)
         now_ns = 0
-        finder = Finder(Views(host.root, host.proc, lambda: now_ns), lambda: now_ns)
+        views = Views(host.root, host.proc, lambda: now_ns)
+        finder = SocketFinder(StatsSearch(), host.root, views, lambda: now_ns)
         assert finder.find() == ((), ())
         host.socket(host.root / "run/vpp", NAME)
         host.socket(host.root / "run/vpp2", NAME)

@@ -14,7 +14,7 @@ import pytest
 from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
-from nftop.sources.nf_session.discovery import Found
+from nftop.sources.nf_session.discovery import UnixSocket
 from nftop.sources.runtime import helper
 from nftop.sources.trust import trust
 from nftop.sources.vpp import segment as stats_segment
@@ -180,8 +180,8 @@ def test_it_ends_with_nftop(segment: int) -> None:
 def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> None:
     now_ns = 0
     asked = reader("import signal; signal.pause()")
-    held = session.Session(
-        Found((0, 0), str(tmp_path), "", trust.of_socket(str(tmp_path), 0)),
+    held = session.VppSession(
+        UnixSocket((0, 0), str(tmp_path), "", trust.of_socket(str(tmp_path), 0)),
         tmp_path,
         lambda: now_ns,
         lambda _: asked,
@@ -189,7 +189,7 @@ def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> 
     held._handle = os.open(tmp_path, os.O_RDONLY)
     for now_ns in (10**9, 60 * 10**9, 62 * 10**9):
         held.begin(set())
-        vpp = held.instance()
+        vpp = held.sample()
         assert vpp is not None and vpp.problem is not None
         ended = now_ns == 62 * 10**9
         assert vpp.problem.reason is (Reason.ERROR if ended else Reason.WARMING)

@@ -1,0 +1,134 @@
+"""One connection to a Unix socket. It never blocks: the caller waits with poll(2)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nftop.model.reading import Missing, Reason
+from nftop.sources.trust import peer
+
+
+class NoListenerError(Exception):
+    """No process listens on the socket: it is left over, or is of another type."""
+
+
+class LinkError(Exception):
+    """The connection can't be used any more; `why` is for the operator."""
+
+    def __init__(self, why: Missing) -> None:
+        super().__init__(why.message)
+        self.why = why
+
+
+class ReplyError(Exception):
+    """The peer sent something that its protocol does not allow; the text says what."""
+
+
+class SocketLink:
+    """A connected socket. `peer` is the process that listens there."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.peer = peer.credentials(connected)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+L = TypeVar("L", bound=SocketLink)
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """When a batch of requests was answered.
+
+    Attributes:
+        sent_at_ns, done_at_ns: CLOCK_MONOTONIC before the first request, after the last reply.
+        in_time: False where the batch took longer than the tick it was sent in, so that
+            `done_at_ns` only says when the replies were noticed.
+    """
+
+    sent_at_ns: int
+    done_at_ns: int
+    in_time: bool
+
+
+class RequestLink(SocketLink, ABC, Generic[Q, A]):
+    """A connection on which requests are answered in order."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> bool:
+        """A request has not been answered yet."""
+
+    @property
+    @abstractmethod
+    def established(self) -> bool:
+        """The peer has sent something, so a reply that stays out is lost."""
+
+    @abstractmethod
+    def ask(self, requests: tuple[Q, ...]) -> None:
+        """Send a batch; the batch before must have been answered.
+
+        Raises:
+            LinkError: the connection has ended. ReplyError: the peer sent an unexpected message.
+        """
+
+    @abstractmethod
+    def hear(self) -> bool:
+        """Receive what has arrived; False if nothing has.
+
+        Raises:
+            LinkError: the connection has ended. ReplyError: the message is not a valid reply.
+        """
+
+    @abstractmethod
+    def answers(self, times: BatchTimes) -> A:
+        """The replies to the batch; call it once `waiting` is False."""
+
+
+def connect(path: str, kind: int, label: str, link: Callable[[socket.socket], L]) -> L:
+    """Connect to the socket at `path`.
+
+    Args:
+        path: of the socket.
+        kind: SOCK_STREAM or SOCK_SEQPACKET.
+        label: what the socket serves, for messages.
+        link: makes the link of the connected socket.
+
+    Raises:
+        NoListenerError: no process listens there. PermissionError: nftop may not connect.
+        LinkError: it does not accept connections now.
+    """
+    with contextlib.ExitStack() as on_failure:
+        try:
+            connected = socket.socket(socket.AF_UNIX, kind)
+            on_failure.callback(connected.close)
+            connected.settimeout(0)
+            peer.connect(connected, path)
+            result = link(connected)
+        except PermissionError:
+            raise
+        except OSError as error:
+            if error.errno in peer.NOBODY:
+                raise NoListenerError(error.strerror or "") from error
+            raise LinkError(_connect_failure(error, label)) from error
+        on_failure.pop_all()
+        return result
+
+
+def _connect_failure(error: OSError, label: str) -> Missing:
+    if error.errno == errno.EAGAIN:  # its queue of connections to accept is full
+        return Missing(Reason.STALE, f"does not accept {label} connections: it may be stopped")
+    return Missing(Reason.ERROR, f"its {label} socket can't be opened: {error.strerror}")

@@ -1,0 +1,149 @@
+"""A source that reads every network function of one kind, each through its socket."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Generic
+
+from nftop.model.reading import Reason
+from nftop.sources.base import Check
+from nftop.sources.nf_session.connection import L
+from nftop.sources.nf_session.discovery import SocketFinder, UnixSocket, closed_sentence
+from nftop.sources.nf_session.poll_loop import Standing, poll_all
+from nftop.sources.nf_session.session import SocketSession, T
+
+DEADLINE_S = 0.2
+_MOST_USERS = 8
+
+
+class NfSource(ABC, Generic[L, T]):
+    """Reads all network functions of a kind within `deadline_s`, and keeps a session for each.
+
+    Attributes:
+        name: of the source.
+        absent, absent_fix: doctor's text where none is running, and what helps.
+        leftover_fix: what helps where a socket is left over.
+        one_per_folder: a left-over socket next to one that is in use is of no interest.
+        check_deadline_s: how long doctor waits; None: as long as a tick.
+    """
+
+    name: str
+    inline = False
+    absent: ClassVar[str]
+    absent_fix: ClassVar[str] = ""
+    leftover_fix: ClassVar[str]
+    one_per_folder: ClassVar[bool] = False
+    check_deadline_s: ClassVar[float | None] = None
+
+    def __init__(
+        self,
+        finder: SocketFinder,
+        session: Callable[[UnixSocket], SocketSession[L, T]],
+        deadline_s: float,
+    ) -> None:
+        self._finder = finder
+        self._session = session
+        self._deadline_s = deadline_s
+        self._sessions: dict[tuple[int, int], SocketSession[L, T]] = {}
+        self._ended_cpu_ns = 0
+
+    @property
+    def helper_cpu_ns(self) -> int:
+        """CPU time of helper processes that read for it."""
+        running = sum(session.helper_cpu_ns for session in self._sessions.values())
+        return self._ended_cpu_ns + running
+
+    def check(self) -> tuple[Check, ...]:
+        """One line for each network function, left-over socket and closed location."""
+        samples, hidden = self._poll(self.check_deadline_s or self._deadline_s)
+        checks = [self._check_one(sample) for sample in samples]
+        checks += [
+            Check(
+                f"{self.name} {socket.prefix}",
+                Reason.SOURCE,
+                f"{socket.path} is left over: no process listens on it",
+                self.leftover_fix,
+            )
+            for socket in self._left_over()
+        ]
+        checks += [Check(self.name, Reason.PERMISSION, text, _sudo()) for text in hidden]
+        return tuple(checks) if samples else (self._check_absence(hidden), *checks)
+
+    def close(self) -> None:
+        """End every session. Safe to call twice."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    @abstractmethod
+    def _check_one(self, sample: T) -> Check:
+        """Doctor's line of one network function."""
+
+    @abstractmethod
+    def _order(self, sample: T) -> tuple[int, str, int, str]:
+        """Sort key of a sample."""
+
+    def _poll(self, deadline_s: float) -> tuple[tuple[T, ...], tuple[str, ...]]:
+        """Samples of all network functions in order, and a message for each closed location."""
+        sockets, hidden = self._finder.find()
+        for socket in sockets:
+            if socket.key in self._sessions:
+                self._sessions[socket.key].socket = socket
+            else:
+                self._sessions[socket.key] = self._session(socket)
+        present = {socket.key for socket in sockets}
+        departed = [k for k, s in self._sessions.items() if k not in present and not s.connected]
+        for key in departed:
+            session = self._sessions.pop(key)
+            session.close()
+            self._ended_cpu_ns += session.helper_cpu_ns
+        poll_all(self._sessions.values(), deadline_s)
+        samples = [sample for s in self._sessions.values() if (sample := s.sample()) is not None]
+        closed = (
+            closed_sentence(session.socket.path, self._finder.search.application)
+            for session in self._standing(Standing.FORBIDDEN)
+        )
+        untrusted = _untrusted(
+            (session.owner.user, session.socket.path)
+            for session in self._standing(Standing.UNTRUSTED)
+        )
+        return tuple(sorted(samples, key=self._order)), (*untrusted, *hidden, *closed)
+
+    def _standing(self, standing: Standing) -> list[SocketSession[L, T]]:
+        return [s for s in self._sessions.values() if s.standing is standing]
+
+    def _left_over(self) -> list[UnixSocket]:
+        running = {_folder(session.socket) for session in self._standing(Standing.APPLICATION)}
+        return [
+            session.socket
+            for session in self._standing(Standing.NOBODY)
+            if not (self.one_per_folder and _folder(session.socket) in running)
+        ]
+
+    def _check_absence(self, hidden: Sequence[str]) -> Check:
+        if hidden and _sudo():
+            text = f"{self.absent} that this user may read"
+            return Check(self.name, Reason.PERMISSION, text, _sudo())
+        return Check(self.name, Reason.SOURCE, self.absent, self.absent_fix)
+
+
+def _untrusted(sockets: Iterable[tuple[str, str]]) -> list[str]:
+    """A message for each user whose sockets are not read; `sockets` are users and paths."""
+    by_user: dict[str, list[str]] = {}
+    for user, path in sockets:
+        by_user.setdefault(user, []).append(path)
+    return [
+        f"{len(paths)} socket{'s' if len(paths) > 1 else ''} of user {user} not read: shared "
+        f"memory is read only of root and of the user who runs nftop ({paths[0]})"
+        for user, paths in sorted(by_user.items())[:_MOST_USERS]
+    ]
+
+
+def _folder(socket: UnixSocket) -> str:
+    return socket.path.rpartition("/")[0]
+
+
+def _sudo() -> str:
+    return "sudo nftop" if os.geteuid() else ""
