@@ -28,7 +28,7 @@ from nftop.derive.nf.netdev import (
     with_kernel_parts,
     without_rows,
 )
-from nftop.derive.nf.rates import Around, NfRates
+from nftop.derive.nf.rates import NfContext, NfRates
 from nftop.derive.nf.registry import NfMemory, step_nfs
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import occupants
@@ -117,7 +117,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
         readings.get("processes"),
         {info.cpu for info in topology.cpus if info.nohz_full},
     )
-    around = Around(thread_rates, state.queue_map, tsc_hz(rates))
+    around = NfContext(thread_rates, state.queue_map, tsc_hz(rates))
     nf_states, nfs = step_nfs(state.nfs, readings, around)
     pollers = occupants(topology, nfs, thread_rates)
     cycles = count_cycles(rates, pollers)

@@ -24,7 +24,7 @@ WHOLE_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class NfContext:
     """What a network function's own counters are read beside.
 
     Attributes:

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from nftop.derive.absence import after_absence
-from nftop.derive.nf.dpdk import step_dpdk
-from nftop.derive.nf.ovs import step_ovs
-from nftop.derive.nf.rates import Around, NfRates, with_seen_cores, without_twins
-from nftop.derive.nf.vpp import step_vpp
+from nftop.derive.nf.kinds.dpdk import step_dpdk
+from nftop.derive.nf.kinds.ovs import step_ovs
+from nftop.derive.nf.kinds.vpp import step_vpp
+from nftop.derive.nf.rates import NfContext, NfRates, with_seen_cores, without_twins
 from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.nf.vpp import VppInstance
 from nftop.model.owner import rank
@@ -59,7 +59,7 @@ class NfMemory:
 
 
 def step_nfs(
-    before: Mapping[str, NfMemory], readings: Mapping[str, SourceReading[Any]], around: Around
+    before: Mapping[str, NfMemory], readings: Mapping[str, SourceReading[Any]], around: NfContext
 ) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
     """Fold one reading of each in: the NFs of all sources, each process once, privileged first.
 

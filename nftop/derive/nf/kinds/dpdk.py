@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TypeAlias
 
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
-from nftop.derive.nf.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
-from nftop.derive.nf.rates import Around, NfCore, NfRates, of_its_own_time, qualified, shares
+from nftop.derive.nf.kinds.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
+from nftop.derive.nf.rates import NfContext, NfCore, NfRates, of_its_own_time, qualified, shares
 from nftop.model.ids import Lcore
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.parts import NfPort, NfQueue
@@ -56,7 +56,7 @@ class DpdkState:
 
 
 def step_dpdk(
-    state: DpdkState | None, table: DpdkTable, around: Around
+    state: DpdkState | None, table: DpdkTable, around: NfContext
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
     state = state or DpdkState()

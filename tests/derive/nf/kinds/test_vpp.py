@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.nf.vpp import NodeState, busy_ratio, clocks_per_packet, rate_packets, step_nodes
+from nftop.derive.nf.kinds.vpp import (
+    NodeState,
+    busy_ratio,
+    clocks_per_packet,
+    rate_packets,
+    step_nodes,
+)
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.nf.vpp import VppNodes, VppTable, VppThread

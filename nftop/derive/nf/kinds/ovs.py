@@ -15,7 +15,7 @@ from nftop.derive.nf.counter_rates import (
     restarted,
 )
 from nftop.derive.nf.rates import (
-    Around,
+    NfContext,
     NfCore,
     NfRates,
     awake_or_asleep,
@@ -75,7 +75,7 @@ class OvsState:
 
 
 def step_ovs(
-    state: OvsState | None, table: OvsTable, around: Around
+    state: OvsState | None, table: OvsTable, around: NfContext
 ) -> tuple[OvsState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace.
 

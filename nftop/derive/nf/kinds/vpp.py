@@ -23,7 +23,7 @@ import numpy as np
 
 from nftop.derive.nf.counter_rates import RESTARTED, held, identity, rate_process
 from nftop.derive.nf.rates import (
-    Around,
+    NfContext,
     NfCore,
     NfRates,
     awake_or_asleep,
@@ -332,7 +332,7 @@ class _Known:
 
 
 def step_vpp(
-    state: VppState | None, table: VppTable, around: Around
+    state: VppState | None, table: VppTable, around: NfContext
 ) -> tuple[VppState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace."""
     known = {} if state is None else state.instances
@@ -398,7 +398,7 @@ class _VppRates:
         return per_s if isinstance(per_s, Missing) else float(per_s[what][rows].sum())
 
 
-def _nf_rates(key: str, rates: _VppRates, around: Around) -> NfRates:
+def _nf_rates(key: str, rates: _VppRates, around: NfContext) -> NfRates:
     vpp = rates.vpp
     own = {
         _index_of(rate): rate
@@ -449,7 +449,7 @@ def _forwarding(rates: _VppRates) -> Sequence[VppThread]:
 
 
 def _core(
-    rates: _VppRates, thread: VppThread, found: ThreadRate | None, around: Around
+    rates: _VppRates, thread: VppThread, found: ThreadRate | None, around: NfContext
 ) -> NfCore | None:
     """One thread's; None where nothing tells its CPU."""
     cpu: Cpu | None = thread.cpu if found is None else where_it_runs(found)
