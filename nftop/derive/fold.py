@@ -29,8 +29,9 @@ from nftop.derive.nf.netdev import (
     without_rows,
 )
 from nftop.derive.nf.rates import NfContext, NfRates
-from nftop.derive.nf.registry import NfMemory, step_nfs
+from nftop.derive.nf.registry import NfMemory
 from nftop.derive.nf.row import nf_row
+from nftop.derive.nf.table import step_nfs
 from nftop.derive.occupants import occupants
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.derive.pcm.fold import ServerState, step_server

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes
-from nftop.model.nf.kinds import NF_KINDS
+from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
@@ -20,8 +20,6 @@ SCHEMA = "nftop.doctor/1"
 # Times of threads on a nohz_full CPU are up to date but once a second.
 _LOOKS = 3
 _BETWEEN_S, _BETWEEN_NOHZ_FULL_S = 0.6, 1.1
-# These poll by trade, whatever they do at the moment; a main thread may sleep.
-_WORKERS = frozenset({"dpdk_lcore", "ovs_pmd", "vpp_worker", "grout_worker"})
 _CAVEATS = {
     "SIMULATED": "nothing below is of this machine, but for nftop itself",
     "REMOTE": "a server told what is below; self and changes are of this machine, not of that one",
@@ -63,7 +61,7 @@ def pollers(
             kind=NF_KINDS.get(rate.thread.role, ""),
         )
         for rate in state.rates
-        if rate.thread.role in _WORKERS or rate.polls
+        if rate.thread.role in NF_WORKERS or rate.polls
     )
 
 

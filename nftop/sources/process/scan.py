@@ -13,8 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
 
-from nftop.model.nf.kinds import NF_KINDS, POLLING_RATIO
-from nftop.model.struct import dataclass, field
+from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 
@@ -58,11 +57,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-# Roles of threads by name: frameworks set the names, the kernel keeps 15 bytes. Sources:
-# - DPDK, lib/eal/linux/eal.c: `lcore-slave-N` until 20.08, `lcore-worker-N` until 22.07,
-#   `rte-worker-N` until 23.07, `dpdk-workerN` since.
-# - Open vSwitch, lib/dpif-netdev.c: `pmd-cNN/id:M`, where NN is the CPU it polls on.
-# - VPP, src/vlib/threads.c: `vpp_main`, `vpp_wk_N`. grout: `grout:wN`. QEMU, accel/: `CPU N/KVM`.
 _COMM_LIMIT = 15
 
 
@@ -76,14 +70,7 @@ class Role:
 
 NO_ROLE = Role("")
 
-_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("dpdk_lcore", re.compile(r"(?:lcore-slave-|lcore-worker-|rte-worker-|dpdk-worker)([0-9]+)")),
-    ("ovs_pmd", re.compile(r"pmd-c([0-9]+)/id:[0-9]*")),
-    ("vpp_main", re.compile(r"vpp_main")),
-    ("vpp_worker", re.compile(r"vpp_wk_([0-9]+)")),
-    ("grout_worker", re.compile(r"grout:w([0-9]+)")),
-    ("qemu_vcpu", re.compile(r"CPU ([0-9]+)/(?:KVM|TCG)")),
-)
+_QEMU_VCPU = re.compile(r"CPU ([0-9]+)/(?:KVM|TCG)")  # QEMU, accel/
 # Threads that EAL starts in every application, whatever else its threads are called.
 _EAL_SERVICE = re.compile(
     r"eal-intr-thread|dpdk-intr|rte_mp_handle|dpdk-mp-msg|(?:telemetry|dpdk-telemet)(?:-v?[12]?)?"
@@ -91,22 +78,22 @@ _EAL_SERVICE = re.compile(
 # Main threads of programs that also forward without any thread of such a name; the second is
 # Debian's ovs-vswitchd-dpdk, as far as the kernel keeps it.
 _NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
-# In these the framework owns the main thread, and EAL's main lcore forwards nothing.
-_OTHER_FRAMEWORKS = frozenset(role for role, kind in NF_KINDS.items() if kind != "dpdk")
 
 
 def role_of(comm: str) -> Role:
-    """The role a thread's name tells; `NO_ROLE` if it tells none."""
-    for name, pattern in _ROLES:
+    """The role of a thread by its name; `NO_ROLE` if it has none."""
+    for name, pattern in NF_PATTERNS.items():
         if hit := pattern.fullmatch(comm):
             return Role(name, int(hit[1]) if hit.groups() else None)
-    return NO_ROLE
+    hit = _QEMU_VCPU.fullmatch(comm)
+    return NO_ROLE if hit is None else Role("qemu_vcpu", int(hit[1]))
 
 
 def has_dpdk_main(comms: Sequence[str]) -> bool:
     """Whether a process with threads of these names is an application with a DPDK main lcore."""
     roles = {role_of(comm).name for comm in comms}
-    if roles & _OTHER_FRAMEWORKS:
+    # Another framework owns the main thread, and EAL's main lcore forwards nothing.
+    if any(NF_KINDS.get(role, "dpdk") != "dpdk" for role in roles):
         return False
     return "dpdk_lcore" in roles or any(map(_EAL_SERVICE.fullmatch, comms))
 

@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -177,17 +177,20 @@ class Bench:
     def close(self) -> None:
         self.answer.set()
         self.source.close()
-        self.listener.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # closed before
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        for peer in self._open:
-            peer.shutdown(socket.SHUT_RDWR)
+        while self._open:
+            peer = self._open.pop()
+            with suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
             peer.close()
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with closing(Bench(tmp_path)) as made:
-        yield made
+    with closing(Bench(tmp_path)) as bench:
+        yield bench
 
 
 def test_a_toy_is_read_over_one_connection(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -10,6 +11,7 @@ from typing import TypeAlias
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.nf.kinds.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
 from nftop.derive.nf.rates import NfContext, NfCore, NfRates, of_its_own_time, qualified, shares
+from nftop.derive.nf.registry import register
 from nftop.model.ids import Lcore
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.parts import NfPort, NfQueue
@@ -56,7 +58,7 @@ class DpdkState:
 
 
 def step_dpdk(
-    state: DpdkState | None, table: DpdkTable, around: NfContext
+    state: DpdkState | None, table: DpdkTable, context: NfContext
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
     state = state or DpdkState()
@@ -71,12 +73,12 @@ def step_dpdk(
         if rated is not None:
             apps[key] = rated
         known = _AppRates(app, rated)
-        queue_map = _map_of(app, around.queue_map, own_prefixes)
+        queue_map = _map_of(app, context.queue_map, own_prefixes)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
-            attribute(app, around.threads, known.counting, queue_map, moves=known.moves)
+            attribute(app, context.threads, known.counting, queue_map, moves=known.moves)
             if held is None
-            else refreshed(held, around.threads)
+            else refreshed(held, context.threads)
         )
         generates = _only_generates(known, held=key in state.generators)
         if generates:
@@ -307,3 +309,13 @@ def _packets_of(
     if attribution.queues is None or poller.lcore is None or generates:
         return _ONLY_TOTAL
     return rates.queues(attribution.queues.get(poller.lcore, ()))
+
+
+def _with_problem(table: DpdkTable, why: Missing) -> DpdkTable:
+    return replace(
+        table,
+        apps=tuple(replace(app, problem=app.problem or why) for app in table.apps),
+    )
+
+
+register("dpdk", DpdkTable, DpdkState, rate=step_dpdk, with_problem=_with_problem)

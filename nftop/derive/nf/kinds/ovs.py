@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from nftop.derive.nf.rates import (
     shares,
     where_it_runs,
 )
+from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf.parts import NfQueue
@@ -75,7 +77,7 @@ class OvsState:
 
 
 def step_ovs(
-    state: OvsState | None, table: OvsTable, around: NfContext
+    state: OvsState | None, table: OvsTable, context: NfContext
 ) -> tuple[OvsState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace.
 
@@ -90,7 +92,7 @@ def step_ovs(
         rated = rate_process(known.get(key), switch.problem, partial(_rate, switch))
         if rated is not None:
             switches[key] = rated
-        rates.append(_nf_rates(key, _PmdRates(switch, rated), around.threads))
+        rates.append(_nf_rates(key, _PmdRates(switch, rated), context.threads))
     return OvsState(switches), tuple(rates)
 
 
@@ -273,3 +275,13 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         # OVS binds it; where its thread can't be seen that is all there is to know.
         loose=None if thread is None else not_bound(name, thread.thread.allowed),
     )
+
+
+def _with_problem(table: OvsTable, why: Missing) -> OvsTable:
+    return replace(
+        table,
+        switches=tuple(replace(switch, problem=switch.problem or why) for switch in table.switches),
+    )
+
+
+register("ovs", OvsTable, OvsState, rate=step_ovs, with_problem=_with_problem)

@@ -34,6 +34,7 @@ from nftop.derive.nf.rates import (
     shares,
     where_it_runs,
 )
+from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
@@ -332,7 +333,7 @@ class _Known:
 
 
 def step_vpp(
-    state: VppState | None, table: VppTable, around: NfContext
+    state: VppState | None, table: VppTable, context: NfContext
 ) -> tuple[VppState, tuple[NfRates, ...]]:
     """Fold one reading in; processes that are gone leave no trace."""
     known = {} if state is None else state.instances
@@ -343,7 +344,7 @@ def step_vpp(
         rated = rate_process(known.get(key), vpp.problem, partial(_step_instance, vpp))
         if rated is not None:
             instances[key] = rated
-        rates.append(_nf_rates(key, _VppRates(vpp, rated), around))
+        rates.append(_nf_rates(key, _VppRates(vpp, rated), context))
     return VppState(instances), tuple(rates)
 
 
@@ -398,15 +399,15 @@ class _VppRates:
         return per_s if isinstance(per_s, Missing) else float(per_s[what][rows].sum())
 
 
-def _nf_rates(key: str, rates: _VppRates, around: NfContext) -> NfRates:
+def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
     vpp = rates.vpp
     own = {
         _index_of(rate): rate
-        for rate in around.threads
+        for rate in context.threads
         if rate.thread.pid == vpp.pid and rate.thread.role in ("vpp_main", "vpp_worker")
     }
     forwarding = _forwarding(rates)
-    cores = [_core(rates, thread, own.get(thread.index), around) for thread in forwarding]
+    cores = [_core(rates, thread, own.get(thread.index), context) for thread in forwarding]
     known = tuple(core for core in cores if core is not None)
     received = rates.all_threads("rx_packets")
     return NfRates(
@@ -449,7 +450,7 @@ def _forwarding(rates: _VppRates) -> Sequence[VppThread]:
 
 
 def _core(
-    rates: _VppRates, thread: VppThread, found: ThreadRate | None, around: NfContext
+    rates: _VppRates, thread: VppThread, found: ThreadRate | None, context: NfContext
 ) -> NfCore | None:
     """One thread's; None where nothing tells its CPU."""
     cpu: Cpu | None = thread.cpu if found is None else where_it_runs(found)
@@ -457,7 +458,7 @@ def _core(
         return None
     run, wait = shares(found)
     packets = rates.thread("rx_packets", thread)
-    busy = of_its_own_time(rates.busy(thread, packets, around.tsc_hz), awake_or_asleep(found))
+    busy = of_its_own_time(rates.busy(thread, packets, context.tsc_hz), awake_or_asleep(found))
     fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
     name = fallback if found is None else found.thread.comm
     return NfCore(
@@ -477,3 +478,13 @@ def _of_awake_time(busy: Reading, run: Reading) -> Reading:
     """Share of the time its thread ran, from that of all time: in interrupt mode it sleeps."""
     ratio = quotient(busy, run)
     return ratio if isinstance(ratio, Missing) else min(ratio, 1.0)
+
+
+def _with_problem(table: VppTable, why: Missing) -> VppTable:
+    return replace(
+        table,
+        instances=tuple(replace(vpp, problem=vpp.problem or why) for vpp in table.instances),
+    )
+
+
+register("vpp", VppTable, VppState, rate=step_vpp, with_problem=_with_problem)
