@@ -19,10 +19,10 @@ from fnmatch import fnmatchcase
 
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
-    "__future__ argparse array bisect collections contextlib csv dataclasses datetime difflib enum "
-    "errno functools http.HTTPStatus ipaddress itertools json locale math re select shlex stat "
-    "struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy rich.cells "
-    "rich.color rich.segment rich.style textual nftop".split()
+    "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
+    "enum errno functools http.HTTPStatus ipaddress itertools json locale math re select shlex "
+    "stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
+    "rich.cells rich.color rich.segment rich.style textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {
@@ -49,8 +49,10 @@ MAY: Mapping[str, str] = {
     # And descriptor 2 points nowhere while it complains.
     "os.dup os.dup2 os.devnull os.O_WRONLY",
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
-    "sources/dpdk/client.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET socket.MSG_*",
-    "sources/ovs/jsonrpc.py": "socket.socket socket.AF_UNIX socket.SOCK_STREAM socket.MSG_*",
+    "sources/nf_session/connection.py": "socket.socket socket.AF_UNIX",
+    "sources/nf_session/discovery.py": "os.stat_result",
+    "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
@@ -82,8 +84,7 @@ MAY: Mapping[str, str] = {
     "sources/pqos/library.py": "pqos.* sys.stderr ctypes.CDLL importlib.metadata.version "
     "importlib.metadata.PackageNotFoundError",
     # VPP's stats sockets, which are asked nothing: they hand out a descriptor.
-    "sources/vpp/connection.py": "socket.socket socket.AF_UNIX socket.SOCK_SEQPACKET "
-    "socket.CMSG_SPACE "
+    "sources/vpp/session.py": "socket.SOCK_SEQPACKET socket.CMSG_SPACE "
     "socket.SOL_SOCKET socket.SCM_RIGHTS socket.MSG_CMSG_CLOEXEC",
     # What that leads to, mapped to be read, in a process of its own which keeps off polling cores.
     "sources/vpp/segment.py": "mmap.mmap mmap.MAP_SHARED mmap.PROT_READ vpp_papi.vpp_stats.*",

@@ -19,12 +19,12 @@ from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host.cpu_time import KernelSource
 from nftop.sources.host.topology import TopologySource
 from nftop.sources.netdev.source import NetdevSource
+from nftop.sources.nf_session.discovery import Views
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.client import PORT, Address
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pqos.source import PqosSource, offered
-from nftop.sources.nf_session.discovery import Views
 from nftop.sources.process.source import ProcessSource
 from nftop.sources.pyperf.source import choose
 from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nftop.derive.nf import kinds
+from nftop.derive.nf import kinds  # registers the folds
 from nftop.derive.nf.rates import NfContext, NfRates, with_seen_cores, without_twins
 from nftop.derive.nf.registry import NF_FOLDS, NfMemory
 from nftop.model.owner import rank
 from nftop.model.sample import SourceReading
 
-kinds.load()
+__all__ = ["kinds", "step_nfs"]
 
 
 def step_nfs(

@@ -77,13 +77,13 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
 
     def __init__(
         self,
-        socket: UnixSocket,
+        stats_socket: UnixSocket,
         proc: Path,
         clock: Callable[[], int],
         read_by: Callable[[int], Reader] = Reader,
     ) -> None:
         """Set up. `read_by` starts the process that reads a descriptor."""
-        super().__init__(socket, proc, clock)
+        super().__init__(stats_socket, proc, clock)
         self._read_by = read_by
         self._handle: int | None = None
         self._reader: Reader | None = None
