@@ -6,13 +6,13 @@ Each module of `nftop.derive.nf.kinds` registers its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from nftop.derive.absence import after_absence
 from nftop.derive.nf.rates import NfContext, NfRates
 from nftop.model.reading import Missing
+from nftop.model.struct import dataclass
 
 TableT = TypeVar("TableT")
 StateT = TypeVar("StateT")

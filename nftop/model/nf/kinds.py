@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from nftop.model.struct import dataclass
 
 # A thread polls when it runs, or is kept from running, more than this share of the time. A poller
 # never sleeps, so it shows close to 1 even when two share a core; an ordinary thread shows less.

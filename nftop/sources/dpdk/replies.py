@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TypeVar
 
+from nftop.model.struct import dataclass
 from nftop.sources.nf_session.connection import ReplyError
 
 MAX_MESSAGE_BYTES = 1 << 20  # DPDK's own limit is 16 KiB; more than this is not an application's

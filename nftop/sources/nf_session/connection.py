@@ -7,10 +7,10 @@ import errno
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.trust import peer
 
 

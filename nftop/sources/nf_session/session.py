@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from nftop.model.owner import SOCKET_FILE, Owner
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.nf_session.connection import (
     A,
     BatchTimes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+from nftop.model.struct import dataclass
 from nftop.sources.nf_session.connection import ReplyError
 from nftop.sources.ovs.replies import text
 

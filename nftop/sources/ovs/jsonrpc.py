@@ -11,9 +11,9 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from nftop.model.reading import Missing, Reason
+from nftop.model.struct import dataclass
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 from nftop.sources.ovs.commands import ALLOWED, Call

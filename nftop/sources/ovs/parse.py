@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue
+from nftop.model.struct import dataclass, field
 from nftop.sources.nf_session.connection import ReplyError
 from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
 from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply

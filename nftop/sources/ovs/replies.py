@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 
 from nftop.model.struct import dataclass
-
 from nftop.sources.nf_session.connection import ReplyError
 
 TEXT_LIMIT = 128  # characters of a name, a version or an error

@@ -11,13 +11,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
+from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Check
 from nftop.sources.nf_session.connection import ReplyError, RequestLink
 from nftop.sources.nf_session.discovery import (

@@ -14,6 +14,7 @@ from itertools import pairwise, repeat
 from pathlib import Path
 
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
+from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -19,7 +18,7 @@ from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 
 # What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
 # port's name and the queue: a port number may be given to another device.

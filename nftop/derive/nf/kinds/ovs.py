@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -33,7 +32,7 @@ from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf.parts import NfQueue
 from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
 Counter: TypeAlias = tuple[str, int]
