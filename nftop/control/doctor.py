@@ -1,4 +1,4 @@
-"""What `nftop doctor` says of changes of the host."""
+"""Lines of `nftop doctor` about changes of the host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NAME = "changes"
 
 
 def notice(journal: Journal) -> str:
-    """What whoever watches this host is to know of changes now, a sentence; "" if nothing.
+    """Notice on a pending change for the screen; "" if there is none.
 
-    Nothing either for those who may not know: `check` tells them so. Nothing of a change that this
-    nftop has asked for itself: its screen tells of that, and does so at once.
+    Also "" without permission to read the journal, which `check` reports, and for a change that
+    this nftop has requested itself, which its screen shows at once.
     """
     message = news(journal)
     return f"changes: {message}" if message else ""
 
 
 def news(journal: Journal) -> str:
-    """The same without a word of what it is about."""
+    """The same without its heading."""
     try:
         message = unfinished(journal)
         return "" if message and _is_ours(journal.holder()) else message
@@ -35,7 +35,7 @@ def news(journal: Journal) -> str:
 
 
 def _is_ours(holder: str) -> bool:
-    """Whether `pid N` is a guard that this process has started: a child of it."""
+    """Whether `pid N` is a guard that this process has started."""
     pid = holder.removeprefix("pid ")
     if not (pid.isascii() and pid.isdigit() and int(pid)):
         return False
@@ -47,7 +47,7 @@ def _is_ours(holder: str) -> bool:
 
 
 def check(journal: Journal) -> Check:
-    """Whether a change is under way, or was left so by a crash."""
+    """Whether a change is pending, or was left so by a crash."""
     try:
         message, holder = unfinished(journal), journal.holder()
         history = journal.history()

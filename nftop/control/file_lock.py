@@ -1,4 +1,4 @@
-"""nftop's own lock of a part that has none: a file beside the journal."""
+"""nftop's own lock for a backend without one: a file in the journal's folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAUSE_S = 0.005
 
 @contextlib.contextmanager
 def own_lock(folder: Path, name: str, limit_s: float) -> Iterator[None]:
-    """Hold it. Raises LockedError, OSError."""
+    """Hold the lock. Raises LockedError, OSError."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(folder / name, flags, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""What the history says: which directories are nftop's, and what takes kept changes back."""
+"""The history: which directories are nftop's, and what undoes kept changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INCOMPLETE: frozenset[Outcome | None] = frozenset({"partial", "overwritten"})
 
 
 def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The changes that were kept and not taken back since, be it in doing; the oldest first."""
+    """Changes that were kept and not reverted, the oldest first."""
     return tuple(entry for entry in _last(history) if entry.outcome == "kept")
 
 
@@ -62,7 +62,7 @@ def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def tried(history: Iterable[Entry]) -> frozenset[int]:
-    """Numbers of changes that were taken back in part, which the operator was shown."""
+    """Numbers of changes that were undone in part, as reported to the operator."""
     entries = tuple(history)
     left = {number for entry in kept(entries) for number in entry.leaves}
     return frozenset(left | {entry.number for entry in remainders(entries)})
@@ -84,7 +84,7 @@ def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -
 
 
 def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """A sentence if what these changes say can't be verified; none where it was."""
+    """A message if entries of these changes have no checksum."""
     numbers = sorted(entry.number for entry in entries if not entry.verified)
     if not numbers:
         return ()
@@ -179,7 +179,7 @@ def reversal(
     ours = {cell: numbers.get(cell, value) if cell.kind in DIRECTORIES else value
             for cell, value in last.items()}  # fmt: skip
     values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
-    # A directory that was there before it was made again counts by its last number only.
+    # A directory that was created again counts by its last number only.
     remade = [(cell, value) for cell, value in numbers.items() if value is not None]
     known = numbers_of(*(entry.base.items() for entry in entries))
     way = revert_target(state, KnownChange(values, first, {**known, **numbers_of(remade)}, initial))
@@ -210,7 +210,7 @@ def reversal(
 
 
 def _last(history: Iterable[Entry]) -> list[Entry]:
-    """Every change by its last line: one that was kept may have been taken back after all."""
+    """Every change by its last line: a kept change may have been reverted later."""
     return [entry for _, entry in sorted({entry.number: entry for entry in history}.items())]
 
 
@@ -236,7 +236,7 @@ def _ends(
 
 
 def _heir(where: str, target: State) -> str:
-    """Where a thread is when its directory may have gone."""
+    """Group of a thread after its directory may have been removed."""
     group, monitor = parts(where)
     if group != ROOT and Cell("group", group) not in target:
         return ROOT

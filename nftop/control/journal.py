@@ -1,20 +1,20 @@
-"""What is under way and all that was done: on disk before it happens.
+"""Pending and past changes, on disk before they are made.
 
-A folder of root's, 0700, one for the host whoever started nftop: another operator must be able to
-recover. `pending.json` is there from before the first write until a change is kept or taken back;
-`history.jsonl` has a line for everything that was (the audit trail). Who changes anything holds the
-lock of `lock` meanwhile, to the end of the time in which a change may be kept.
+One folder per host (root, 0700), whoever started nftop: another operator must be able to recover.
+`pending.json` exists from before the first write until a change is kept or reverted;
+`history.jsonl` has a line for every change (the audit trail). A process that changes the host holds
+the lock of `lock` until the change is kept or reverted.
 
 Every entry has its own checksum (`entry` has the format). `index.json` is one more sealed line,
 written after each line of the history:
 
     {"format": 2, "size_bytes": 4711, "lines": 9, "history_sha256": "...", "sha256": "..."}
 
-It says what of the history was acknowledged: its first `size_bytes` bytes have that SHA-256. What
-follows them is a line that a crash cut short, which is dropped, or whole lines: written before a
-crash kept the index from being renewed, or by nftop before format 2. Without an index (format 1)
-lines are checked one by one. What is damaged is refused and never deleted or written over: no
-change is made until an operator has cleared it by hand, and `DamagedError.details` say how.
+The first `size_bytes` bytes of the history are acknowledged and have that SHA-256. After them may
+be a line that a crash cut short, which is dropped, or whole lines, written before a crash prevented
+the update of the index or by nftop before format 2. Without an index (format 1) lines are checked
+one by one. Damaged files are refused, never deleted or overwritten: no change is made until an
+operator has repaired them by hand; `DamagedJournalError.details` say how.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _quoted(path: str) -> str:
 
 
 def _legible(text: str) -> Iterator[str]:
-    """What it seems to hold, never more than a few lines."""
+    """The legible content, a few lines at most."""
     text = text[:_MOST_READ]
     number = _NUMBER.search(text)
     words = [f"change {number[1]}"] if number else ["a change"]
@@ -158,7 +158,7 @@ def _shown(raw: str) -> str:
 
 
 def _decoded(raw: str) -> str:
-    """The text of a JSON string; as it stands where that is damaged."""
+    """Text of a JSON string, unchanged if it is damaged."""
     try:
         return str(json.loads(f'"{raw}"'))
     except ValueError:
@@ -166,61 +166,61 @@ def _decoded(raw: str) -> str:
 
 
 class BusyError(Exception):
-    """Another nftop is changing this host; the text says who."""
+    """Another nftop is changing this host; the text names it."""
 
 
 class Journal(Protocol):
-    """What is under way, and all that was. Any method may raise OSError; that reads, DamagedError.
+    """Pending and past changes. Methods may raise OSError, those that read DamagedJournalError.
 
     A protocol, so that a journal which is no folder has nothing of one.
     """
 
     @property
     def persistent(self) -> bool:
-        """Whether what it has is there for the next process, which can undo and mend it."""
+        """Whether a later process can read it, to undo and to recover."""
 
     def hold(self) -> contextlib.AbstractContextManager[None]:
-        """Be the only one to change this host. Raises BusyError, DamagedError."""
+        """Exclude other changes of this host. Raises BusyError, DamagedJournalError."""
 
     def holder(self) -> str:
-        """Who changes this host now, in words; "" if nobody does."""
+        """Process that is changing this host, as text; "" if none."""
 
     def pending(self) -> Entry | None:
-        """What is under way, or was when somebody was killed; None if nothing."""
+        """The pending change, also one that a crash left; None if none."""
 
     def history(self) -> tuple[Entry, ...]:
-        """Everything done, the oldest first."""
+        """All past changes, the oldest first."""
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-        """The history without the lines that make no sense, and a sentence if there are any."""
+        """The history without damaged lines, and a message if there are any."""
 
     def begin(self, entry: Entry) -> None:
-        """Before the first write: written down when this returns."""
+        """Record a change before its first write; on disk when this returns."""
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
-        """After the last write: to the history; `forget` is to follow."""
+        """Append to the history after the last write; call `forget` next."""
 
     def forget(self) -> None:
-        """Nothing is pending any more."""
+        """Remove the pending change."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What of the history was acknowledged: so many bytes and lines, and their SHA-256."""
+    """Acknowledged bytes and lines of the history, and their SHA-256."""
 
     size_bytes: int = 0
     lines: int = 0
     sha256: str = hashlib.sha256().hexdigest()
 
     def covers(self, data: bytes) -> bool:
-        """Whether a history begins with all that was acknowledged."""
+        """Whether a history starts with everything acknowledged."""
         start = data[: self.size_bytes]
         return len(start) == self.size_bytes and hashlib.sha256(start).hexdigest() == self.sha256
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The history as it was read: what makes sense, and what does not."""
+    """The history as read: valid entries and damage."""
 
     entries: tuple[Entry, ...]
     damage: tuple[DamagedJournalError, ...]
@@ -228,7 +228,7 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class FileJournal:
-    """The journal of this host: a folder."""
+    """The journal of this host, a folder."""
 
     folder: Path = DEFAULT
 
@@ -259,7 +259,7 @@ class FileJournal:
             os.close(handle)
 
     def demand_own(self) -> None:
-        """Raise DamagedError if what is there is not a folder that only root writes and reads.
+        """Raise DamagedJournalError if it is not a folder that only root reads and writes.
 
         What anybody else can write would have root change the host as he likes. One that is not
         there is empty.
@@ -313,7 +313,7 @@ class FileJournal:
         """As `Journal.history`; a line that a crash cut short is left out.
 
         Raises:
-            DamagedError: a line or the index is damaged; it has the details of all of them.
+            DamagedJournalError: a line or the index is damaged; it has the details of all of them.
         """
         lines = self._lines()
         if lines.damage:
@@ -360,7 +360,7 @@ class FileJournal:
             return None, (error,)
 
     def _index(self) -> _Index:
-        """What of the history was acknowledged; nothing without an index. Raises DamagedError."""
+        """The index; an empty one without a file. Raises DamagedJournalError."""
         path = self.folder / _INDEX
         data = _read(path, MOST_BYTES)
         if data is None:
@@ -390,12 +390,12 @@ class FileJournal:
         index, _ = self._checked_index()
         _append(self.folder / _HISTORY, text, None if index is None else index.size_bytes)
         if index is not None:
-            # The line is on the disk and has a checksum of its own: the old index is still right.
+            # The line is on disk with its own checksum, and the old index is still valid.
             with contextlib.suppress(OSError, DamagedJournalError):
                 self._renew(index)
 
     def _renew(self, index: _Index) -> None:
-        """Have the index cover all of the history, unless that would hide what is damaged."""
+        """Extend the index to the whole history, unless that would hide damage."""
         data = _read(self.folder / _HISTORY, _MOST_HISTORY_BYTES) or b""
         if index.covers(data):
             new = {
@@ -412,7 +412,7 @@ class FileJournal:
 
 
 def unfinished(journal: Journal) -> str:
-    """What is under way, or was when somebody was killed, as a sentence; "" if nothing."""
+    """Message on the pending change, also one that a crash left; "" if none."""
     entry = journal.pending()
     if entry is None:
         return ""
@@ -427,22 +427,22 @@ def unfinished(journal: Journal) -> str:
 
 
 def next_number(journal: Journal) -> int:
-    """For the next change."""
+    """Number of the next change."""
     return max((entry.number for entry in journal.history()), default=0) + 1
 
 
 def hinted(journal: Journal, hint: str) -> str:
-    """A hint at what another process can do about it; "" where that would find another host."""
+    """A hint for another process; "" if the journal is not persistent."""
     return hint if journal.persistent else ""
 
 
 def now() -> str:
-    """The time as entries have it."""
+    """Current time in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _taken(handle: int) -> bool:
-    """The lock, exclusive. Who only looks whether it is held (`holder`) has it for a moment."""
+    """The lock, exclusive. `holder` takes it for a moment to check whether it is held."""
     deadline = time.monotonic() + _CHECKED_AT_S
     while True:
         try:
@@ -456,7 +456,7 @@ def _taken(handle: int) -> bool:
 
 
 def _bounded_text(entry: Entry) -> str:
-    """An entry as a line that can be read again. Raises OSError: it is too long for that."""
+    """An entry as a line. Raises OSError if it is too long to be read again."""
     text = text_of(entry)
     if len(text) > MOST_BYTES:
         raise OSError(errno.EFBIG, "the change is too large to be written down")
@@ -466,7 +466,7 @@ def _bounded_text(entry: Entry) -> str:
 def _read(path: Path, most_bytes: int) -> bytes | None:
     """A file's content, None without a file. Does not follow links or wait for pipes.
 
-    Raises DamagedError: it is no regular file, or longer than `most_bytes`.
+    Raises DamagedJournalError: it is no regular file, or longer than `most_bytes`.
     """
     details = (f"check {path}, and move it away",)
     try:
@@ -492,7 +492,7 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
 
 
 def _replace(folder: Path, name: str, text: str) -> None:
-    """A whole new file in one step: after a crash it is the old one or the new."""
+    """Replace a file atomically."""
     temporary = folder / f"{name}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(temporary, flags, 0o600)
@@ -518,13 +518,13 @@ def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
         if last < size and (acknowledged_bytes is None or size <= acknowledged_bytes):
             data = b"\n" + data  # it is damaged, and kept as it is
         elif last < size:
-            # What a crash cut short was never acknowledged, and would spoil the line after it.
+            # A line that a crash cut short is not acknowledged and would corrupt the next one.
             os.ftruncate(handle, last)
             length = last
         try:
             _write(handle, data)
         except OSError:
-            # A line that was not acknowledged is not to be read later as if it had been.
+            # A line that is not acknowledged must not be read later as if it were.
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, length)
                 os.fsync(handle)
@@ -536,7 +536,7 @@ def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """All of it, and on the disk when this returns."""
+    """Write everything; on disk when this returns."""
     while data:
         data = data[os.write(handle, data) :]
     os.fsync(handle)

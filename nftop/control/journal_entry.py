@@ -284,7 +284,7 @@ def text_of(entry: Entry) -> str:
 
 
 def entry_of(name: str, text: str) -> Entry:
-    """The reverse of `text_of`. Raises DamagedError, whose text names the file."""
+    """The reverse of `text_of`. Raises DamagedJournalError, whose text names the file."""
     try:
         raw, is_sealed = unseal(text)
         _demand_members(raw, is_sealed=is_sealed)

@@ -1,4 +1,4 @@
-"""The hardware's classes as the gate sees them, where the kernel has no resctrl: through libpqos.
+"""The hardware's classes as a backend, by libpqos, for kernels without resctrl.
 
 Class 0 is the root group, in which every CPU begins; class N is the group `COSN`, as pqos' own
 groups of resctrl are called. Classes can't be made or removed, threads have none, and there is no
@@ -30,9 +30,9 @@ from nftop.sources.pqos.protocol import Looked, domains, group_name
 from nftop.sources.pqos.source import Client, why_not
 
 MSR_IDENTITY = "msr"
-# Where classes are that no file system shows (`Host.where`), as operators know it.
+# `where` of classes that no file system shows.
 MSR = "pqos --iface=msr"
-# Masks and limits as pqos -e takes them: of a cache, a class, and what it is to be.
+# Masks and limits in the syntax of pqos -e: cache, class, value.
 _PQOS = {"L3": "llc@{}:{}=0x{}", "L3DATA": "llc@{}:{}d=0x{}", "L3CODE": "llc@{}:{}c=0x{}"}
 _PQOS_LIMIT = "mba@{}:{}={}"
 # Haswell's masks have two ways at least, all later ones' one (Intel SDM volume 3, "Cache Allocation
@@ -41,15 +41,15 @@ _HASWELL = ("GenuineIntel", 6, 63)
 
 
 class HardwareReader(Protocol):
-    """Who reads the hardware."""
+    """Reads the hardware."""
 
     def look(self) -> Looked:
-        """Everything. Raises OSError."""
+        """Read everything. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientReader:
-    """A process of its own has libpqos: for those that only look."""
+    """Reads through the process that has libpqos, for views."""
 
     client: Client
 
@@ -62,7 +62,7 @@ class ClientReader:
 
 @dataclass(frozen=True, slots=True)
 class LibraryAccess:
-    """libpqos in this process: for the guard, which is one of its own."""
+    """libpqos in this process, for the guard."""
 
     library: Library
 
@@ -75,7 +75,7 @@ class LibraryAccess:
 
 @dataclass(frozen=True, slots=True)
 class PqosHost(ClassBackend):
-    """Classes of this host's CPUs. Only with a `Writing` can it change them."""
+    """Classes of this host's CPUs. Only with `LibraryAccess` can it change them."""
 
     eyes: HardwareReader
     topology: Topology
@@ -146,14 +146,14 @@ class PqosHost(ClassBackend):
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:  # noqa: ARG002 - it is there or not
-        """Nothing to wait for; but resctrl may have come meanwhile. Raises LockedError."""
+        """Checks that resctrl has not appeared; libpqos has no lock to hold. Raises LockedError."""
         refused = why_not(self.root)
         if refused is not None:
             raise LockedError(refused.message)
         yield
 
     def _move(self, library: Library, clos: int, cpus: Collection[int]) -> None:
-        """As resctrl takes it: who is in the class and is not to be falls to class 0."""
+        """Move CPUs as resctrl does: others of the class fall to class 0."""
         for cpu, now in self.eyes.look().class_of.items():
             if (cpu in cpus) != (now == clos):
                 library.classes.assoc_set(cpu, clos if cpu in cpus else 0)
@@ -193,7 +193,7 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
 
 
 def _lines(reading: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
-    """Rows of values by the name that resctrl's schemata has for them."""
+    """Values by the name of resctrl's schemata line."""
     lines: dict[str, Mapping[int, tuple[int, ...]]] = {}
     if reading.apart:
         lines |= {"L3DATA": reading.masks, "L3CODE": reading.codes}
@@ -205,13 +205,13 @@ def _lines(reading: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
 
 
 def _clos(group: str) -> int:
-    """A class' number."""
+    """Number of a class."""
     name = parts(group)[0]
     return 0 if name == ROOT else int(name.removeprefix("COS"))
 
 
 def _row(library: Library, reading: Looked, clos: int, cache: int, lines: Mapping[str, int]) -> Any:
-    """What libpqos is told of a class: with CDP both masks, be it only one that changes."""
+    """A row for libpqos: with CDP both masks, even if only one changes."""
     if not reading.apart:
         return library.masks.COS(clos, lines["L3"])
     data = lines.get("L3DATA", reading.masks[cache][clos])
@@ -220,7 +220,7 @@ def _row(library: Library, reading: Looked, clos: int, cache: int, lines: Mappin
 
 
 def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Changes of classes as what an operator would type where no file shows them."""
+    """Changes of classes as pqos commands."""
     values: list[str] = []
     moved: dict[str, list[int]] = {}
     for cell, new in ((change.cell, change.new) for change in changes):

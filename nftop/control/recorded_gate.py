@@ -1,4 +1,4 @@
-"""A gate whose changes are told to somebody who writes them down, as a recording does."""
+"""A gate whose changes are reported, to be written into a recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nftop.control.rules import Rules
 from nftop.model.change import Action, Proposal, Receipt
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
-# What is said, and whether it is about cache classes.
+# Takes a message, and whether it is about cache classes.
 Tell = Callable[[str, bool], None]
 
 
@@ -62,7 +62,7 @@ class RecordedGate:
 
 
 class _RecordedSettling:
-    """A `PendingChange` whose end is told, once for each outcome."""
+    """A `PendingChange` that reports each outcome once."""
 
     def __init__(self, pending: PendingChange, proposal: Proposal, tell: Tell) -> None:
         self._pending = pending

@@ -1,4 +1,4 @@
-"""What the hardware and the kernel of a host take, as far as a plan has to know."""
+"""What the hardware and the kernel of a host accept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
 @dataclass(frozen=True, slots=True)
 class MaskRule:
-    """Of the masks of one line of schemata, from its folder of `info`.
+    """Rule for the masks of a line of schemata, from its folder of `info`.
 
     Attributes:
         ways: of the cache.
@@ -31,7 +31,7 @@ class MaskRule:
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """Of limits on memory bandwidth, in the kernel's unit: between `least` and `most`, in steps."""
+    """Limits on memory bandwidth: from `least` to `most` in steps, in the kernel's unit."""
 
     least: int
     step: int
@@ -41,7 +41,7 @@ class LimitRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Of one host.
+    """Rules of a host.
 
     Attributes:
         masks: by the line's name (`L3`, `L2`, `L3CODE`).
@@ -62,7 +62,7 @@ class Rules:
 
 
 def untouchable(state: State, group: str, monitor: str = "") -> str:
-    """Why nftop leaves a group alone; "" where it does not.
+    """Why nftop must not change a group; "" if it may.
 
     A part of the cache that is locked is lost when its group is touched; a name that no terminal
     shows as it is can't be told from another.

@@ -1,4 +1,4 @@
-"""The simulated host behind the gate: what can be changed there, and a guard in this process.
+"""Backends of the simulated host, and a guard in this process.
 
 The transactions are those of any host. The guard is a thread, and the journal is in memory, since
 the host itself ends with this process: nothing of it is left that could be taken back.
@@ -37,19 +37,19 @@ from nftop.sim.payloads import thread_table
 from nftop.sim.scenario import L3_WAYS
 from nftop.sim.world import World
 
-# No path and no command of this machine's: what is shown with them changes nothing if it is typed.
+# Neither a path nor a command of this machine: typing what is shown changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
 PROGRAM = "nftop demo"
 _ANSWER_S = 90.0
 _SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
-# No path of this machine's: what is shown with it changes nothing if it is typed.
+# No path of this machine: typing what is shown changes nothing.
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
 _KHZ = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedResctrl(ClassBackend):
-    """`resctrl.backend.ClassBackend` of a simulated host, and refuses what the kernel would."""
+    """Classes of the simulated host; refuses what the kernel would."""
 
     world: World
     held: threading.Lock = field(default_factory=threading.Lock)
@@ -125,7 +125,7 @@ class SimulatedResctrl(ClassBackend):
 
 
 def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
-    """What the kernel says against a step, after `fs/resctrl` of Linux 7.2; "" if nothing."""
+    """The kernel's error message for a step (`fs/resctrl` of Linux 7.2); "" if none."""
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
     parent = step.group == ROOT or Cell("group", step.group) in state
     exists = own in state or (step.group == ROOT and not step.monitor)
@@ -152,7 +152,7 @@ def _no_room(state: State, step: ResctrlStep) -> str:
 
 
 def _bad(state: State, cell: Cell, value: str) -> str:
-    """What is wrong with a mask or a limit."""
+    """Error message for a mask or a limit."""
     if cell not in state:
         return f"Unknown or unsupported resource name {cell.name!r}, or no domain {cell.number}"
     if cell.name == MB:
@@ -261,19 +261,19 @@ class ThreadGuardedChange:
 
     @property
     def receipt(self) -> Receipt:
-        """What became of it so far."""
+        """Latest report on the change."""
         return self._receipts[-1] if self._receipts else _SLOW
 
     def keep(self) -> Receipt:
-        """It stays."""
+        """Keep the change."""
         return self._settle(stays=True)
 
     def revert(self) -> Receipt:
-        """Take it back now."""
+        """Take the change back now."""
         return self._settle(stays=False)
 
     def settled(self, seconds: float) -> Receipt | None:
-        """What became of it in the end, if that is known within so many seconds; else None."""
+        """Final report, or None if it is not known within so many seconds."""
         return self.receipt if self._ended.wait(seconds) else None
 
     def _settle(self, *, stays: bool) -> Receipt:
@@ -294,13 +294,13 @@ class ThreadGuardedChange:
 
 
 def simulated_gate(world: World) -> BackendClassGate:
-    """The gate of a simulated host; its history begins and ends with it."""
+    """The gate of a simulated host's classes; its history ends with the process."""
     return BackendClassGate(SimulatedResctrl(world), MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedFrequencies(FrequencyBackend):
-    """Refuses what the kernel would; the host's response is `sim.frequency`'s."""
+    """Frequencies of the simulated host; refuses what the kernel would."""
 
     world: World
     held: threading.Lock = field(default_factory=threading.Lock)
@@ -384,7 +384,7 @@ class SimulatedFrequencies(FrequencyBackend):
 
 
 def _after(setting: Setting, step: CpufreqWrite) -> tuple[str, Setting]:
-    """What the kernel says against a write, and what is set after it."""
+    """The kernel's error message for a write, and the setting after it."""
     value = step.value
     if step.cell.kind == "governor":
         return ("" if value in GOVERNORS else "Invalid argument"), replace(setting, governor=value)
@@ -400,13 +400,13 @@ def _after(setting: Setting, step: CpufreqWrite) -> tuple[str, Setting]:
 
 
 def simulated_frequencies(world: World) -> BackendGate[FrequencyBackend]:
-    """The gate of a simulated host's frequencies; its history begins and ends with it."""
+    """The gate of a simulated host's frequencies; its history ends with the process."""
     backend: FrequencyBackend = SimulatedFrequencies(world)
     return BackendGate(backend, MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 def simulated_gates(world: World) -> HostGate:
-    """Of all parts of a simulated host, with one journal."""
+    """The gate of all backends of a simulated host, with one journal."""
     journal = MemoryJournal()
     frequencies: FrequencyBackend = SimulatedFrequencies(world)
     return HostGate(

@@ -476,7 +476,7 @@ def serve(
         kept: waits for the client so many seconds at most; returns whether to keep the change.
 
     Raises:
-        OSError, DamagedError: the journal can't be read; nothing was done.
+        OSError, DamagedJournalError: the journal can't be read; nothing was done.
     """
     journal.pending()  # a journal that can't be read ends it here, before any write
     try:

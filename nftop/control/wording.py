@@ -1,4 +1,4 @@
-"""Cells and changes in words, for sentences."""
+"""Cells and changes as text for messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def describe(cell: Cell) -> str:
-    """A cell in words."""
+    """Text for a cell."""
     cpus = cell.name or str(cell.number)
     words = {
         "group": f"group {cell.group}",
@@ -39,7 +39,7 @@ def describe(cell: Cell) -> str:
 
 
 def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
-    """A sentence for each cell that somebody else has changed, one for all CPUs."""
+    """A message per cell that others have changed, one for all CPUs."""
     every = sorted(cells)
     sentences = [
         f"{describe(cell)} {_changed(cell, state)}, {_shown(cell, state.get(cell))} now"
@@ -55,13 +55,13 @@ def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
 
 
 def _changed(cell: Cell, state: State) -> str:
-    """Who changed a cell: what is as the kernel makes it online need not be anybody's change."""
+    """Origin of a change: the kernel may have made it when a CPU came online."""
     kernel = ", or by the kernel when it came online" if _may_be_initial(cell, state) else ""
     return f"was changed by somebody else since{kernel}: left alone"
 
 
 def _may_be_initial(cell: Cell, state: State) -> bool:
-    """Whether a cell has what the kernel gives a CPU or a cache that comes online.
+    """Whether a cell has the value that the kernel gives a CPU or a cache that comes online.
 
     That is the root group, all ways, or no limit: no class of the same cache has more.
     """
@@ -120,7 +120,7 @@ def offline_sentences(
 
 
 def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
-    """What has gone offline, a sentence for each CPU, cache or power domain."""
+    """A message per CPU, cache or power domain that went offline."""
     names = [
         f"{cell.name} {cell.number}" if cell.kind == "schemata"
         else describe(cell) if cell.kind == "bf"
@@ -140,7 +140,7 @@ def _of_policy(cell: Cell) -> bool:
 
 
 def undoing(entry: Entry) -> str:
-    """What a change takes back, as the history has it: `takes back 1, 2 in part; leaves 3`."""
+    """What a change undoes, for the history: `takes back 1, 2 in part; leaves 3`."""
     back = [f"{undoe}{' in part' * (undoe in entry.leaves)}" for undoe in entry.undoes]
     passed = [str(leave) for leave in entry.leaves if leave not in entry.undoes]
     words = [f"takes back {', '.join(back)}"] * bool(back)
@@ -148,7 +148,7 @@ def undoing(entry: Entry) -> str:
 
 
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
-    """`CELL: OLD WORDS, NEW WORDS` for the first of some changes, and how many more there are."""
+    """`CELL: OLD WORDS, NEW WORDS` for the first changes, and the number of the others."""
     named = [_differs(change, old, new) for change in changes[:_MOST_NAMED]]
     more = [f"and {len(changes) - _MOST_NAMED} more"] if len(changes) > _MOST_NAMED else []
     return (*named, *more)
@@ -181,7 +181,7 @@ def _shown(cell: Cell, value: str | None) -> str:
 
 
 def displaced_messages(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
-    """Who can't be where he was, since that is gone, and where he is to be: by place a sentence."""
+    """A message per removed group on the CPUs and threads that can't return to it."""
     by_group: dict[str, list[Cell]] = {}
     for cell, where in places.items():
         by_group.setdefault(where, []).append(cell)
@@ -198,7 +198,7 @@ def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> s
 
 
 def cpus_and_threads(cells: Iterable[Cell]) -> str:
-    """CPUs and threads among cells, in words: `CPU 1-3 and thread 70, 71`; "" where none are."""
+    """CPUs and threads among cells: `CPU 1-3 and thread 70, 71`; "" if none."""
     every = sorted(cells)
     cpus = format_cpu_list(cell.number for cell in every if cell.kind == "cpu")
     tids = [cell.name.partition("@")[0] for cell in every if cell.kind == "task"]

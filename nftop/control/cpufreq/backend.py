@@ -1,4 +1,4 @@
-"""What every part with frequencies has in common, whoever's host it is."""
+"""Frequencies as a backend: actions to a proposal; what the real and simulated ones share."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
 def _standing(
     history: Iterable[Entry], cells: Iterable[Cell]
 ) -> Mapping[Cell, list[tuple[int, Change]]]:
-    """Of each cell the changes that stand, the oldest first, and their numbers."""
+    """By cell the changes that stand with their numbers, the oldest first."""
     stacks = {cell: list[tuple[int, Change]]() for cell in cells}
     for entry in kept(history):
         for change in entry.changes:
@@ -109,7 +109,7 @@ class _Draft:
     warnings: list[str] = field(default_factory=list)
 
     def policies(self, cpus: Iterable[int]) -> list[Policy]:
-        """Of these CPUs and the others of their cores; what can't be is a refusal."""
+        """Policies of these CPUs and their siblings; adds refusals."""
         requested = tuple(dict.fromkeys(cpus))
         every = self.facts.with_siblings(requested)
         by_cpu = {cpu: self.facts.of(cpu) for cpu in every}
@@ -124,7 +124,7 @@ class _Draft:
         return policies
 
     def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
-        """Both limits of a policy, as the kernel will have them."""
+        """Set both limits of a policy, clamped as the kernel does."""
         limits = {"min_khz": low_khz, "max_khz": high_khz}
         for cell in (policy.cell("min_khz"), policy.cell("max_khz")):
             wanted = limits[cell.kind]
@@ -242,7 +242,7 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
 
 
 def _at_one(state: State, policy: Policy) -> bool:
-    """Whether a policy is at one frequency only, though the hardware has more."""
+    """Whether a policy is limited to one frequency though the hardware has several."""
     low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
     return low is not None and low == high and policy.least_khz < policy.most_khz
 
@@ -294,7 +294,7 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
 
 
 def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]:
-    """Another's limit, such as a thermal one, hides a request; so does turbo that is off."""
+    """A limit of another source, such as a thermal one, hides a request; so does disabled turbo."""
     most = {(item.number, item.name): item.most_khz for item in draft.touched}
     for change in changes:
         if change.cell.kind != "max_khz" or change.old is None:
@@ -312,7 +312,7 @@ _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
 
 
 class FrequencyBackend(Backend[CpufreqWrite], Protocol):
-    """A part whose cells are frequency policies."""
+    """A backend whose cells are frequency policies."""
 
     def facts(self) -> CpufreqFacts:
         """What can be asked of it. Raises OSError.
@@ -322,10 +322,10 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
         """
 
     def keepers(self) -> tuple[str, ...]:
-        """Who else may set what is set here, sentences."""
+        """Messages on other programs that may set frequencies."""
 
     def state(self) -> State:
-        """Every policy in use. Raises OSError."""
+        """State of every policy in use. Raises OSError."""
 
     @property
     def subject(self) -> str:
@@ -397,6 +397,6 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
 
 
 def state_of_policies(state: State, like: Iterable[Cell]) -> State:
-    """Of a state the policies that these cells are of."""
+    """The state limited to the policies of these cells."""
     own = {(cell.number, cell.name) for cell in like}
     return {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}

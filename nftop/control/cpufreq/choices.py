@@ -1,4 +1,4 @@
-"""What can be done about the frequency of a core that is looked at, as the screen offers it."""
+"""Actions on the frequency of a selected core, as the screen offers them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FrequencyChoice:
 
 
 def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]:
-    """For the core of a row of the frame's CPUs, its NF, its class, and the host."""
+    """Choices for a core, its NF, its class, and the host."""
     table = frame.cpus
     cpu = table.topology.cpus[row].cpu
     core = tuple(sorted(frame.topology.with_siblings((cpu,))))
@@ -50,7 +50,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
     classed += [(f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}", nf.cpus) for nf in nfs]
     for nf in nfs:
         text = f"NF {nf.name}: CPU {format_cpu_list(nf.cpus)}{_bases(frame, nf.cpus)}"
-        # By its CPUs: a name may be that of several.
+        # By CPUs: several NFs may have one name.
         result += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
     group = table.group[row]
     if isinstance(group, CacheClass):
@@ -83,7 +83,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
 def _speed_select(
     frame: Frame, row: int, classed: Sequence[tuple[str, Sequence[Cpu]]], program: str
 ) -> Iterator[FrequencyChoice]:
-    """SST-BF of the core's package and SST-CP classes, where intel-speed-select tells of them."""
+    """SST-BF of the core's package and SST-CP classes, if intel-speed-select reports them."""
     frequencies = frame.frequencies
     if isinstance(frequencies, Missing) or isinstance(frequencies.sst, Missing):
         return
@@ -130,7 +130,7 @@ def _both(
 
 
 def _bases(frame: Frame, cpus: Collection[Cpu]) -> str:
-    """`, guaranteed 2700 MHz`; "" where that is not known."""
+    """`, guaranteed 2700 MHz`; "" if unknown."""
     if isinstance(frame.frequencies, Missing):
         return ""
     rows = frame.frequencies.row_of

@@ -1,4 +1,4 @@
-"""The kernel's cpufreq as a part of the host: its state, and the only writes to it."""
+"""The kernel's cpufreq as a backend: state, and the only writes to it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from nftop.sources.host.topology import read_host, read_topology
 FOLDER = "sys/devices/system/cpu/cpufreq"
 _PREFIX = "policy"
 _LONGEST = 4096
-# What a policy says that has gone, or whose CPUs are all offline.
+# Errors of a policy that is gone, or whose CPUs are all offline.
 _GONE = (errno.ENOENT, errno.EBUSY, errno.ENODEV, errno.EINVAL)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 CPUFREQ = "cpufreq"
 _PAUSE_S = 0.005
-# Limits are in effect a moment after they were written, as soon as the kernel has done the work.
+# Limits take effect a moment after they are written.
 _SETTLE_S = 1.0
-# On a busy host this process may not run for longer than that between two readings.
+# On a busy host this process may not run for that long between two readings.
 _LEAST_READS = 20
-# All that is ever written: a governor's or a preference's name, or a number.
+# Only these are written: names of governors and preferences, and numbers.
 _WORD = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _NOMINAL = re.compile(r"@ ?([0-9])\.([0-9]{2})GHz")
@@ -46,7 +46,7 @@ _NONE = (
 
 @contextlib.contextmanager
 def _opened(root: Path) -> Iterator[int]:
-    """The directory. Raises OSError: FileNotFoundError where this host has none."""
+    """Open the directory. Raises OSError; FileNotFoundError if there is none."""
     handle = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -55,13 +55,13 @@ def _opened(root: Path) -> Iterator[int]:
 
 
 def _policy_numbers(tree: int) -> tuple[int, ...]:
-    """Of every policy, ascending."""
+    """Numbers of all policies, ascending."""
     names = [name.removeprefix(_PREFIX) for name in os.listdir(tree) if name.startswith(_PREFIX)]
     return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
 
 
 def _read_file(tree: int, policy: int, file: str) -> str | None:
-    """A file's text without blanks at its ends; None where there is none, or nothing in use."""
+    """Stripped text of a file; None if it is missing or its policy is not in use."""
     try:
         with _in(tree, policy, file, os.O_RDONLY) as handle:
             return os.read(handle, _LONGEST).decode("ascii", "replace").strip()
@@ -72,7 +72,7 @@ def _read_file(tree: int, policy: int, file: str) -> str | None:
 
 
 def _write_file(tree: int, policy: int, file: str, text: str) -> None:
-    """At one go. Raises OSError, the kernel's refusal among them."""
+    """Write with one call. Raises OSError, also if the kernel refuses."""
     with _in(tree, policy, file, os.O_WRONLY) as handle:
         data = text.encode("ascii")
         if os.write(handle, data) != len(data):
@@ -94,13 +94,13 @@ def _in(tree: int, policy: int, file: str, access: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Cpufreq(FrequencyBackend):
-    """`root` is /, or a test's."""
+    """The kernel's cpufreq; `root` is /, or a test's."""
 
     root: Path = Path("/")
 
     @property
     def identity(self) -> str:
-        """The boot, and the driver: with another one all policies are made anew."""
+        """The boot and the driver: another driver creates all policies again."""
         with self._open() as folder:
             drivers = {
                 _read_file(folder, number, "scaling_driver") for number in _policy_numbers(folder)
@@ -165,7 +165,7 @@ class Cpufreq(FrequencyBackend):
             raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
 
     def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """None: cpufreq has none, and the journal's holds off every other nftop."""
+        """No lock: cpufreq has none, and the journal's excludes every other nftop."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
@@ -177,7 +177,7 @@ class Cpufreq(FrequencyBackend):
             raise OSError(_NONE) from None
 
     def _why(self, step: CpufreqWrite, error: OSError) -> str:
-        """The kernel's errors, which are few, in words."""
+        """Text for an error of the kernel."""
         policy = step.cell.number
         with contextlib.suppress(OSError), self._open() as folder:
             if _read_file(folder, policy, "scaling_governor") is None:
@@ -244,7 +244,7 @@ def _state(folder: int, policies: Iterable[int]) -> State:
 
 
 def _cpus(text: str) -> tuple[int, ...]:
-    """`related_cpus` are apart by blanks."""
+    """Parse `related_cpus`, which are separated by blanks."""
     try:
         return tuple(map(int, parse_cpu_list(",".join(text.split()))))
     except ValueError:
@@ -259,7 +259,7 @@ def _present(root: Path) -> tuple[int, ...]:
 
 
 def _nominal(policies: Iterable[Policy], model: str) -> int | None:
-    """P1: what all have, or what the CPU's name says (`@ 2.30GHz`) where SST-BF tells them apart.
+    """P1: the common base frequency, or the one in the CPU's name (`@ 2.30GHz`) with SST-BF.
 
     Source: sst_bf.py shows the same number as `Base`.
     """

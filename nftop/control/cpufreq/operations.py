@@ -19,7 +19,7 @@ from nftop.control.backend import KERNELS, advance, goal
 from nftop.model.change import Cell, Change, Kind, State
 from nftop.model.struct import dataclass
 
-# What the kernel may set by itself when this is written.
+# What the kernel may also set when this is written.
 _BRINGS: Mapping[Kind, Kind] = MappingProxyType({"governor": "epp"})
 FILES: Mapping[Kind, str] = MappingProxyType(
     {
@@ -33,13 +33,13 @@ FILES: Mapping[Kind, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class CpufreqWrite:
-    """One write of one file of a policy."""
+    """One write to a file of a policy."""
 
     cell: Cell
     value: str
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
-        """What is different after it; what comes with it is the kernel's to say."""
+        """Cells that differ after it; the kernel chooses the value of the second."""
         delta = {self.cell: self.value}
         brought = _BRINGS.get(self.cell.kind)
         other = None if brought is None else self.cell._replace(kind=brought)
@@ -49,7 +49,7 @@ class CpufreqWrite:
 
     @property
     def shell(self) -> str:
-        """As an operator would type it."""
+        """As a shell command."""
         return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
 
 
@@ -74,7 +74,7 @@ def in_shell(planned: Iterable[CpufreqWrite]) -> Iterator[str]:
 
 
 def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
-    """The operations that take a state through changes."""
+    """Writes for these changes, in a valid order."""
     rows = list(changes)
     target = goal(state, rows)
     now = dict(state)

@@ -1,4 +1,4 @@
-"""What the kernel tells of frequency policies: what can be asked of them, and who is in them."""
+"""Frequency policies as the kernel reports them, and rows to show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """Its CPUs, as its cells have them."""
+        """Its CPUs as in its cells."""
         return format_cpu_list(self.cpus)
 
     def cell(self, kind: Kind) -> Cell:
@@ -41,13 +41,13 @@ class Policy:
         return Cell(kind, "", self.name, self.number)
 
     def clamped(self, khz: int) -> int:
-        """What the kernel makes of a limit."""
+        """A limit clamped as the kernel does."""
         return max(self.least_khz, min(khz, self.most_khz))
 
 
 @dataclass(frozen=True, slots=True)
 class CpufreqFacts:
-    """Of one host.
+    """Facts of a host.
 
     Attributes:
         policies: those in use, ascending by number.
@@ -71,11 +71,11 @@ class CpufreqFacts:
 
     @property
     def priorities(self) -> Mapping[Cpu, Priority]:
-        """SST-BF's two kinds of cores among the CPUs online; empty where it is not on."""
+        """Priority of online CPUs with SST-BF; empty if it is off."""
         return {} if self.hybrid else priorities(self._bases())
 
     def high_khz(self, cpu: int) -> int:
-        """The highest base frequency in a CPU's package; 0 where none is known."""
+        """Highest base frequency in a CPU's package; 0 if unknown."""
         package = self.packages.get(cpu)
         return max((khz or 0 for _, other, khz in self._bases() if other == package), default=0)
 
@@ -90,14 +90,14 @@ class CpufreqFacts:
         return next((policy for policy in self.policies if cpu in policy.cpus), None)
 
     def with_siblings(self, cpus: Collection[int]) -> tuple[int, ...]:
-        """These and the other threads of their cores, but for those that are offline."""
+        """These CPUs and their online siblings."""
         both = {*cpus, *(sibling for cpu in cpus for sibling in self.siblings.get(cpu, ()))}
         return tuple(sorted(both - (self.offline - set(cpus))))
 
 
 @dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """One online CPU; None: its driver tells no such thing.
+    """One online CPU; None: not reported by its driver.
 
     Attributes:
         siblings: the other threads of its core.

@@ -1,4 +1,4 @@
-"""Cache classes as a part of a host: what resctrl, MSRs and the simulated host share."""
+"""Cache classes as a backend: what resctrl, MSRs and the simulated host share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nftop.model.struct import replace
 
 
 class ClassBackend(Backend[ResctrlStep], Protocol):
-    """What has classes: resctrl, or the simulated host's."""
+    """A host with cache classes."""
 
     @property
     def subject(self) -> str:
@@ -42,10 +42,10 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         return ", `nftop cat reset` takes back all that can be"
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        """Everything there is, and the places of these threads; one that ended is not there."""
+        """The whole state, with the groups of these threads except those that ended."""
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
-        """Threads, as `TID@STARTTIME`, and their places: those in these groups, and these."""
+        """Groups by thread (`TID@STARTTIME`) of those in `groups` and those in `tids`."""
 
     def read(self, like: Iterable[Cell]) -> State:
         return self.state([cell for cell in like if cell.kind == "task"])

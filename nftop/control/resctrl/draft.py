@@ -1,4 +1,4 @@
-"""A draft: what every class would be, edited step by step, never written.
+"""A draft of every class, edited step by step, never written.
 
 Each step is judged by the plan that would be made of all of them (`plan.propose`), and is not
 taken where that refuses it: so a draft is one that can be asked for, whatever was pressed. A step
@@ -35,7 +35,7 @@ from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
-# The domains that are changed alike, the one first that the others become like.
+# Domains that get the same mask: that of the first.
 LinkedDomains: TypeAlias = Sequence[int]
 _COMPARED = ("schemata", "cpu")
 
@@ -57,7 +57,7 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the draft differs from its base."""
         return bool(self.plan.changes)
 
 
@@ -65,12 +65,12 @@ DraftStep: TypeAlias = tuple[Draft, str]
 
 
 def begin(base: State, rules: Rules, program: str) -> Draft:
-    """A draft that changes nothing; `program`: as the command lines about its host begin."""
+    """A draft without changes; `program`: first words of command lines for its host."""
     return Draft(base, rules, program, MappingProxyType(dict(base)), Proposal(base, ()))
 
 
 def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
-    """All of these as well, or none: a profile's actions, or one step. Proposes once."""
+    """Add all of these actions, or none. Makes one proposal."""
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
         return draft, result.refusals[0]
@@ -83,24 +83,24 @@ def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
 
 
 def actions(draft: Draft) -> tuple[ClassAction, ...]:
-    """What leads from the base to the draft: nothing twice, nothing that changes nothing."""
+    """Actions from the base to the draft, without duplicates or actions without effect."""
     return _actions(draft.base, draft.target)
 
 
 def drift(draft: Draft, now: State) -> tuple[Change, ...]:
-    """What somebody else changed since the draft was begun: old as it was, new as it is now."""
+    """Changes by others since the draft began."""
     seen = {cell: value for cell, value in now.items() if cell.kind != "task"}
     return difference({c: v for c, v in draft.base.items() if c.kind != "task"}, seen)
 
 
 def mask(draft: Draft, group: str, line: str, domain: int) -> int | None:
-    """The ways of a class, as bits; None where it has no such mask."""
+    """Mask of a class, or None if it has no such line."""
     value = draft.target.get(Cell("schemata", group, line, domain))
     return None if value is None else int(value, 16)
 
 
 def toggle(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
-    """Give a class a way, or take it. Without gaps an edge of its mask moves to or past it."""
+    """Add or remove a way. Without gaps an edge of the mask moves to it or past it."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
         if rule.sparse:
@@ -117,7 +117,7 @@ def toggle(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int
 
 
 def shift(draft: Draft, group: str, line: str, domains: LinkedDomains, by: int) -> DraftStep:
-    """Move a mask by so many ways, up for more than 0."""
+    """Move a mask by so many ways; positive is up."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
         low, high = _edges(bits)
@@ -129,7 +129,7 @@ def shift(draft: Draft, group: str, line: str, domains: LinkedDomains, by: int) 
 
 
 def grow(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
-    """A way more, at the edge that is nearer to `way`; at the other where the cache ends there."""
+    """Add a way at the edge nearer to `way`, or at the other if the cache ends there."""
 
     def changed(bits: int, rule: MaskRule) -> int | str:
         low, high = _edges(bits)
@@ -144,7 +144,7 @@ def grow(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) 
 
 
 def shrink(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int) -> DraftStep:
-    """A way less, at the edge that is nearer to `way`."""
+    """Remove a way at the edge nearer to `way`."""
 
     def changed(bits: int, _rule: MaskRule) -> int | str:
         low, high = _edges(bits)
@@ -155,7 +155,7 @@ def shrink(draft: Draft, group: str, line: str, domains: LinkedDomains, way: int
 
 
 def copy_first(draft: Draft, group: str, line: str, domains: LinkedDomains) -> DraftStep:
-    """The mask of the first of these in all of them."""
+    """Copy the mask of the first domain to the others."""
     return _masked(draft, group, line, domains, lambda bits, _rule: bits)
 
 
@@ -173,7 +173,7 @@ def limit(draft: Draft, group: str, domains: LinkedDomains, value: int) -> Draft
 
 
 def step_limit(draft: Draft, group: str, domains: LinkedDomains, by: int) -> DraftStep:
-    """The limit of the first of these, so many steps up or down."""
+    """Change the limit of the first domain by so many steps, and copy it to the others."""
     rule = draft.rules.limit
     if rule is None:
         return draft, "this host has no limits on memory bandwidth (MB)"
@@ -189,12 +189,12 @@ def step_limit(draft: Draft, group: str, domains: LinkedDomains, by: int) -> Dra
 
 
 def move(draft: Draft, group: str, cpus: Sequence[Cpu]) -> DraftStep:
-    """CPUs into a class."""
+    """Move CPUs into a class."""
     return ask(draft, [MoveCpus(tuple(cpus), group)]) if cpus else (draft, "no CPU was named")
 
 
 def create(draft: Draft, name: str) -> DraftStep:
-    """A class of nftop's own, with the root group's masks; its prefix may be left out."""
+    """Create a class with the root group's masks; nftop's prefix may be omitted."""
     full = name if name.startswith(OWN_PREFIX) else f"{OWN_PREFIX}{name}"
     return ask(draft, [CreateGroup(full)])
 
@@ -211,14 +211,14 @@ def remove(draft: Draft, group: str) -> DraftStep:
 
 
 def reset(draft: Draft) -> DraftStep:
-    """As it was begun."""
+    """Drop all changes."""
     return begin(
         draft.base, draft.rules, draft.program
     ), "" if draft.changed else "there is nothing to take back"
 
 
 def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
-    """The command lines that do the same, one for each class that is changed."""
+    """Equivalent command lines, one per changed class."""
     words: dict[tuple[str, str], list[str]] = {}
     created = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
     for item in wanted:
@@ -244,7 +244,7 @@ def _worded(action: ClassAction) -> tuple[str, list[str]]:
 
 
 def value_text(value: int, base: str) -> str:
-    """A mask (`base` x) or a limit (d) as the command line takes it."""
+    """A mask (`base` x) or a limit (d) in the syntax of the command line."""
     return "unlimited" if base == "d" and value >= UNLIMITED_MBPS else format(value, base)
 
 
@@ -255,7 +255,7 @@ def _masked(
     domains: LinkedDomains,
     changed: Callable[[int, MaskRule], int | str],
 ) -> DraftStep:
-    """The mask of the first domain changed, and the others like it."""
+    """Change the mask of the first domain, and copy it to the others."""
     bits, rule = mask(draft, group, line, domains[0]), draft.rules.masks.get(line)
     if bits is None or rule is None:
         return draft, f"{group} has no {line} {domains[0]} to set"
@@ -275,14 +275,14 @@ def _span(low: int, high: int) -> int:
 
 
 def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
-    """What leads from one to the other: classes made, masks, CPUs, classes removed."""
+    """Actions from one state to the other: create classes, set masks, move CPUs, remove classes."""
     created = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
     values: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     moved: dict[str, list[Cpu]] = defaultdict(list)
     for cell, value in sorted(target.items()):
         if cell.kind == "schemata":
-            # A group to be made begins with the root group's.
+            # A new group starts with the root group's values.
             born = cell._replace(group=ROOT) if cell.group in created else cell
             if base.get(born) != value:
                 number = int(value) if cell.name == MB else int(value, 16)
@@ -300,21 +300,21 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
 
 
 def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> DraftStep:
-    """The same wishes on a newer state, and `more`; those that do not fit there are named."""
+    """The draft on a newer state, with `more`; actions that do not fit are reported."""
     fresh = begin(base, rules, draft.program)
     wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
     after, message = ask(fresh, wanted)
     if after is not fresh:
         return after, message
     after, left = _as_many(fresh, wanted)
-    # Of what does not fit as a whole a part may.
+    # Of an action that does not fit as a whole some values may.
     after, left = _as_many(after, [single for item, _ in left for single in _parts(item)])
     message = ", ".join(f"{_named(item)} ({why})" for item, why in left)
     return after, f"left out of the draft: {message}"
 
 
 def _is_so(base: State, wish: ClassAction) -> bool:
-    """Whether a class that is to be made or removed is there, or gone, already."""
+    """Whether a class to be created or removed already exists, or is already gone."""
     exists = Cell("group", wish.group) in base
     return exists if isinstance(wish, CreateGroup) else not exists and isinstance(wish, RemoveGroup)
 
@@ -322,7 +322,7 @@ def _is_so(base: State, wish: ClassAction) -> bool:
 def _as_many(
     draft: Draft, wishes: Sequence[ClassAction]
 ) -> tuple[Draft, list[tuple[ClassAction, str]]]:
-    """As many of them as fit, and the others with what speaks against each."""
+    """A draft with all actions that fit, and the others with the reasons."""
     left = [(item, "") for item in wishes]
     fits = True
     while fits:  # one may make room for another
@@ -337,7 +337,7 @@ def _as_many(
 
 
 def _parts(wish: ClassAction) -> list[ClassAction]:
-    """A wish for each mask and CPU."""
+    """The action split by mask and CPU."""
     if isinstance(wish, SetSchemata):
         return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, MoveCpus):
@@ -346,7 +346,7 @@ def _parts(wish: ClassAction) -> list[ClassAction]:
 
 
 def _named(wish: ClassAction) -> str:
-    """A wish in few words."""
+    """Short text for an action."""
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"
         values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)
@@ -383,7 +383,7 @@ def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
 
 
 def read_since_ns(frame: Frame) -> int | None:
-    """CLOCK_MONOTONIC when what a frame says of classes began to be read; None if it was not."""
+    """CLOCK_MONOTONIC when reading of a frame's classes began; None if they were not read."""
     # As `classes_reading` of derive.cache.table chooses: MSRs only where there can be no resctrl.
     for name in ("resctrl", "pqos"):
         source = frame.sources.get(name)
@@ -394,7 +394,7 @@ def read_since_ns(frame: Frame) -> int | None:
 
 
 def _comparable(base: State) -> Mapping[Cell, str]:
-    """A state as a frame would have it: without monitoring groups, threads, numbers and modes."""
+    """A state reduced to what a frame has: no monitoring groups, threads, numbers or modes."""
     cells: dict[Cell, str] = {}
     for cell, value in base.items():
         if cell.kind == "group":

@@ -49,7 +49,7 @@ class ResctrlStep:
 
     @property
     def text(self) -> str:
-        """What is written; "" where nothing is."""
+        """Text to write; "" if none."""
         if self.deed == "cpus":
             return f"{format_cpu_list(self.cpus)}\n"
         if self.task is not None:
@@ -60,7 +60,7 @@ class ResctrlStep:
         return "".join(f"{name}:{';'.join(line)}\n" for name, line in lines.items())
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
-        """What is different after it."""
+        """Cells that differ after it."""
         return _delta(state, self)
 
 
@@ -83,7 +83,7 @@ def steps(state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
 
 
 def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[int]:
-    """The CPUs of a control group, or of a monitoring group of it."""
+    """CPUs of a control group, or of one of its monitoring groups."""
     return frozenset(
         cell.number
         for cell, where in state.items()
@@ -93,12 +93,12 @@ def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[i
 
 
 def monitors_of(state: State, group: str) -> tuple[str, ...]:
-    """The names of a group's monitoring groups."""
+    """Names of a group's monitoring groups."""
     return tuple(cell.name for cell in state if cell.kind == "monitor" and cell.group == group)
 
 
 def rivals(cell: Cell, other: Cell) -> bool:
-    """Whether two masks are of the same cache and of different groups; code and data share it."""
+    """Whether two masks are of one cache and different groups; code and data share a cache."""
     return (
         (cell.kind, cell.number, cell.name[:2]) == (other.kind, other.number, other.name[:2])
         and cell.group != other.group
@@ -115,7 +115,7 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 
 
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
-    """What is different after a step."""
+    """Cells that differ after a step."""
     here = group_path(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
         return {Cell("monitor", step.group, step.monitor): UNBORN}
@@ -136,13 +136,13 @@ def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
 
 
 def _within(where: str, step: ResctrlStep) -> bool:
-    """Whether a place is the step's group, or a monitoring group of it."""
+    """Whether a group is the step's, or one of its monitoring groups."""
     group, monitor = parts(where)
     return group == step.group and step.monitor in ("", monitor)
 
 
 def _left(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
-    """A directory is gone: what was in it is its heir's."""
+    """A directory is removed; its CPUs and threads go to the parent."""
     heir = step.group if step.monitor else ROOT
     delta: dict[Cell, str | None] = {}
     for cell, where in state.items():
@@ -179,13 +179,13 @@ def _schemata(state: State, target: State) -> Iterator[ResctrlStep]:
 
 
 def _grows(state: State, values: Mapping[Cell, str]) -> bool:
-    """Whether some mask gains ways. Of a group just made nothing is known."""
+    """Whether a mask gains ways. Masks of a new group are unknown."""
     masks = [(cell, int(value, 16)) for cell, value in values.items() if cell.name != MB]
     return any(bits & ~int(state.get(cell, "0"), 16) for cell, bits in masks)
 
 
 def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
-    """Whether these masks have ways that an exclusive group forbids until it, too, has changed."""
+    """Whether an exclusive group forbids these masks until it has changed too."""
     if EXCLUSIVE not in (value for cell, value in state.items() if cell.kind == "mode"):
         return False  # as mostly: thousands of masks need no second look
     return any(
@@ -266,7 +266,7 @@ def _removed(state: State, target: State) -> Iterator[ResctrlStep]:
 
 
 def shell(step: ResctrlStep, mount: str) -> str:
-    """A step as what an operator would type."""
+    """Shell command of a step."""
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:
         folder += f"/mon_groups/{step.monitor}"

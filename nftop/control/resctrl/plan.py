@@ -1,4 +1,4 @@
-"""Actions on a state to a proposal: what would change, what comes with it, why it can't be.
+"""From actions on a state to a proposal: changes, effects, warnings, refusals.
 
 The rules are the kernel's (`Documentation/filesystems/resctrl.rst`), so that what is refused there
 is refused here before anything is written, and nftop's own: no class without a way, groups of
@@ -48,14 +48,14 @@ from nftop.model.struct import dataclass, field, replace
 
 _MOST_NAMED = 6
 _LOCKED = "pseudo-locked"
-# What nftop makes itself; the kernel would take almost anything.
+# Names of groups that nftop creates; the kernel accepts almost anything.
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")
 
 
 def of_masks(
     base: State, target: State, rules: Rules, changes: Sequence[Change]
 ) -> Iterator[tuple[Cell, str]]:
-    """By mask, sentences: its ways that come to be shared."""
+    """Messages by mask: ways that become shared."""
     caches = by_cache(target)
     for change in changes:
         if _is_mask(change.cell) and change.new is not None:
@@ -65,7 +65,7 @@ def of_masks(
 
 
 def effects(target: State, changes: Sequence[Change]) -> Iterator[str]:
-    """Other sentences: monitors that lose CPUs, who falls to the root."""
+    """Other messages: monitoring groups that lose CPUs; CPUs and threads that fall to the root."""
     if any(_is_mask(change.cell) and change.old and change.new for change in changes):
         yield "occupancy follows as lines are evicted: give it seconds before judging"
     yield from _unmetered(target, changes)
@@ -73,7 +73,7 @@ def effects(target: State, changes: Sequence[Change]) -> Iterator[str]:
 
 
 def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator[str]:
-    """Sentences: hyper-threads of one core in different classes; a root group that has no CPU."""
+    """Messages: hyper-threads of a core in different classes; a root group without CPUs."""
     moved = {
         change.cell.number: change.new
         for change in changes
@@ -120,7 +120,7 @@ def strangers(
 
 
 def ways_text(bits: int) -> str:
-    """The ways of a mask, as a list: `way 3`, `ways 3-5,8`."""
+    """Ways of a mask as a list: `way 3`, `ways 3-5,8`."""
     return f"way{'s' * (bits.bit_count() != 1)} {_list(bits)}"
 
 
@@ -138,7 +138,7 @@ def _is_mask(cell: Cell) -> bool:
 
 
 def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterator[str]:
-    """Ways that come to be shared with others or with I/O by a new mask."""
+    """Ways that a new mask shares with other groups or with I/O."""
     cell = change.cell
     bits = int(change.new or "0", 16)
     gained = bits & ~int(base.get(cell, "0"), 16)
@@ -146,7 +146,7 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
     for other, value in target.items():
         both = int(value, 16) & bits if rivals(cell, other) else 0
         new = both & gained
-        # With CDP both of another group's masks may have them: it is named once.
+        # With CDP both masks of another group may have them: it is listed once.
         if new and other.group not in shared.setdefault((both, new), []):
             shared[both, new].append(other.group)
     for (both, new), groups in shared.items():
@@ -182,7 +182,7 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _fallen(changes: Iterable[Change]) -> Iterator[str]:
-    """Who is in the root group's class when his own group is gone."""
+    """CPUs and threads that fall to the root group because their group is removed."""
     rows = list(changes)
     gone = {row.cell.group for row in rows if row.cell.kind == "group" and row.new is None}
     for group in sorted(gone):
@@ -202,7 +202,7 @@ def judged(
     rules: Rules,
     commands: tuple[str, ...],
 ) -> Proposal:
-    """The proposal that these changes of `base`, which lead to `target`, are."""
+    """Proposal for changes of `base` that lead to `target`."""
     refusals = (*forbidden(base, changes), *_exclusive(target, rules, changes))
     if refusals:
         messages = tuple(dict.fromkeys(refusals))
@@ -219,7 +219,7 @@ def judged(
 
 
 def forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
-    """Groups that are not to be touched, be it for another's sake."""
+    """Messages on groups that nftop must not change."""
     for step in steps(base, changes):
         why = untouchable(base, step.group, step.monitor)
         if why:
@@ -233,7 +233,7 @@ def forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterator[str]:
-    """The kernel lets nobody share the ways of an exclusive group, nor it those of I/O."""
+    """Messages on exclusive groups, whose ways the kernel lets neither others nor I/O share."""
 
     def mode(cell: Cell) -> str:
         return target.get(Cell("mode", cell.group), SHAREABLE)
@@ -262,24 +262,24 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
 
 @dataclass(slots=True)
 class _Draft:
-    """The state as the actions so far make it, and what is to be said of them."""
+    """State after the actions so far, and messages on them."""
 
     rules: Rules
     state: dict[Cell, str]
-    # Threads are cells only where an action touches them: there are thousands of others.
+    # Threads are cells only if an action moves them: a host has thousands.
     threads: dict[Cell, str] = field(default_factory=dict)
     rounded: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
     def knows(self, group: str) -> bool:
-        """Whether there is such a control group; if not, that is a refusal."""
+        """Whether a control group exists; adds a refusal if not."""
         if group == ROOT or Cell("group", group) in self.state:
             return True
         self.refusals.append(f"there is no group {group}")
         return False
 
     def move(self, name: str, where: str) -> None:
-        """A thread, `TID@STARTTIME`, to another place."""
+        """Move a thread (`TID@STARTTIME`) to another group."""
         cell = Cell("task", "", name)
         self.threads.setdefault(cell, self.rules.tasks[name])
         self.state[cell] = where
@@ -377,7 +377,7 @@ def _limit(draft: _Draft, resource: str, value: int, domain: int) -> str | None:
     if not rule.least <= value <= rule.most:
         draft.refusals.append(f"{resource} {domain}={_named(value)}: {_range(rule)}")
         return None
-    # As the kernel rounds it, so that what is read back is what was shown.
+    # Round as the kernel does, so that the value read back is the one shown.
     rounded = min(-(-value // rule.step) * rule.step, rule.most)
     if rounded != value:
         draft.rounded.append(f"{resource} {domain}={value} becomes {rounded}: steps of {rule.step}")
@@ -389,7 +389,7 @@ def _named(value: int) -> str:
 
 
 def _range(rule: LimitRule) -> str:
-    """What limits there may be, in words."""
+    """Range of limits as text."""
     if rule.unit == "MBps":
         return f"{rule.least} MB/s at least here, or unlimited"
     unit = "%" if rule.unit == "percent" else "eighths of a GB/s"
@@ -436,7 +436,7 @@ def _create(draft: _Draft, action: CreateGroup) -> None:
     else:
         draft.state[Cell("group", group)] = UNBORN
         draft.state[Cell("mode", group)] = SHAREABLE
-        # Whatever mask the kernel chooses is nobody's choice: as the root group's until it is set.
+        # Until it is set, a new group has the root group's masks, not those the kernel chooses.
         root = [cell for cell in draft.state if cell.kind == "schemata" and cell.group == ROOT]
         for cell in root:
             draft.state[cell._replace(group=group)] = draft.state[cell]
@@ -452,14 +452,14 @@ def _remove(draft: _Draft, action: RemoveGroup) -> None:
         draft.refusals.append(f"group {group}{owner} is not nftop's, so nftop does not remove it")
         return
     if draft.state.get(Cell("mode", group)) == EXCLUSIVE:
-        # nftop does not set modes, so it could not make the group again as it was.
+        # nftop does not set modes, so it could not restore the group.
         draft.refusals.append(f"group {group} is exclusive: make it shareable first")
         return
     others = [
         monitor for monitor in monitors_of(draft.state, group) if not monitor.startswith(OWN_PREFIX)
     ]
     if others:
-        # It would go with the group, and is not nftop's to be made again.
+        # They would be removed with the group, and nftop must not create them again.
         draft.refusals += [
             f"{describe(Cell('monitor', group, other))} is not nftop's, and would go with its group"
             for other in sorted(others)

@@ -1,4 +1,4 @@
-"""resctrl as the gate sees it: its whole state, its rules, its lock, and the only writes to it.
+"""The kernel's resctrl as a backend: state, rules, lock, and the only writes to it.
 
 One write(2) a file and operation, since the kernel takes each as one transaction; a name of a
 group never leaves its directory (no `/`, no `..`), and no link is followed.
@@ -41,7 +41,7 @@ _PAUSE_S = 0.005
 
 
 def read_rules(mount: Mount, root: Path) -> Rules:
-    """What a mounted resctrl takes. OSError where it can't be listed."""
+    """Rules of a mounted resctrl. Raises OSError if it can't be listed."""
     info = read_info(f"{mount.path}/info")
     topology = read_topology(root)
     io = {cache.id: info.io(cache.id, None) for cache in topology.l3}
@@ -71,7 +71,7 @@ def _mask_rule(folder: str, root: Path) -> MaskRule | None:
     )
     shareable = read_as(f"{folder}/shareable_bits", parse_mask)
     if isinstance(sparse, Missing):
-        # Before Linux 6.7 there is no such file, and AMD's masks may have gaps all the same.
+        # Linux before 6.7 has no such file; AMD's masks may have gaps anyway.
         sparse = (read_cpuid(root) or ("",))[0] == "AuthenticAMD"
     return MaskRule(
         ways=whole.bit_length(),
@@ -94,7 +94,7 @@ def _limit_rule(info: Info, unit: MbaUnit) -> LimitRule | None:
 
 @dataclass(frozen=True, slots=True)
 class Resctrl(ClassBackend):
-    """The kernel's; `root` is /, or a test's."""
+    """The kernel's resctrl; `root` is /, or a test's."""
 
     mount: Mount
     root: Path
@@ -179,7 +179,7 @@ class Resctrl(ClassBackend):
             os.close(handle)  # which lets go of it
 
     def _groups(self) -> tuple[Found, ...]:
-        """All of them. Raises OSError where a part can't be read: what is unknown is not empty."""
+        """All groups. Raises OSError if any can't be read: unknown is not empty."""
         tree = read_tree(self.mount.path)
         if tree is None:
             return ()
@@ -197,7 +197,7 @@ class Resctrl(ClassBackend):
         return f"{path}/mon_groups/{monitor}" if monitor else path
 
     def _why(self, step: ResctrlStep, error: OSError) -> str:
-        """The kernel's own words, read while the lock is held: it keeps only the last ones."""
+        """The kernel's error message, read under the lock: it keeps only the last one."""
         with contextlib.suppress(OSError):
             status = Path(self.mount.path, "info/last_cmd_status").read_text(errors="replace")
             if status.strip() not in ("", "ok"):
@@ -205,7 +205,7 @@ class Resctrl(ClassBackend):
         return f"{_deed(step)}: {error.strerror}"
 
     def _named(self, tid: int) -> str:
-        """`TID@STARTTIME`, since numbers are used again; "" where there is no such thread."""
+        """`TID@STARTTIME`, since thread ids are reused; "" if there is no such thread."""
         started = self._stat(tid)
         return "" if started is None else f"{tid}@{started}"
 
@@ -244,7 +244,7 @@ def open_resctrl(root: Path = Path("/")) -> Resctrl:
 
 
 def _name(group: Found) -> str:
-    """A directory's name; of one that is no UTF-8 something that no directory is called."""
+    """Name of a directory; if that is not UTF-8, a string that no directory can have."""
     if group.name == ROOT or group.path.rpartition("/")[2] == group.name:
         return group.name
     return f"{group.name}\0{group.inode}"
@@ -271,7 +271,7 @@ def _tell(state: dict[Cell, str], group: Found) -> None:
 
 
 def _places(groups: Iterable[Found]) -> Mapping[int, str]:
-    """Where threads are by id; those of no group read are not there."""
+    """Groups by thread id, of the threads in these groups."""
     locations: dict[int, str] = {}
     for group in groups:
         if group.name != ROOT:  # all that are in no other
@@ -307,7 +307,7 @@ def _taken(handle: int) -> bool:
 
 
 def _deed(step: ResctrlStep) -> str:
-    """What was tried, in words."""
+    """Text for an attempted step."""
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}
     if step.deed in words:
