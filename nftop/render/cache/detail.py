@@ -21,6 +21,7 @@ from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import reason_lines
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import cache_absences, group_name
 from nftop.render.cache.table import nf_names
@@ -97,22 +98,12 @@ def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
 
 def absence_lines(frame: Frame, width: int) -> list[Line]:
     """Why numbers of classes are absent, each reason once; and why there is no class at all."""
-    rows = [(why, f"{', '.join(labels)}: ") for why, labels in cache_absences(frame)]
-    if not frame.groups:
-        state = frame.sources.get("resctrl")
-        sentence = "resctrl is not read" if state is None else state.detail
-        mark = "" if state is None else state.reason.mark
-        return paragraph(sentence, width, lead=line(Span(f"{mark:<4}", Tone.MISSING)))
-    return [
-        item
-        for why, labels in rows
-        for item in paragraph(
-            f"{labels}{why.message}",
-            width,
-            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-            tone=Tone.DIM,
-        )
-    ]
+    if frame.groups:
+        return reason_lines(cache_absences(frame), width)
+    state = frame.sources.get("resctrl")
+    why = "resctrl is not read" if state is None else state.detail
+    mark = "" if state is None else state.reason.mark
+    return paragraph(why, width, lead=line(Span(f"{mark:<4}", Tone.MISSING)))
 
 
 def level_2_lines(frame: Frame, width: int) -> list[Line]:

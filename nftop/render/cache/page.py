@@ -16,6 +16,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import cut_lines
 from nftop.render.base.text import fit
 from nftop.render.cache.detail import absence_lines, budget_line, level_2_lines
 from nftop.render.cache.panel import group_name
@@ -213,10 +214,7 @@ def page(
     lower = min(len(wanted), room - least)
     if lower < min(_LOWER_LEAST, len(wanted)):
         lower = 0
-    shown = wanted[:lower]
-    if 0 < lower < len(wanted):
-        more = f"+ {len(wanted) - lower + 1} more lines: Enter shows all"
-        shown[-1] = crop(line(Span(more, Tone.DIM)), width)
+    shown = cut_lines(wanted, lower, width, "Enter shows all")
     return CachePage(fixed, table.lines, table.rows, room - lower, tuple(shown))
 
 

@@ -16,6 +16,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.table import by_reason
 from nftop.render.base.text import fit, printable
 
 # No letter has another meaning on any screen that draws ways.
@@ -114,17 +115,13 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     return [crop(band, width) for band in _within(bands, shape.width, limit)]
 
 
-def cache_absences(frame: Frame) -> list[tuple[Missing, list[str]]]:
+def cache_absences(frame: Frame) -> dict[Missing, list[str]]:
     """Every reason a value of the panel is absent, and the columns it is the reason of."""
-    by_reason: dict[Missing, dict[str, None]] = {}
+    named: list[tuple[str, Cbm | Reading]] = []
     for cache in (cache for group in frame.groups for cache in group.caches):
-        named: list[tuple[str, Cbm | Reading]] = [("MASK", cache.cbm)]
+        named.append(("MASK", cache.cbm))
         named += [(metric.label, cache.readings[metric.id]) for metric in GROUP_METRICS]
-        for label, value in named:
-            if isinstance(value, Missing):
-                why = Missing(value.reason, value.message)
-                by_reason.setdefault(why, {})[label] = None
-    return [(why, list(labels)) for why, labels in by_reason.items()]
+    return by_reason(named)
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:

@@ -18,6 +18,14 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.table import (
+    TableColumn,
+    fit_columns,
+    header_line,
+    mark_cell,
+    number_cell,
+    text_cell,
+)
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, group_name, way_spans
 from nftop.render.frame.changes import OURS, author, clock_of, last_of
@@ -37,26 +45,12 @@ class ClassCell:
     shares: Shares | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClassColumn:
-    """A column: its title, width, the cell, and how early it has its place (0 first).
-
-    Titles of numbers stand right. The last may be longer than its width, and is cut by the screen.
-    """
-
-    title: str
-    width: int
-    cell: Callable[[ClassCell], list[Span]]
-    priority: int
-    right: bool = True
-
-
 def _used(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     return [
-        _number(used, Unit.BYTES, 7),
+        Span(f"{fmt.cell(used, Unit.BYTES, 6):>6}", _tone(used)),
         Span("/", Tone.DIM),
-        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5}", _tone(capacity)),
+        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", _tone(capacity)),
     ]
 
 
@@ -86,50 +80,49 @@ def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
 
 def _state(one: ClassCell) -> list[Span]:
     text = state_of(one.cache, one.frame.noticed, one.group.name)
-    return [Span(f" {fit(text, 6)}", Tone.ACCENT)]
+    return [text_cell(text, 7, tone=Tone.ACCENT)]
 
 
 def _bar(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0:
-        return [Span(" " * (_BAR + 1), Tone.PLAIN)]
+        return [text_cell("", _BAR + 1)]
     filled = min(_BAR, round(used / capacity * _BAR))
-    return [Span(" " + "▇" * filled + "·" * (_BAR - filled), Tone.AREA)]
+    return [Span("▇" * filled + "·" * (_BAR - filled) + " ", Tone.AREA)]
 
 
 def _share(one: ClassCell, *, private: bool) -> list[Span]:
     if one.shares is None:
         cbm = one.cache.cbm
-        why = cbm.reason if isinstance(cbm, Missing) else Reason.UNDEFINED
-        return [Span(f"{why.mark:>7}", Tone.MISSING)]
+        return [mark_cell(cbm.reason if isinstance(cbm, Missing) else Reason.UNDEFINED, 7)]
     alone = one.shares.private
     ways = alone if private else Cbm(one.shares.all.bits & ~alone.bits, alone.width)
-    return [_number(one.domain.capacity_bytes(ways), Unit.BYTES, 7)]
+    return [number_cell(one.domain.capacity_bytes(ways), Unit.BYTES, 7)]
 
 
 def _rate(one: ClassCell, name: str) -> list[Span]:
-    """Megabytes per second: beside a cache's share, a class' gigabytes would often be zero."""
+    """Megabytes per second: gigabytes of one class would often print as zero."""
     reading = one.cache.readings[name]
-    return [_number(reading if isinstance(reading, Missing) else reading / 1e6, Unit.PER_S, 8)]
+    return [number_cell(reading if isinstance(reading, Missing) else reading / 1e6, Unit.PER_S, 8)]
 
 
 def _limit(one: ClassCell) -> list[Span]:
     mba = one.cache.mba
     text = mba.reason.mark if isinstance(mba, Missing) else f"{mba:g}{_UNITS[one.group.mba_unit]}"
-    return [Span(fit(text, 7, right=True), _tone(mba))]
+    return [text_cell(text, 7, right=True, tone=_tone(mba))]
 
 
 def _owner(one: ClassCell) -> list[Span]:
-    return [Span(f" {fit(one.group.owner or '', 10)}", Tone.DIM)]
+    return [text_cell(one.group.owner or "", 11, tone=Tone.DIM)]
 
 
 def _changed(one: ClassCell) -> list[Span]:
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
-    return [Span(f" {fit('' if last is None else clock_of(last.wall_ns), 10)}", Tone.DIM)]
+    return [text_cell("" if last is None else clock_of(last.wall_ns), 11, tone=Tone.DIM)]
 
 
 def _runs_on(one: ClassCell) -> list[Span]:
-    """Network functions on whose CPUs the class counts beside this cache, and its other CPUs."""
+    """Network functions on CPUs of the class near this cache, and its other CPUs; never cut."""
     table = one.frame.cpus
     polled = {
         info.cpu for info, nf in zip(table.topology.cpus, table.nf, strict=True) if nf is not None
@@ -141,8 +134,8 @@ def _runs_on(one: ClassCell) -> list[Span]:
     ]
     names = ", ".join(nf_names(one.frame, one.group.name, one.domain.l3))
     threads = f"{one.group.tasks} threads" if one.group.tasks else ""
-    text = (names, f"CPU {format_cpu_list(rest)}" if rest else "", threads)
-    return [Span(f" {'; '.join(filter(None, text))}", Tone.PLAIN)]
+    texts = (names, f"CPU {format_cpu_list(rest)}" if rest else "", threads)
+    return [Span("; ".join(filter(None, texts)), Tone.PLAIN)]
 
 
 def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
@@ -156,28 +149,25 @@ def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
     return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]
 
 
-def _number(reading: Reading, unit: Unit, width: int) -> Span:
-    return Span(f"{fmt.cell(reading, unit, width - 1):>{width}}", _tone(reading))
-
-
 def _tone(reading: Reading) -> Tone:
     return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 
 
-COLUMNS: tuple[ClassColumn, ...] = (
-    ClassColumn("MiB USED/CAP", 13, _used, 0),
-    ClassColumn("", 7, _state, 1),
-    ClassColumn("", _BAR + 1, _bar, 8),
-    ClassColumn("ALONE", 7, lambda row: _share(row, private=True), 5),
-    ClassColumn("OTHERS", 7, lambda row: _share(row, private=False), 6),
-    ClassColumn("MB/s", 8, lambda row: _rate(row, "mbm_total_bytes_per_s"), 2),
-    ClassColumn("local", 8, lambda row: _rate(row, "mbm_local_bytes_per_s"), 7),
-    ClassColumn("LIMIT", 7, _limit, 3),
-    ClassColumn("CHANGED", 11, _changed, 9, right=False),
-    ClassColumn("OWNER", 11, _owner, 10, right=False),
-    ClassColumn("NF, CPU", 12, _runs_on, 4, right=False),
+# From left to right; the last may be longer than its width, and is cut by the screen.
+_COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell], list[Span]]], ...] = (
+    (TableColumn("used", "MiB USED/CAP", 13, priority=0), _used),
+    (TableColumn("state", "", 7, priority=1), _state),
+    (TableColumn("bar", "", _BAR + 1, priority=8), _bar),
+    (TableColumn("alone", "ALONE", 7, priority=5), lambda row: _share(row, private=True)),
+    (TableColumn("others", "OTHERS", 7, priority=6), lambda row: _share(row, private=False)),
+    (TableColumn("total", "MB/s", 8, priority=2), lambda row: _rate(row, "mbm_total_bytes_per_s")),
+    (TableColumn("local", "local", 8, priority=7), lambda row: _rate(row, "mbm_local_bytes_per_s")),
+    (TableColumn("limit", "LIMIT", 7, priority=3), _limit),
+    (TableColumn("changed", "CHANGED", 11, right=False, priority=9), _changed),
+    (TableColumn("owner", "OWNER", 11, right=False, priority=10), _owner),
+    (TableColumn("runs_on", "NF, CPU", 12, right=False, priority=4), _runs_on),
 )
-
+_CELLS = {column.key: cell for column, cell in _COLUMNS}
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("u", "in the line `no class`: a way that no class in use may fill"),
@@ -206,7 +196,7 @@ class _Shape:
     name: int
     ways: int
     digits: int
-    columns: tuple[ClassColumn, ...]
+    columns: tuple[TableColumn, ...]
 
 
 def cache_table(
@@ -248,16 +238,13 @@ def cache_table(
 
 def _shape(frame: Frame, width: int) -> _Shape:
     ways = max(4, *((domain.ways or 0) for domain in frame.domains), 0) + 1
-    digits = max(-(-ways // 4), 3) + 2
+    digits = max(-(-ways // 4), 3) + 3
     longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0) + 1
     name = min(_NAME_MOST, max(longest, _NAME_LEAST))
-    room = width - _COS - name - ways - digits
-    kept: list[ClassColumn] = []
-    for col in sorted(COLUMNS, key=lambda col: col.priority):
-        if col.width <= room:
-            kept.append(col)
-            room -= col.width
-    return _Shape(name, ways, digits, tuple(col for col in COLUMNS if col in kept))
+    # The blank that ends the last column need not fit.
+    room = width - _COS - name - ways - digits + 1
+    columns = fit_columns([column for column, _ in _COLUMNS], room, least=0, skip=True)
+    return _Shape(name, ways, digits, columns)
 
 
 def _header(frame: Frame, shape: _Shape) -> Line:
@@ -266,8 +253,7 @@ def _header(frame: Frame, shape: _Shape) -> Line:
     scale = top + "." * max(0, most - len(top) - 1) + "0" if most > 2 else "WAYS"
     text = fit("COS", _COS) + fit("CLASS", shape.name) + fit(scale, shape.ways)
     text += fit(" MASK", shape.digits)
-    for col in shape.columns:
-        text += " " + fit(col.title, col.width - 1, right=col.right)
+    text += header_line(shape.columns).text
     return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
 
 
@@ -298,7 +284,7 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[Made]) -> Iterato
         _mask(one, one.cache.cbm, shape, own_changes),
     ]
     for col in shape.columns:
-        parts += col.cell(one)
+        parts += _CELLS[col.key](one)
     yield line(*parts)
     if one.cache.code is not None:
         yield line(
@@ -335,7 +321,7 @@ def _io(domain: CacheDomain, shape: _Shape) -> Iterator[Line]:
         return
     cbm = domain.io.cbm
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))
-    text = f" {domain.io.provenance}; not metered"
+    text = f"{domain.io.provenance}; not metered"
     yield line(
         head, Span(fit(ways, shape.ways), Tone.AREA), f" {fit(cbm.hex, shape.digits - 1)}",
         Span(text, Tone.DIM),
@@ -351,7 +337,7 @@ def _no_class(shares: Mapping[str, Shares], domain: CacheDomain, shape: _Shape) 
     size_text = "" if isinstance(size, Missing) else f" {fmt.worded(size, Unit.BYTES)}"
     text = f"{size_text}{_else(free, domain)}"
     head = fit("no class", _COS + shape.name) + fit(ways, shape.ways)
-    yield line(head, f" {fit(free.hex, shape.digits - 1)}", Span(text, Tone.DIM))
+    yield line(head, f" {fit(free.hex, shape.digits - 1)}", Span(text.removeprefix(" "), Tone.DIM))
 
 
 def _else(free: Cbm, domain: CacheDomain) -> str:

@@ -10,7 +10,8 @@ from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Reason
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import replace
+from nftop.render.base.table import TableColumn, fit_columns
 
 # Whose columns: each screen that has a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
@@ -32,65 +33,43 @@ _WIDTHS: Mapping[Unit, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Col:
-    """A column of the table.
-
-    Attributes:
-        key: metric id, or `cpu`, `smt`, `thread`, `nf`, `tma`, `group`, or of `settings.TEXTS`.
-        label: its header.
-        width: cells it takes, with the one that keeps it off the next or holds `~`.
-        right: numbers stand right, names left.
-        priority: lower stays longer on a narrow screen.
-        metric: its row of the catalogue, None for a label. The bar `tma` is that of several
-            metrics; this is the one its rows are sorted by.
-        grows: cells it may take beyond `width` where there is room.
-    """
-
-    key: str
-    label: str
-    width: int
-    right: bool
-    priority: float
-    metric: Metric | None = None
-    grows: int = 0
-
-
 LABELS = (
-    Col("cpu", "CPU", 5, right=True, priority=0),
-    Col("smt", "SMT", 6, right=True, priority=6.6),
+    TableColumn("cpu", "CPU", 5, right=True, priority=0),
+    TableColumn("smt", "SMT", 6, right=True, priority=6.6),
     # The kernel keeps 15 characters of a thread's name.
-    Col("thread", "THREAD", 16, right=False, priority=0.5),
-    Col("nf", "NF", 11, right=False, priority=5.5, grows=14),
+    TableColumn("thread", "THREAD", 16, right=False, priority=0.5),
+    TableColumn("nf", "NF", 11, right=False, priority=5.5, grows=14),
 )
 
 
-def _column_of(metric: Metric, priority: float) -> Col:
+def _column_of(metric: Metric, priority: float) -> TableColumn:
     width = max(_WIDTHS[metric.unit], len(metric.label)) + 1
-    return Col(metric.id, metric.label, width, right=True, priority=priority, metric=metric)
+    return TableColumn(metric.id, metric.label, width, right=True, priority=priority, metric=metric)
 
 
 METRICS = tuple(
     _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
 )
 # What is set for a CPU's frequency, in words: see `settings.TEXTS`.
-SST = Col("sst", "SST", 4, right=False, priority=4.5)
-CP = Col("cp", "CP", 3, right=False, priority=2.2)
-GOVERNOR = Col("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
-LIMITS = Col(
+SST = TableColumn("sst", "SST", 4, right=False, priority=4.5)
+CP = TableColumn("cp", "CP", 3, right=False, priority=2.2)
+GOVERNOR = TableColumn("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
+LIMITS = TableColumn(
     "limits", "MIN-MAX", 10, right=False, priority=1.2, metric=cpu_metric("max_frequency_hz")
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "governor"})
 
 # The cache class: the number of its COS, and its name too where there is room.
-GROUP = Col("group", "COS", 4, right=False, priority=5.3)
+GROUP = TableColumn("group", "COS", 4, right=False, priority=5.3)
 
 # Ranks right after what says how packets fare: rate, cost, busy, waiting.
-BAR = Col("tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring"))
+BAR = TableColumn(
+    "tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring")
+)
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
 # The Power screen's from left to right, each with its priority there.
-_OF_POWER: tuple[tuple[str | Col, float], ...] = (
+_OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
     (SST, 1.05),
     ("frequency_hz", 1),
     ("base_frequency_hz", 1.1),
@@ -116,14 +95,14 @@ _POWER_LABELS = tuple(
     replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
 )
 # On a screen of its own what a server would tell keeps its column: that it is absent is said there.
-_OPTIONAL: Mapping[CpuTableKind, tuple[Col, ...]] = {
+_OPTIONAL: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
     "cores": tuple(
         col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
     ),
     # The limits of a remote host nobody tells, and some drivers tell no base frequency.
     "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
 }
-_TABLES: Mapping[CpuTableKind, tuple[Col, ...]] = {
+_TABLES: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
     "cores": _CORES,
     "power": (
         *_POWER_LABELS,
@@ -145,7 +124,7 @@ POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
 
 def columns_for(
     width: int, cpus: CpuTable | None = None, table: CpuTableKind = "cores"
-) -> tuple[Col, ...]:
+) -> tuple[TableColumn, ...]:
     """The columns shown in so many cells, from left to right; that of CPUs is always there.
 
     On the Cores screen an optional metric, and the cache class, has a column only where some CPU in
@@ -161,27 +140,18 @@ def columns_for(
 @lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
 def _columns_for(
     width: int, here: frozenset[str], never: frozenset[str], table: CpuTableKind
-) -> tuple[Col, ...]:
+) -> tuple[TableColumn, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
-    room, optional = width, {col.key for col in _OPTIONAL[table]}
-    chosen: dict[str, Col] = {}
-    for col in sorted(_TABLES[table], key=lambda col: (col.key in never, col.priority)):
-        if col.key in optional and col.key not in here:
-            continue
-        fitted = _fitted(col, width)
-        if chosen and fitted.width > room:
-            break  # a column of lower rank never stands in for one of higher
-        chosen[col.key] = fitted
-        room -= fitted.width
-    shown = []
-    for col in (chosen[item.key] for item in _TABLES[table] if item.key in chosen):
-        more = max(0, min(room, col.grows))
-        room -= more
-        shown.append(replace(col, width=col.width + more))
-    return tuple(shown)
+    optional = {col.key for col in _OPTIONAL[table]}
+    columns = [
+        _at_width(col, width)
+        for col in _TABLES[table]
+        if col.key not in optional or col.key in here
+    ]
+    return fit_columns(columns, width, last=never)
 
 
-def _has_value(col: Col, cpus: CpuTable | None) -> bool:
+def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
     """Whether some CPU has anything to put in an optional column."""
     if col.key in _OPTIONAL_TESTS:
         return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
@@ -198,13 +168,13 @@ _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
 }
 
 
-def _is_never(col: Col, cpus: CpuTable) -> bool:
+def _is_never(col: TableColumn, cpus: CpuTable) -> bool:
     """Whether the hardware is why no CPU has a value, so that none will come either."""
     reasons = cpus.columns[col.metric.id if col.metric else col.key].reasons
     return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
 
 
-def _fitted(col: Col, width: int) -> Col:
+def _at_width(col: TableColumn, width: int) -> TableColumn:
     """A column as it is on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)

@@ -20,6 +20,7 @@ from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.table import by_reason, cut_lines, reason_lines
 from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
@@ -77,41 +78,27 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     room = height - len(head)
     tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(notes)))
     graph = _graph(frame.cpus, row, trend, width, tall) if room >= _LEAST_GRAPH + 2 else []
-    return [*head, *_cut(notes, room - len(graph), width), *graph][: max(0, height)]
+    return [*head, *cut_lines(notes, room - len(graph), width, "press x"), *graph][: max(0, height)]
 
 
 def absences(
     cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
-) -> list[tuple[Missing, list[str]]]:
+) -> dict[Missing, list[str]]:
     """Every reason a value of this row is absent, and what it is the reason of.
 
     That is, unless told otherwise, of the metrics that are a column of these CPUs.
     """
-    by_reason: dict[Missing, list[str]] = {}
-    for metric in metrics or (item for item in _SHOWN if is_here(item, cpus)):
-        column = cpus.columns[metric.id]
-        # Most have a value, and to make a reading of each only to see that takes longer.
-        reading = column[row] if column.reasons[row] else None
-        if isinstance(reading, Missing):
-            why = Missing(reading.reason, reading.message)
-            by_reason.setdefault(why, []).append(metric.label)
-    return list(by_reason.items())
+    shown = metrics or (metric for metric in _SHOWN if is_here(metric, cpus))
+    columns = ((metric.label, cpus.columns[metric.id]) for metric in shown)
+    # Most have a value: no reading is created only to see that.
+    return by_reason((label, column[row]) for label, column in columns if column.reasons[row])
 
 
 def absence_lines(
     cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] | None = None
 ) -> list[Line]:
     """`absences` as sentences behind their marks."""
-    return [
-        item
-        for why, labels in absences(cpus, row, metrics)
-        for item in paragraph(
-            f"{', '.join(labels)}: {why.message}",
-            width,
-            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-            tone=Tone.DIM,
-        )
-    ]
+    return reason_lines(absences(cpus, row, metrics), width)
 
 
 def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
@@ -201,14 +188,6 @@ def _flowing(
     if not info.online:
         facts.insert(0, "offline")
     return tuple(flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  "))
-
-
-def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
-    """The first `height` lines; where some are left out the last one says so."""
-    if len(lines) <= height:
-        return lines
-    more = line(Span(f"+ {len(lines) - height + 1} more lines: press x", Tone.DIM))
-    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]
 
 
 def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> list[Line]:

@@ -11,8 +11,14 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.model.reading import Missing, Reason
-from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import (
+    TableColumn,
+    fit_columns,
+    header_line,
+    mark_cell,
+    number_cell,
+)
 from nftop.render.base.text import fit
 from nftop.render.cores.rows import matching
 from nftop.render.cores.table import is_bound, is_other, value_tone
@@ -21,8 +27,8 @@ _NAME, _CPUS, _CELL = 18, 10, 8  # cells
 _MOST_PRIORITY = 6
 # The line in short; the NFs screen has the others.
 _COLUMNS = tuple(
-    metric
-    for metric in NF_METRICS
+    TableColumn(metric.id, metric.label, _CELL + 1, priority=metric.priority, metric=metric)
+    for metric in sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
     if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
 )
 _COVERAGES = tuple(
@@ -38,10 +44,10 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, search: str = "
     """
     if not frame.nfs:
         return nobody(frame, width)[:limit]
-    metrics = _metrics_for(width)
-    lines = [_headers(metrics, width)]
+    columns = _columns_for(width)
+    lines = [crop(header_line(columns), width)]
     blocks = [
-        (nf, [_row(frame, nf, metrics, width), *_problem(nf, width)])
+        (nf, [_row(frame, nf, columns, width), *_problem(nf, width)])
         for nf in matching_nfs(frame, search)
     ]
     if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
@@ -90,49 +96,52 @@ def nobody(frame: Frame, width: int) -> list[Line]:
     return paragraph(text, width, tone=Tone.DIM)
 
 
-@lru_cache(maxsize=8)  # with the width only, as what is below
-def _metrics_for(width: int) -> tuple[Metric, ...]:
-    room = (width - _NAME - _CPUS - 2) // (_CELL + 1)
-    ranked = sorted(_COLUMNS, key=lambda metric: metric.priority or 0)
-    return tuple(ranked[: max(0, room)])
+@lru_cache(maxsize=8)  # drawn every tick
+def _columns_for(width: int) -> tuple[TableColumn, ...]:
+    """Name and CPUs, then the metrics that fit, by their priority."""
+    shown = fit_columns(_COLUMNS, width - _NAME - _CPUS - 2, least=0)
+    names = max(1, min(_NAME + 14, width - _CPUS - 1 - (_CELL + 1) * len(shown)))
+    return (
+        TableColumn("name", "NF", names + 1, right=False),
+        TableColumn("cpus", "CPUS", _CPUS, right=False),
+        *shown,
+    )
 
 
-def _names_width(columns: int, width: int) -> int:
-    return max(1, min(_NAME + 14, width - _CPUS - 1 - (_CELL + 1) * columns))
-
-
-@lru_cache(maxsize=8)
-def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
-    name = fit("NF", _names_width(len(metrics), width))
-    cells = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
-    text = f"{name} {fit('CPUS', _CPUS)}{cells}"
-    return crop(line(Span(text, Tone.HEADER), fill=Tone.HEADER), width)
-
-
-def _row(frame: Frame, nf: NfRow, metrics: tuple[Metric, ...], width: int) -> Line:
+def _row(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int) -> Line:
     partial = partial_coverages(frame.cpus, nf)
-    cells = [_cell(nf, metric, partial) for metric in metrics]
-    name = f"{nf.name} {nf.pid}" if nf.pid else nf.name
-    return crop(Line((_lead(name, nf.cpus, _names_width(len(metrics), width)), *cells)), width)
+    name, cpus, *metrics = columns
+    cells = [
+        metric_cell(nf, column.metric, column.width, partial)
+        for column in metrics
+        if column.metric is not None
+    ]
+    label = f"{nf.name} {nf.pid}" if nf.pid else nf.name
+    return crop(Line((_lead(label, nf.cpus, name.width, cpus.width), *cells)), width)
 
 
-@lru_cache(maxsize=256)  # who it is and where it polls stays while its numbers change
-def _lead(name: str, cpus: tuple[Cpu, ...], width: int) -> Span:
+@lru_cache(maxsize=256)  # name and CPUs stay while numbers change
+def _lead(name: str, cpus: tuple[Cpu, ...], name_width: int, cpus_width: int) -> Span:
     where = format_cpu_list(cpus) or Reason.UNDEFINED.mark
-    return Span(f"{fit(name, width)} {fit(where, _CPUS)}", Tone.PLAIN)
+    return Span(f"{fit(name, name_width - 1)} {fit(where, cpus_width)}", Tone.PLAIN)
 
 
-def _cell(nf: NfRow, metric: Metric, partial: frozenset[str]) -> Span:
+def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
+    """A number of a network function with its mark, as `cores.table` has those of CPUs.
+
+    A sum is an estimate where one of its cores is: `partial` is of `partial_coverages`.
+    """
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
-    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
-    text = fmt.printer(metric.unit, _CELL, bound=bound)(reading)
-    # As `table.estimates`, but a sum is one already where one of its cores is.
-    other_clock = metric.per_clock and is_other(nf.cpp_clock)
-    after = fmt.ESTIMATE if other_clock or metric.coverage in partial else " "
-    tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
-    return Span(text.rjust(_CELL) + after, tone)
+        return mark_cell(reading.reason, width)
+    return number_cell(
+        reading,
+        metric.unit,
+        width,
+        bound=is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock),
+        estimate=(metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial,
+        tone=value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated),
+    )
 
 
 def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:

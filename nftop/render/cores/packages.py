@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Sequence
 
 from nftop.model.frame import Frame, PackageRow
-from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
-from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
 from nftop.render.base.text import fit
 
-_NAME, _CELL = 7, 8
+_SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
+_CELL = 9
+_UNITS = " GB/s; M requests/s"
 _WIDTH_LEAST = 60
 # Hits and misses say what their sum says, so that is for exports; and what has little to do with
 # packets that devices write and read is for who looks closer.
 _ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*")
-_SHOWN = tuple(metric for metric in PACKAGE_METRICS if not _ELSEWHERE.fullmatch(metric.id))
+_COLUMNS = tuple(
+    TableColumn(metric.id, metric.label, _CELL, priority=index, metric=metric)
+    for index, metric in enumerate(PACKAGE_METRICS)
+    if not _ELSEWHERE.fullmatch(metric.id)
+)
 
 
 def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
@@ -32,9 +37,12 @@ def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Li
         return []
     if limit is not None and (limit < 1 + len(frame.packages) or width < _WIDTH_LEAST):
         return []
-    here = (metric for metric in _SHOWN if _can_tell(frame, metric))
-    metrics = tuple(islice(here, max(0, (width - _NAME) // (_CELL + 1))))
-    return [_headers(metrics, width), *(_row(row, metrics, width) for row in frame.packages)]
+    shown = [column for column in _COLUMNS if column.metric and _can_tell(frame, column.metric)]
+    columns = (_SOCKET, *fit_columns(shown, width - _SOCKET.width, least=0))
+    head = header_line(columns)
+    with_units = line(head, Span(_UNITS, Tone.HEADER), fill=Tone.HEADER)
+    head = with_units if with_units.width <= width else head
+    return [crop(head, width), *(_row(row, columns[1:], width) for row in frame.packages)]
 
 
 def _can_tell(frame: Frame, metric: Metric) -> bool:
@@ -43,32 +51,20 @@ def _can_tell(frame: Frame, metric: Metric) -> bool:
     return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)
 
 
-@lru_cache(maxsize=8)
-def _headers(metrics: tuple[Metric, ...], width: int) -> Line:
-    labels = "".join(f"{metric.label:>{_CELL}} " for metric in metrics)
-    text = f"{fit('SOCKET', _NAME)}{labels}"
-    note = " GB/s; M requests/s"
-    head = line(Span(text, Tone.HEADER), Span(note, Tone.HEADER), fill=Tone.HEADER)
-    if head.width > width:
-        head = line(Span(text, Tone.HEADER), fill=Tone.HEADER)
-    return crop(head, width)
-
-
 def _has_value(row: PackageRow) -> bool:
     return any(not isinstance(reading, Missing) for reading in row.readings.values())
 
 
-def _row(row: PackageRow, metrics: tuple[Metric, ...], width: int) -> Line:
-    cells = [_cell(row, metric) for metric in metrics]
-    return crop(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells)), width)
-
-
-def _cell(row: PackageRow, metric: Metric) -> Span:
-    reading = row.readings[metric.id]
-    if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
-    after = fmt.ESTIMATE if metric.id in row.estimates else " "
-    width = _CELL - 1
-    ratio = metric.unit is Unit.RATIO
-    text = fmt.share(reading, width) if ratio else fmt.printer(metric.unit, width)(reading)
-    return Span(text.rjust(_CELL) + after, Tone.PLAIN)
+def _row(row: PackageRow, columns: Sequence[TableColumn], width: int) -> Line:
+    cells = [
+        number_cell(
+            row.readings[column.key],
+            column.metric.unit,
+            column.width,
+            estimate=column.key in row.estimates,
+            fine=True,
+        )
+        for column in columns
+        if column.metric is not None
+    ]
+    return crop(Line((Span(fit(f"s{row.package}", _SOCKET.width), Tone.PLAIN), *cells)), width)

@@ -15,6 +15,7 @@ from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
+from nftop.render.base.table import scroll
 from nftop.render.cores.columns import metric_of, sorts_down
 
 
@@ -217,5 +218,5 @@ def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cur
     height = max(1, height)
     # The line of folded rows can't be selected; it comes into view with the row above it.
     last = index + (1 if index == len(rows.shown) - 1 and rows.folded and height > 1 else 0)
-    top = min(max(top, last - height + 1), index, max(0, rows.lines - height))
-    return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, max(0, top))
+    top = scroll(top, index, last, rows.lines, height)
+    return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, top)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,13 @@ from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
+from nftop.render.base import table
 from nftop.render.base.bars import bars
 from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import fit
 from nftop.render.cache import panel
-from nftop.render.cores.columns import BAR, GROUP, Col, columns_for, sorts_down
+from nftop.render.cores.columns import BAR, GROUP, columns_for, sorts_down
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -35,33 +36,18 @@ def table_lines(cpus: CpuTable, view: CpuView, width: int) -> list[Line]:
     return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
 
 
-def header_line(columns: Sequence[Col], view: CpuView) -> Line:
+def header_line(columns: Sequence[TableColumn], view: CpuView) -> Line:
     """The column headers; an arrow stands by the one the rows are sorted by."""
-    cells = tuple((col.label, col.width, col.right) for col in columns)
-    at = next((at for at, col in enumerate(columns) if col.key == view.sort), -1)
-    arrow = "▼" if sorts_down(view.sort) != view.inverted else "▲"
-    return _headers(cells, at, arrow)
-
-
-@lru_cache(maxsize=16)  # every tick asks for them
-def _headers(cells: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
-    """Labels with their widths and whether they stand right, the one at `at` with the arrow."""
-    parts = []
-    for index, (label, width, right) in enumerate(cells):
-        mark = arrow if index == at else " "
-        text = fit(label, width - 1, right=True) + mark if right else label + mark
-        parts.append(Span(fit(text, width), Tone.HEADER))
-    return line(*parts, fill=Tone.HEADER)
+    descending = sorts_down(view.sort) != view.inverted
+    return table.header_line(columns, view.sort, descending=descending)
 
 
 def body_lines(
-    cpus: CpuTable, rows: CpuRows, columns: Iterable[Col], top: int, height: int
+    cpus: CpuTable, rows: CpuRows, columns: Iterable[TableColumn], top: int, height: int
 ) -> list[Line]:
     """The lines of the table's body from `top` on, `height` at most, and no work for others."""
     shown = _shown(cpus, rows, top, height)
-    cells = [_cells(cpus, shown, col) for col in columns] if shown.rows else []
-    # All of it is printable already, so it is not looked at again as `line` would.
-    lines = [Line(tuple(chain.from_iterable(row))) for row in zip(*cells, strict=True)]
+    lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     if rows.folded and len(lines) < height:
         lines.append(fold_line(cpus, rows.folded))
     return lines
@@ -159,11 +145,7 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
     )
 
 
-# The spans of a cell: one, but for bars.
-_Cell: TypeAlias = tuple[Span, ...]
-
-
-def _cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     if col.key == BAR.key:
         return _bar_cells(cpus, shown, col.width - 1)
     if col.key in TEXTS:
@@ -203,11 +185,11 @@ _LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
 }
 
 
-def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[_Cell]:
+def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[TableCell]:
     column = cpus.columns[metric.id]
     exact, bound = (fmt.printer(metric.unit, width, bound=item) for item in (False, True))
     plain = not metric.bounded and metric.bad_above is None
-    spans: list[_Cell] = []
+    spans: list[TableCell] = []
     for value, reason, saturated, clock, estimate, base in zip(
         column.values[shown.at].tolist(),
         column.reasons[shown.at].tolist(),
@@ -231,10 +213,10 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
     return spans
 
 
-def _sibling_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """The siblings, with a mark between the columns where they take their share of the core."""
     busy = cpus.columns["sibling_busy_ratio"].values[shown.at] > SIBLING_BUSY_RATIO
-    cells: list[_Cell] = []
+    cells: list[TableCell] = []
     for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
         text = _cpu_list(cpus.topology.cpus[row].siblings) or Reason.UNDEFINED.mark
         padded = _padded(text, col.width - 1, right=col.right)
@@ -242,9 +224,9 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
     return cells
 
 
-def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """The class of each CPU: its number, and its name where the column has grown."""
-    cells: list[_Cell] = []
+    cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         group = cpus.group[row]
         if isinstance(group, Missing):
@@ -258,10 +240,10 @@ def _group_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
     return cells
 
 
-def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
+def _text_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """What is set for each CPU, or the mark of why that is unknown."""
     text_of, width = TEXTS[col.key], col.width - 1
-    cells: list[_Cell] = []
+    cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         text = text_of(cpus, row)
         if isinstance(text, Missing):
@@ -273,12 +255,12 @@ def _text_cells(cpus: CpuTable, shown: _Shown, col: Col) -> list[_Cell]:
 
 
 @lru_cache(maxsize=16)
-def _marks(width: int) -> tuple[_Cell, ...]:
+def _marks(width: int) -> tuple[TableCell, ...]:
     """The cell of each reason, by its number."""
-    return tuple((Span(f"{fmt.mark(item, width):>{width}} ", Tone.MISSING),) for item in Reason)
+    return tuple((table.mark_cell(item, width + 1),) for item in Reason)
 
 
-def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[_Cell]:
+def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[TableCell]:
     """The bars, each with its `~` where it is an estimate."""
     after = [
         Span(fmt.ESTIMATE if estimate else " ", Tone.PLAIN)

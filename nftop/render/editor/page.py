@@ -12,6 +12,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.table import cut_lines
 from nftop.render.cache.panel import group_name
 from nftop.render.editor.change import changed
 from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of, shares_at
@@ -209,16 +210,9 @@ def editor_lines(
     body = _window(table, rows, editor, shown)
     left = max(0, height - len(head) - len(body))
     rest = notes(editor, frame, width, max(note_lines, min(left, len(below))))
-    rest += _cut(card, left - len(rest))
+    room = left - len(rest)
+    rest += cut_lines(card, room, width, "d shows all") if room > 1 or len(card) <= room else []
     return [crop(item, width) for item in (*head, *body, *rest)][:height]
-
-
-def _cut(card: Sequence[Line], room: int) -> list[Line]:
-    """As much of a card as there is room for; its first lines say what it comes to."""
-    if len(card) <= room:
-        return list(card)
-    more = line(Span(f"+ {len(card) - room + 1} more lines: d shows all", Tone.DIM))
-    return [*card[: room - 1], more] if room > 1 else []
 
 
 def diff_lines(editor: EditorState, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:

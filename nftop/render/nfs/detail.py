@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from nftop.derive.compare.baseline import KEPT, baseline_of
@@ -20,7 +21,15 @@ from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import fit
+from nftop.render.base.table import (
+    TableColumn,
+    by_reason,
+    fit_columns,
+    header_line,
+    number_cell,
+    reason_lines,
+    text_cell,
+)
 from nftop.render.cores.table import estimates, is_bound
 from nftop.render.frame.header import badge_lines, clock_time, time_of_day
 from nftop.render.nfs.papers import reference_lines
@@ -28,169 +37,91 @@ from nftop.render.nfs.table import MARKS, class_text
 from nftop.render.pages.help import section, source_facts
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryColumn:
-    """Attributes.
-
-    label: its header. cells: with the one that keeps it off the next. right: numbers stand right.
-    """
-
-    label: str
-    cells: int
-    right: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class EntryTable(Generic[T]):
-    """Attributes.
-
-    name: of what there is a line each. row: the cells of one. readings: those of it, by label.
-    """
-
-    name: str
-    columns: Sequence[EntryColumn]
-    row: Callable[[T], list[Span]]
-    readings: Sequence[tuple[str, Callable[[T], Reading]]]
-
-
-def table_of(entries: Sequence[T] | Missing, shape: EntryTable[T], width: int) -> list[Line]:
-    """Headers, a line each, and why numbers are absent; for what is not told only why."""
-    name, columns, row, readings = shape.name, shape.columns, shape.row, shape.readings
-    if isinstance(entries, Missing):
-        if entries.reason is Reason.UNDEFINED:
-            return []
-        lead = line(Span(f"{entries.reason.mark:<4}", Tone.MISSING))
-        return paragraph(f"{name}: {entries.message}", width, lead=lead, tone=Tone.DIM)
-    if not entries:
-        return []
-    by_reason: dict[Missing, dict[str, None]] = {}
-    for entry in entries:
-        for label, of in readings:
-            reading = of(entry)
-            if isinstance(reading, Missing) and reading.reason is not Reason.IDLE:
-                why = Missing(reading.reason, reading.message)
-                by_reason.setdefault(why, {})[label] = None
-    lines = [head_line(columns), *(Line(tuple(row(entry))) for entry in entries)]
-    for why, labels in by_reason.items():
-        lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-        lines += paragraph(f"{', '.join(labels)}: {why.message}", width, lead=lead, tone=Tone.DIM)
-    return lines
-
-
-def fitting(columns: Sequence[tuple[EntryColumn, T]], width: int) -> list[tuple[EntryColumn, T]]:
-    """The first of them, as many as fit."""
-    shown, room = [], width
-    for column, cell in columns:
-        if column.cells > room:
-            break
-        shown.append((column, cell))
-        room -= column.cells
-    return shown
-
-
-def head_line(columns: Sequence[EntryColumn]) -> Line:
-    """The headers."""
-    text = "".join(
-        fit(column.label, column.cells - 1, right=column.right) + " " for column in columns
-    )
-    return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
-
-
-def text_cell(text: str, cells: int, *, right: bool = False) -> Span:
-    """A text in so many cells, with the one that keeps it off the next."""
-    return Span(fit(text, cells - 1, right=right) + " ", Tone.PLAIN)
-
-
-def number_cell(
-    reading: Reading, unit: Unit, cells: int, *, bound: bool = False, estimate: bool = False
-) -> Span:
-    """With its `~` in the cell that keeps it off the next."""
-    text = fmt.cell(reading, unit, cells - 1, bound=bound)
-    after = fmt.ESTIMATE if estimate else " "
-    tone = Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
-    return Span(f"{text:>{cells - 1}}{after}", tone)
-
-
-def queue_lines(nf: NfRow, width: int) -> list[Line]:
-    """Each receive queue: who polls it, what came, how much of its thread's time went into it."""
-
-    def row(queue: NfQueue) -> list[Span]:
-        state = "" if queue.enabled else " off"
-        cpu = Reason.SOURCE.mark if queue.cpu is None else str(queue.cpu)
-        return [
-            text_cell(queue.port, 24),
-            text_cell(f"{queue.queue}{state}", 8, right=True),
-            text_cell(cpu, 5, right=True),
-            number_cell(queue.packets_per_s, _MPPS, 8),
-            number_cell(queue.used_ratio, Unit.RATIO, 8),
-        ]
-
-    columns = [
-        EntryColumn("QUEUES: PORT", 24, right=False),
-        EntryColumn("QUEUE", 8),
-        EntryColumn("CPU", 5),
-        EntryColumn("Mpps", 8),
-        EntryColumn("USED", 8),
-    ]
-    parts = (("Mpps", lambda queue: queue.packets_per_s), ("USED", lambda queue: queue.used_ratio))
-    return table_of(nf.queues, EntryTable("QUEUES", columns, row, parts), width)
-
-
-def port_lines(nf: NfRow, width: int) -> list[Line]:
-    """Each port or interface: packets in, out, missed by its NIC, dropped by the NF."""
-
-    def row(port: NfPort) -> list[Span]:
-        return [
-            text_cell(port.name, 24),
-            number_cell(port.rx_packets_per_s, _MPPS, 9),
-            number_cell(port.tx_packets_per_s, _MPPS, 9),
-            number_cell(port.missed_packets_per_s, Unit.PER_S, 9),
-            number_cell(port.drop_packets_per_s, Unit.PER_S, 9),
-        ]
-
-    columns = [
-        EntryColumn("PORTS", 24, right=False),
-        EntryColumn("Mpps in", 9),
-        EntryColumn("Mpps out", 9),
-        EntryColumn("missed/s", 9),
-        EntryColumn("drop/s", 9),
-    ]
-    parts = (
-        ("Mpps in", lambda port: port.rx_packets_per_s),
-        ("Mpps out", lambda port: port.tx_packets_per_s),
-        ("missed/s", lambda port: port.missed_packets_per_s),
-        ("drop/s", lambda port: port.drop_packets_per_s),
-    )
-    return table_of(nf.ports, EntryTable("PORTS", columns, row, parts), width)
-
-
-def node_lines(nf: NfRow, width: int) -> list[Line]:
-    """Each graph node, the dearest first."""
-
-    def row(node: NfNode) -> list[Span]:
-        return [
-            text_cell(node.name, 24),
-            number_cell(node.clocks_ratio, Unit.RATIO, 8),
-            number_cell(node.clocks_per_packet, Unit.CYCLES, 10),
-            number_cell(node.packets_per_call, Unit.PER_PACKET, 10),
-            text_cell(" polls" if node.polls else "", 7),
-        ]
-
-    columns = [
-        EntryColumn("NODES", 24, right=False),
-        EntryColumn("CLOCKS", 8),
-        EntryColumn("TSC/pkt", 10),
-        EntryColumn("pkt/call", 10),
-        EntryColumn("", 7),
-    ]
-    parts = (("TSC/pkt", lambda node: node.clocks_per_packet),)
-    return table_of(nf.nodes, EntryTable("NODES", columns, row, parts), width)
-
-
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
 _MPPS = Unit.PACKETS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class EntryColumn(Generic[T]):
+    """A column of a table of queues, ports or nodes.
+
+    Attributes:
+        head: label, width and alignment.
+        value: of an entry; a text as it is, a number by `unit`.
+        explained: why numbers are absent is listed below the table.
+    """
+
+    head: TableColumn
+    value: Callable[[T], str | Reading]
+    unit: Unit = _MPPS
+    explained: bool = True
+
+    def cell(self, entry: T) -> Span:
+        value, head = self.value(entry), self.head
+        if isinstance(value, str):
+            return text_cell(value, head.width, right=head.right)
+        return number_cell(value, self.unit, head.width)
+
+
+def _name(label: str) -> TableColumn:
+    return TableColumn(label, label, 24, right=False)
+
+
+def _head(label: str, width: int) -> TableColumn:
+    return TableColumn(label, label, width)
+
+
+def _cpu_text(cpu: int | None) -> str:
+    return Reason.SOURCE.mark if cpu is None else str(cpu)
+
+
+_QUEUES: tuple[EntryColumn[NfQueue], ...] = (
+    EntryColumn(_name("QUEUES: PORT"), lambda queue: queue.port),
+    EntryColumn(_head("QUEUE", 8), lambda queue: f"{queue.queue}{'' if queue.enabled else ' off'}"),
+    EntryColumn(_head("CPU", 5), lambda queue: _cpu_text(queue.cpu)),
+    EntryColumn(_head("Mpps", 8), lambda queue: queue.packets_per_s),
+    EntryColumn(_head("USED", 8), lambda queue: queue.used_ratio, Unit.RATIO),
+)
+_PORTS: tuple[EntryColumn[NfPort], ...] = (
+    EntryColumn(_name("PORTS"), lambda port: port.name),
+    EntryColumn(_head("Mpps in", 9), lambda port: port.rx_packets_per_s),
+    EntryColumn(_head("Mpps out", 9), lambda port: port.tx_packets_per_s),
+    EntryColumn(_head("missed/s", 9), lambda port: port.missed_packets_per_s, Unit.PER_S),
+    EntryColumn(_head("drop/s", 9), lambda port: port.drop_packets_per_s, Unit.PER_S),
+)
+_NODES: tuple[EntryColumn[NfNode], ...] = (
+    EntryColumn(_name("NODES"), lambda node: node.name),
+    EntryColumn(_head("CLOCKS", 8), lambda node: node.clocks_ratio, Unit.RATIO, explained=False),
+    EntryColumn(_head("TSC/pkt", 10), lambda node: node.clocks_per_packet, Unit.CYCLES),
+    EntryColumn(
+        _head("pkt/call", 10),
+        lambda node: node.packets_per_call,
+        Unit.PER_PACKET,
+        explained=False,
+    ),
+    EntryColumn(TableColumn("polls", "", 7, right=False), lambda n: " polls" if n.polls else ""),
+)
+
+
+def entry_lines(
+    title: str, entries: Sequence[T] | Missing, columns: Sequence[EntryColumn[T]], width: int
+) -> list[Line]:
+    """Header, a line per entry and why numbers are absent; why there is no entry if known."""
+    if isinstance(entries, Missing):
+        known = entries.reason is not Reason.UNDEFINED
+        return reason_lines({entries: [title]}, width) if known else []
+    if not entries:
+        return []
+    absent = (
+        (column.head.label, value)
+        for entry in entries
+        for column in columns
+        for value in (column.value(entry),)
+        if column.explained and isinstance(value, Missing) and value.reason is not Reason.IDLE
+    )
+    lines = [header_line([column.head for column in columns])]
+    lines += [Line(tuple(column.cell(entry) for column in columns)) for entry in entries]
+    return lines + reason_lines(by_reason(absent), width)
 
 
 def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[list[Line]]:
@@ -199,9 +130,9 @@ def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) 
         [_rule(nf, width), *_trouble(nf, width), *_threads(frame, nf, width)],
         _notes(nf, width),
         _baseline(frame, nf, width),
-        queue_lines(nf, width),
-        port_lines(nf, width),
-        node_lines(nf, width),
+        entry_lines("QUEUES", nf.queues, _QUEUES, width),
+        entry_lines("PORTS", nf.ports, _PORTS, width),
+        entry_lines("NODES", nf.nodes, _NODES, width),
         reference_lines(frame, nf, workload, width),
     ]
     return [[crop(item, width) for item in block] for block in blocks if block]
@@ -233,11 +164,7 @@ def _trouble(nf: NfRow, width: int) -> list[Line]:
 
 def _notes(nf: NfRow, width: int) -> list[Line]:
     """Why numbers are absent, how packets were counted, whose its cache is."""
-    lines: list[Line] = []
-    for why, labels in _absences(nf).items():
-        lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-        text = f"{', '.join(labels)}: {why.message}"
-        lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
+    lines = reason_lines(_absences(nf), width)
     clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
     facts = [
         nf.attribution,
@@ -253,7 +180,7 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
 
 def _absences(nf: NfRow) -> dict[Missing, list[str]]:
     """Each reason once, with what it is the reason of; top-down as one."""
-    by_reason: dict[Missing, list[str]] = {}
+    absent = []
     for metric in NF_METRICS:
         reading = nf.readings[metric.id]
         known = metric.priority is not None or metric.id == "tma.retiring"
@@ -261,45 +188,58 @@ def _absences(nf: NfRow) -> dict[Missing, list[str]]:
             continue
         if metric.id == "cpp_vs_base" and reading.reason is Reason.SOURCE and not reading.detail:
             continue
-        label = metric.label if metric.priority is not None else "TMA"
-        by_reason.setdefault(Missing(reading.reason, reading.message), []).append(label)
-    return by_reason
+        absent.append((metric.label if metric.priority is not None else "TMA", reading))
+    return by_reason(absent)
 
 
 def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
-    """Its threads, and what the table of CPUs has of where each polls."""
-    bar = _LONG_BAR if width >= _LONG_FROM else _BAR
-    row_of = frame.cpus.topology.row_of
-    fit_in: list[tuple[EntryColumn, Callable[[NfThread], Span] | None]] = [
-        (EntryColumn("CPU", 5), lambda thread: text_cell(str(thread.cpu), 5, right=True)),
-        (EntryColumn("THREAD", 16, right=False), lambda thread: text_cell(thread.name, 16)),
-        (EntryColumn("Mpps", 7), lambda thread: number_cell(thread.packets_per_s, _MPPS, 7)),
-        (EntryColumn("SHARE", 7), lambda thread: number_cell(_share(thread, nf), Unit.RATIO, 7)),
-        (EntryColumn("BUSY", 6), lambda thread: number_cell(thread.busy_ratio, Unit.RATIO, 6)),
-        (EntryColumn("CPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp", 8)),
-        (EntryColumn("IPC", 6), lambda thread: _of_cpu(frame, thread.cpu, "ipc", 6)),
-        (EntryColumn("FbMCR", bar + 1, right=False), None),
-        (EntryColumn("vs.base", 8), lambda thread: _of_cpu(frame, thread.cpu, "cpp_vs_base", 8)),
-        (EntryColumn("RUN", 6), lambda thread: number_cell(thread.run_ratio, Unit.RATIO, 6)),
-        (EntryColumn("IPP", 8), lambda thread: _of_cpu(frame, thread.cpu, "ipp", 8)),
-        (
-            EntryColumn("MISS/pkt", 9),
-            lambda thread: _of_cpu(frame, thread.cpu, "llc_misses_per_packet", 9),
-        ),
+    """Its threads, with what the table of CPUs has of the CPU of each."""
+    bar = (_LONG_BAR if width >= _LONG_FROM else _BAR) + 1
+    labels = [
+        label for label in _THREAD_WIDTHS if label != "vs.base" or frame.baselines is not None
     ]
-    if frame.baselines is None:
-        fit_in = [item for item in fit_in if item[0].label != "vs.base"]
-    shown = fitting(fit_in, width)
-    lines = [head_line([column for column, _ in shown])]
+    columns = [
+        TableColumn(
+            label,
+            label,
+            _THREAD_WIDTHS[label] or bar,
+            right=label not in ("THREAD", "FbMCR"),
+            priority=rank,
+        )
+        for rank, label in enumerate(labels)
+    ]
+    shown = fit_columns(columns, width, least=0)
+    lines = [header_line(shown)]
     for thread in nf.threads:
-        spans: list[Span] = []
-        for _, cell in shown:
-            if cell is None:
-                spans += _bar_of(frame, row_of.get(thread.cpu), bar)
-            else:
-                spans.append(cell(thread))
-        lines.append(Line(tuple(spans)))
+        cells = (_thread_cells(frame, nf, thread, column) for column in shown)
+        lines.append(Line(tuple(chain.from_iterable(cells))))
     return lines if nf.threads else []
+
+
+# Cells of the columns by label; 0: those of a bar.
+_THREAD_WIDTHS: Mapping[str, int] = {
+    "CPU": 5, "THREAD": 16, "Mpps": 7, "SHARE": 7, "BUSY": 6, "CPP": 8, "IPC": 6, "FbMCR": 0,
+    "vs.base": 8, "RUN": 6, "IPP": 8, "MISS/pkt": 9,
+}  # fmt: skip
+_OF_CPU: Mapping[str, str] = {
+    "CPP": "cpp", "IPC": "ipc", "vs.base": "cpp_vs_base", "IPP": "ipp",
+    "MISS/pkt": "llc_misses_per_packet",
+}  # fmt: skip
+
+
+def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn) -> Sequence[Span]:
+    label, width = column.label, column.width
+    if label == "FbMCR":
+        return _bar_of(frame, frame.cpus.topology.row_of.get(thread.cpu), width - 1)
+    if label in _OF_CPU:
+        return [_of_cpu(frame, thread.cpu, _OF_CPU[label], width)]
+    if label in ("CPU", "THREAD"):
+        text = str(thread.cpu) if label == "CPU" else thread.name
+        return [text_cell(text, width, right=column.right)]
+    if label == "Mpps":
+        return [number_cell(thread.packets_per_s, _MPPS, width)]
+    ratios = {"SHARE": _share(thread, nf), "BUSY": thread.busy_ratio, "RUN": thread.run_ratio}
+    return [number_cell(ratios[label], Unit.RATIO, width)]
 
 
 def _share(thread: NfThread, nf: NfRow) -> Reading:
@@ -331,15 +271,9 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     base = baseline_of(frame.baselines, nf, frame.nfs)
     if base is None or frame.baselines is None:
         return []
-    columns = [
-        EntryColumn(f"BASELINE {clock_time(frame.baselines.wall_ns)}", 24, right=False),
-        EntryColumn("then", 9),
-        EntryColumn("spread", 8),
-        EntryColumn("ticks", 6),
-        EntryColumn("now", 9),
-        EntryColumn("change", 9),
-    ]
-    lines = [head_line(columns)]
+    since = f"BASELINE {clock_time(frame.baselines.wall_ns)}"
+    widths = {"then": 9, "spread": 8, "ticks": 6, "now": 9, "change": 9}
+    lines = [header_line([_name(since), *(_head(label, cells) for label, cells in widths.items())])]
     lines += [_level_line(nf, base, name) for name in KEPT if name in base.levels]
     if base.pid != nf.pid:
         lines += paragraph(f"kept of another process, pid {base.pid}", width, tone=Tone.DIM)

@@ -12,8 +12,8 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.papers.rows import Row, matching, rows, workload_of
-from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import mark_cell, number_cell
 from nftop.render.base.text import fit
 from nftop.render.cores.table import is_bound
 
@@ -111,16 +111,15 @@ def _named(row: Row) -> str:
 
 
 def _figures(row: Row, tone: Tone) -> list[Span]:
-    """Of a core: packets are those of all its cores."""
+    """Numbers per core: packets are those of all its cores."""
     spans = []
     for metric in BY_CORE:
         figure = row.figures.get(metric)
         if figure is None:
-            spans.append(Span(f"{Reason.UNDEFINED.mark:>{_CELLS[metric]}} ", Tone.MISSING))
+            spans.append(mark_cell(Reason.UNDEFINED, _CELLS[metric] + 1))
             continue
         value = figure.value / row.cores if metric == "packets_per_s" else figure.value
-        text = fmt.number(value, _UNITS[metric], _CELLS[metric])
-        spans.append(Span(f"{text:>{_CELLS[metric]}} ", tone))
+        spans.append(number_cell(value, _UNITS[metric], _CELLS[metric] + 1, tone=tone))
     return spans
 
 
@@ -128,10 +127,9 @@ def _here(nf: NfRow, here: Here) -> list[Span]:
     metrics = {metric.id: metric for metric in NF_METRICS}
     spans = []
     for name in BY_CORE:
-        reading = here.readings[name]
         metric = metrics.get(name)
         bound = metric is not None and is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
-        text = fmt.cell(reading, _UNITS[name], _CELLS[name], bound=bound)
-        tone = Tone.MISSING if isinstance(reading, Missing) else Tone.ACCENT
-        spans.append(Span(f"{text:>{_CELLS[name]}} ", tone))
+        width = _CELLS[name] + 1
+        reading = here.readings[name]
+        spans.append(number_cell(reading, _UNITS[name], width, bound=bound, tone=Tone.ACCENT))
     return spans

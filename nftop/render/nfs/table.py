@@ -10,15 +10,13 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
-from nftop.render.base.line import Line, Span, Tone, crop, line
-from nftop.render.base.text import fit
+from nftop.render.base.line import Line, Span, Tone, crop
+from nftop.render.base.table import TableColumn, fit_columns, header_line, text_cell
 from nftop.render.cache.panel import group_name
-from nftop.render.cores.columns import Col
-from nftop.render.cores.nfs import matching_nfs, partial_coverages
-from nftop.render.cores.table import is_bound, is_other, value_tone
+from nftop.render.cores.nfs import matching_nfs, metric_cell, partial_coverages
 
 SHARED = "*"
 MARKS: tuple[tuple[str, str], ...] = (
@@ -32,9 +30,9 @@ _METRICS = {metric.id: metric for metric in NF_METRICS}
 _BAR = "tma"
 # From left to right, each with its cells (one of them is between columns) and its priority.
 _LABELS = (
-    Col("name", "NF", 15, right=False, priority=0, grows=16),
-    Col("kind", "KIND", 5, right=False, priority=1.5),
-    Col("cpus", "CPUS", 8, right=False, priority=1.2, grows=6),
+    TableColumn("name", "NF", 15, right=False, priority=0, grows=16),
+    TableColumn("kind", "KIND", 5, right=False, priority=1.5),
+    TableColumn("cpus", "CPUS", 8, right=False, priority=1.2, grows=6),
 )
 _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("rx_packets_per_s", 8, 1),
@@ -52,14 +50,18 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("llc_misses_per_packet", 9, 7),
 )
 _NAMED = {
-    _BAR: Col(_BAR, "FbMCR 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]),
-    "classes": Col("classes", "COS", 4, right=False, priority=6.5),
+    _BAR: TableColumn(
+        _BAR, "FbMCR 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
+    ),
+    "classes": TableColumn("classes", "COS", 4, right=False, priority=6.5),
 }
-_COLS: tuple[Col, ...] = (
+_COLS: tuple[TableColumn, ...] = (
     *_LABELS,
     *(
         _NAMED.get(key)
-        or Col(key, _METRICS[key].label, width, right=True, priority=rank, metric=_METRICS[key])
+        or TableColumn(
+            key, _METRICS[key].label, width, right=True, priority=rank, metric=_METRICS[key]
+        )
         for key, width, rank in _NUMBERS
     ),
 )
@@ -101,51 +103,31 @@ def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
     return (*(nf for _, nf in known), *rest)
 
 
-def nf_columns(width: int, *, compared: bool) -> tuple[Col, ...]:
+def nf_columns(width: int, *, compared: bool) -> tuple[TableColumn, ...]:
     """The columns shown in so many cells; `compared` where there is a baseline."""
     return _columns(width, compared)
 
 
 @lru_cache(maxsize=8)
-def _columns(width: int, compared: bool) -> tuple[Col, ...]:  # noqa: FBT001 - for the cache
-    room, chosen = width, set[str]()
-    for col in sorted(_COLS, key=lambda col: col.priority):
-        if col.key == "cpp_vs_base" and not compared:
-            continue
-        cells = _cells_of(col, width)
-        if chosen and cells > room:
-            break
-        chosen.add(col.key)
-        room -= cells
-    shown = []
-    for col in _COLS:
-        if col.key in chosen:
-            more = max(0, min(room, col.grows))
-            room -= more
-            cells = _cells_of(col, width) + more
-            label = "FbMCR 5%/cell" if col.key == _BAR and cells > col.width else col.label
-            shown.append(Col(col.key, label, cells, col.right, col.priority, col.metric))
-    return tuple(shown)
+def _columns(width: int, compared: bool) -> tuple[TableColumn, ...]:  # noqa: FBT001 - for the cache
+    columns = [_at_width(col, width) for col in _COLS if compared or col.key != "cpp_vs_base"]
+    return fit_columns(columns, width)
 
 
-def _cells_of(col: Col, width: int) -> int:
+def _at_width(col: TableColumn, width: int) -> TableColumn:
+    """A column as it is on a screen of so many cells."""
     if col.key == _BAR and width >= _LONG_BAR_FROM:
-        return 21
-    return 12 if col.key == "classes" and width >= _CLASS_NAMES_FROM else col.width
+        return replace(col, label="FbMCR 5%/cell", width=21)
+    return replace(col, width=12) if col.key == "classes" and width >= _CLASS_NAMES_FROM else col
 
 
-def header_line(columns: Sequence[Col], order: NfOrder, width: int) -> Line:
-    """The column headers; an arrow stands by the one that rows are sorted by."""
-    parts = []
-    for col in columns:
-        down = (col.metric is not None) != order.inverted
-        mark = ("▼" if down else "▲") if col.key == order.sort else " "
-        text = fit(col.label, col.width - 1, right=True) + mark if col.right else col.label + mark
-        parts.append(Span(fit(text, col.width), Tone.HEADER))
-    return crop(line(*parts, fill=Tone.HEADER), width)
+def order_header(columns: Sequence[TableColumn], order: NfOrder, width: int) -> Line:
+    """The column headers; an arrow marks the one that rows are sorted by."""
+    numeric = any(col.metric is not None for col in columns if col.key == order.sort)
+    return crop(header_line(columns, order.sort, descending=numeric != order.inverted), width)
 
 
-def nf_line(frame: Frame, nf: NfRow, columns: Sequence[Col], width: int) -> Line:
+def nf_line(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int) -> Line:
     """One network function."""
     partial = partial_coverages(frame.cpus, nf)
     spans: list[Span] = []
@@ -158,30 +140,19 @@ def nf_line(frame: Frame, nf: NfRow, columns: Sequence[Col], width: int) -> Line
             drawn = bar(nf.readings, col.width - 1)
             spans += [*drawn.spans, Span(fmt.ESTIMATE if doubt else " ", Tone.PLAIN)]
         elif col.metric is not None:
-            spans.append(nf_cell(nf, col.metric, col.width - 1, partial))
+            spans.append(_metric_cell(nf, col.metric, col.width, partial))
         else:
-            spans.append(Span(fit(_label(nf, col), col.width - 1) + " ", Tone.PLAIN))
+            spans.append(text_cell(_label(nf, col), col.width))
     return crop(Line(tuple(spans)), width)
 
 
-def nf_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
-    """A number in so many cells and one more, or the mark of its reason.
-
-    `partial` are the coverages that make estimates of it: see `nfs.partial_coverages`.
-    """
-    reading = nf.readings[metric.id]
-    if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, width):>{width}} ", Tone.MISSING)
-    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
-    text = fmt.printer(metric.unit, width, bound=bound)(reading)
-    doubt = (metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial
-    shared = metric.id == "llc_occupancy_bytes" and nf.beside
-    after = SHARED if shared else fmt.ESTIMATE if doubt else " "
-    tone = value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated)
-    return Span(text.rjust(width) + after, tone)
+def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
+    cell = metric_cell(nf, metric, width, partial)
+    shared = metric.id == "llc_occupancy_bytes" and nf.beside and cell.tone is not Tone.MISSING
+    return Span(cell.text[:-1] + SHARED, cell.tone) if shared else cell
 
 
-def _label(nf: NfRow, col: Col) -> str:
+def _label(nf: NfRow, col: TableColumn) -> str:
     if col.key == "name":
         return f"{nf.name} {nf.pid}" if nf.pid else nf.name
     if col.key == "kind":

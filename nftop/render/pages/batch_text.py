@@ -63,9 +63,12 @@ def _reasons(frame: Frame, width: int) -> list[Line]:
     of_cpus = (
         (f"cpu {infos[row].cpu}: ", *absence)
         for row in range(len(frame.cpus))
-        for absence in absences(frame.cpus, row)
+        for absence in absences(frame.cpus, row).items()
     )
-    for owner, why, absent in (*of_cpus, *(("", *absence) for absence in cache_absences(frame))):
+    for owner, why, absent in (
+        *of_cpus,
+        *(("", *absence) for absence in cache_absences(frame).items()),
+    ):
         key = why.reason.mark, why.message
         labels.setdefault(key, {}).update(dict.fromkeys(absent))
         owners.setdefault(key, set()).add(owner)

@@ -17,8 +17,14 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import (
+    TableColumn,
+    cut_lines,
+    fit_columns,
+    header_line,
+    number_cell,
+)
 from nftop.render.base.text import fit
-from nftop.render.cores.columns import Col
 from nftop.render.cores.layout import ScreenSections, above_text
 from nftop.render.frame.header import ViewStatus, alert_lines
 from nftop.render.frame.provenance import reason_lines, source_lines
@@ -46,6 +52,10 @@ _OF_PACKAGES: tuple[tuple[str, int], ...] = (
     ("c6_ratio", 6),
 )
 POWER_PACKAGE_METRICS: tuple[Metric, ...] = tuple(_BY_ID[name] for name, _ in _OF_PACKAGES)
+_COLUMNS = tuple(
+    TableColumn(name, _BY_ID[name].label, _CELL + 1, priority=rank, metric=_BY_ID[name])
+    for name, rank in _OF_PACKAGES
+)
 _GRAPHED = POWER_PACKAGE_METRICS[0]
 _WHAT = "power, temperatures and C-states, of its last second"
 START = (
@@ -66,7 +76,7 @@ def power_parts(
     row: int | None,
     past: Past,
     *,
-    columns: Sequence[Col],
+    columns: Sequence[TableColumn],
     interval_s: float,
     rows: int,
     width: int,
@@ -92,7 +102,7 @@ def power_parts(
         *package_lines(frame, past, columns, interval_s, width),
         *_absences(frame, row, columns, width),
     ]
-    notes = _cut(lines, room - _TABLE_LEAST, width)
+    notes = cut_lines(lines, room - _TABLE_LEAST, width, "press x")
     gap = [BLANK] if notes and height >= _BLANKS_FROM else []
     room -= len(notes) + len(gap)
     wanted = rows + 2  # headers, and a line apart from what follows
@@ -103,10 +113,10 @@ def power_parts(
 
 
 def package_lines(
-    frame: Frame, past: Past, columns: Sequence[Col], interval_s: float, width: int
+    frame: Frame, past: Past, columns: Sequence[TableColumn], interval_s: float, width: int
 ) -> list[Line]:
     """A line for each package below their headers; pollers on the wrong cores; who told what."""
-    shown = _shown(width)
+    shown = _columns(width)
     points = _points(width, len(shown))
     lines: list[Line] = []
     if frame.packages:
@@ -123,7 +133,7 @@ def package_lines(
     return [crop(item, width) for item in lines]
 
 
-def _pcm_contents(frame: Frame, columns: Sequence[Col]) -> str:
+def _pcm_contents(frame: Frame, columns: Sequence[TableColumn]) -> str:
     """What the server has told: with the columns in which it stands in for others."""
     if not any(row.origins for row in frame.packages) and not frame.cpus.origins:
         return ""
@@ -136,11 +146,8 @@ def _pcm_contents(frame: Frame, columns: Sequence[Col]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _shown(width: int) -> tuple[Metric, ...]:
-    """As many columns as fit, in their own order."""
-    most = max(1, (width - _NAME) // (_CELL + 1))
-    kept = {name for name, _ in sorted(_OF_PACKAGES, key=lambda package: package[1])[:most]}
-    return tuple(metric for metric in POWER_PACKAGE_METRICS if metric.id in kept)
+def _columns(width: int) -> tuple[TableColumn, ...]:
+    return fit_columns(_COLUMNS, width - _NAME)
 
 
 def _points(width: int, columns: int) -> int:
@@ -150,7 +157,7 @@ def _points(width: int, columns: int) -> int:
 
 def _packages(
     packages: Sequence[PackageRow],
-    shown: Sequence[Metric],
+    shown: Sequence[TableColumn],
     past: Past,
     points: int,
     interval_s: float,
@@ -162,25 +169,25 @@ def _packages(
     top = spark.scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
     scale = fmt.number(top, _GRAPHED.unit, 6).removesuffix(".0")
     note = f" {_GRAPHED.label} 0-{scale}, {spark.span_name(span_s)}" if known else ""
-    labels = "".join(f"{metric.label:>{_CELL}} " for metric in shown)
-    head = fit("SOCK", _NAME) + labels + (note if len(note) <= points + 1 else "")
-    lines = [line(Span(head, Tone.HEADER), fill=Tone.HEADER)]
+    socket = TableColumn("socket", "SOCK", _NAME, right=False)
+    head = header_line([socket, *shown])
+    if len(note) <= points + 1:
+        head = line(head, Span(note, Tone.HEADER), fill=Tone.HEADER)
+    lines = [head]
     for index, row in enumerate(packages):
-        cells = [_cell(row, metric) for metric in shown]
+        cells = [
+            number_cell(row.readings.get(col.key, _UNTOLD), _BY_ID[col.key].unit, col.width)
+            for col in shown
+        ]
         graph = " " + spark.graph(series[index], top, 1)[0] if known else ""
         lines.append(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells,
                            Span(graph, Tone.AREA))))  # fmt: skip
     return lines
 
 
-def _cell(row: PackageRow, metric: Metric) -> Span:
-    reading = row.readings.get(metric.id, _UNTOLD)
-    if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, _CELL):>{_CELL}} ", Tone.MISSING)
-    return Span(fmt.printer(metric.unit, _CELL)(reading).rjust(_CELL) + " ", Tone.PLAIN)
-
-
-def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int) -> list[Line]:
+def _absences(
+    frame: Frame, row: int | None, columns: Sequence[TableColumn], width: int
+) -> list[Line]:
     """Why packages, and the selected CPU, lack numbers; not what is said of the source already."""
     state = frame.sources.get("pcm")
     reported = state.detail if state is not None and state.reason is not Reason.PRESENT else None
@@ -204,11 +211,3 @@ def _absences(frame: Frame, row: int | None, columns: Sequence[Col], width: int)
     return list(
         chain(reason_lines(news[0], places, width), reason_lines(news[1], locations=0, width=width))
     )
-
-
-def _cut(lines: list[Line], height: int, width: int) -> list[Line]:
-    """The first `height` lines; where some are left out the last one says so."""
-    if len(lines) <= height:
-        return lines
-    more = line(Span(f"+ {len(lines) - height + 1} more lines: press x", Tone.DIM))
-    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]

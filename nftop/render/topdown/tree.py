@@ -13,6 +13,7 @@ from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.table import by_reason, reason_lines
 from nftop.render.base.text import fit
 from nftop.render.cores.detail import rule_line, sibling_lines
 from nftop.render.cores.table import estimates, is_bound
@@ -79,7 +80,7 @@ def core_lines(
     ]
     if focus is None:
         why = _no_level_3(frame, row, waited_s, frozen=frozen)
-        lines += _reason_lines(why, "level 3, probes", width)
+        lines += reason_lines({why: ["level 3, probes"]}, width)
     lines += _absences(nodes, width)
     if focus is not None:
         lines += _probe_lines(focus, width)
@@ -239,21 +240,7 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: in
 
 def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
     """Each reason a node has no number once, with the nodes it is the reason of."""
-    by_reason: dict[Missing, list[str]] = {}
-    for node in nodes:
-        if isinstance(node.reading, Missing):
-            why = Missing(node.reading.reason, node.reading.message)
-            by_reason.setdefault(why, []).append(words(node.name))
-    return [
-        item
-        for why, names in by_reason.items()
-        for item in _reason_lines(why, ", ".join(names), width)
-    ]
-
-
-def _reason_lines(why: Missing, what: str, width: int) -> list[Line]:
-    lead = line(Span(f"{why.reason.mark:<4}", Tone.MISSING))
-    return paragraph(f"{what}: {why.message}", width, lead=lead, tone=Tone.DIM)
+    return reason_lines(by_reason((words(node.name), node.reading) for node in nodes), width)
 
 
 def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Missing:
@@ -273,17 +260,11 @@ def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
     """The probes, each with what it means as far as there is room."""
     title = line(Span("PROBES", Tone.HEADER), fill=Tone.HEADER)
     lines: list[Line] = [BLANK, title]
-    by_reason: dict[Missing, list[str]] = {}
     for metric in CORE_METRICS:
-        reading = focus.readings[metric.id]
-        if isinstance(reading, Missing):
-            why = Missing(reading.reason, reading.message)
-            by_reason.setdefault(why, []).append(words(metric.id))
         coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
-        lines.append(_probe_line(metric, reading, coverage, width))
-    for why, names in by_reason.items():
-        lines += _reason_lines(why, ", ".join(names), width)
-    return lines
+        lines.append(_probe_line(metric, focus.readings[metric.id], coverage, width))
+    absent = ((words(metric.id), focus.readings[metric.id]) for metric in CORE_METRICS)
+    return lines + reason_lines(by_reason(absent), width)
 
 
 def _probe_line(metric: Metric, reading: Reading, coverage: Reading, width: int) -> Line:

@@ -23,6 +23,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
 from nftop.render.base.text import fit
 from nftop.render.frame.provenance import origin_lines, reason_lines
 
@@ -296,12 +297,12 @@ def _shape(packages: int, width: int) -> TrafficShape:
 
 def _kept(cells: Sequence[str], columns: int) -> list[int]:
     """Which cells of a table are shown in so many columns, in their own order."""
-    ranked = sorted(range(len(cells)), key=lambda at: _rank(cells[at]))
-    return sorted(ranked[:columns])
-
-
-def _rank(cell: str) -> int:
-    return _RANK.index(cell) if cell in _RANK else len(_RANK)
+    rank = {cell: index for index, cell in enumerate(_RANK)}
+    wanted = [
+        TableColumn(str(index), cell, _CELL, priority=rank.get(cell, len(_RANK)))
+        for index, cell in enumerate(cells)
+    ]
+    return [int(column.key) for column in fit_columns(wanted, columns * _CELL, least=0)]
 
 
 def _section(
@@ -385,7 +386,7 @@ def _titles(
         name = f"s{package.package} "
         first, *others = cells
         labels = name + fit(first, _CELL - 1 - len(name), right=True) + " "
-        labels += "".join(f"{other:>{_CELL - 1}} " for other in others)
+        labels += header_line([TableColumn(other, other, _CELL) for other in others]).text
         left = shape.span - len(labels)
         text += labels + fit(scale if len(scale) + 2 <= left else "", left)
     return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
@@ -395,17 +396,13 @@ def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
     if at < len(row.metrics):
         metric = row.metrics[at]
         reading = package.readings.get(metric.id, _UNTOLD)
-        return _number(reading, metric.unit, metric.id in package.estimates)
+        return number_cell(
+            reading, metric.unit, _CELL, estimate=metric.id in package.estimates, fine=True
+        )
     estimate = any(metric.id in package.estimates for metric in row.metrics)
-    return _number(hit_ratio(package, row.metrics), Unit.RATIO, estimate)
-
-
-def _number(reading: Reading, unit: Unit, estimate: bool = False) -> Span:  # noqa: FBT001, FBT002 - a mark
-    if isinstance(reading, Missing):
-        return Span(f"{fmt.mark(reading.reason, _CELL - 1):>{_CELL - 1}} ", Tone.MISSING)
-    width = _CELL - 1
-    text = fmt.share(reading, width) if unit is Unit.RATIO else fmt.printer(unit, width)(reading)
-    return Span(text.rjust(_CELL - 1) + (fmt.ESTIMATE if estimate else " "), Tone.PLAIN)
+    return number_cell(
+        hit_ratio(package, row.metrics), Unit.RATIO, _CELL, estimate=estimate, fine=True
+    )
 
 
 def _graph(values: NDArray[np.float32] | None, top: float, shape: TrafficShape, cells: int) -> Span:
@@ -439,7 +436,7 @@ def _box_lines(
             box = mine.get(number)
             none = Missing(Reason.UNDEFINED)
             both = (box.in_bytes_per_s, box.out_bytes_per_s) if box else (none, none)
-            parts += [_number(item, Unit.BYTES_PER_S) for item in both[:cells]]
+            parts += [number_cell(item, Unit.BYTES_PER_S, _CELL) for item in both[:cells]]
             length = round(_both(box) / top * points) if box else 0
             parts.append(Span(fit(" " + "▇" * length, shape.span - cells * _CELL), Tone.AREA))
         lines.append(line(*parts))

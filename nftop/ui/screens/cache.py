@@ -15,6 +15,7 @@ from nftop.model.change import Noticed
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, pointed_at
+from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
 from nftop.render.cache.page import MARKS as VERDICT_MARKS
 from nftop.render.cache.page import CachePage, card, judged, page, upper, whole
@@ -158,14 +159,13 @@ class CacheView(ScreenView):
     def _scrolled(self, shown: CachePage) -> list[Line]:
         lines = list(shown.table)
         at = [index for index, key in enumerate(shown.keys) if key and key == self.chosen]
-        last = max(0, len(lines) - shown.room)
+        first = last = self._top
         if at:
             lines[at[0]] = pointed_at(lines[at[0]])
             # With the first or the last class comes what stands above or below it.
             first = 0 if self.chosen == self._keys[0] else at[0] - 1
-            end = len(lines) if self.chosen == self._keys[-1] else at[-1] + 1
-            self._top = min(max(self._top, end - shown.room), first)
-        self._top = max(0, min(self._top, last))
+            last = len(lines) - 1 if self.chosen == self._keys[-1] else at[-1]
+        self._top = scroll(self._top, first, last, len(lines), shown.room)
         return lines[self._top : self._top + shown.room]
 
     def _trends(self, frame: Frame) -> Trends:

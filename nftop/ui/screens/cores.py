@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
-from nftop.render.cores.columns import Col, columns_for
+from nftop.render.base.table import TableColumn
+from nftop.render.cores.columns import columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS, map_metric
@@ -28,7 +29,7 @@ class CoresView(ScreenView):
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
-        self._columns: tuple[Col, ...] = ()
+        self._columns: tuple[TableColumn, ...] = ()
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session

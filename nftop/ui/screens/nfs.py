@@ -8,15 +8,23 @@ from typing import ClassVar
 
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, selected
-from nftop.render.cores.columns import Col
+from nftop.render.base.line import BLANK, Line, Span, Tone, line, selected
+from nftop.render.base.table import TableColumn, cut_lines, scroll
 from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import nobody
 from nftop.render.cores.rows import Cursor
 from nftop.render.frame.header import ViewStatus
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, title_of
-from nftop.render.nfs.table import MARKS, SORTS, NfOrder, header_line, in_order, nf_columns, nf_line
+from nftop.render.nfs.table import (
+    MARKS,
+    SORTS,
+    NfOrder,
+    in_order,
+    nf_columns,
+    nf_line,
+    order_header,
+)
 from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
@@ -50,7 +58,7 @@ class NfsView(ScreenView):
         self._sort = ""
         self._seen_sort = session.view.sort
         self._rows: tuple[NfRow, ...] = ()
-        self._columns: tuple[Col, ...] = ()
+        self._columns: tuple[TableColumn, ...] = ()
         self._top = 0
         self._seen_cpu: Cpu | None = None  # the one selected when last drawn
         # What the operator said runs there, by `NfRow.key`.
@@ -73,7 +81,7 @@ class NfsView(ScreenView):
         nf = self._rows[self._at]
         parts = nf_detail(frame, nf, width, self._workloads.get(nf.key))
         lines = joined(parts, apart=height >= _APART_FROM or self._open)
-        head = header_line(self._columns, order, width)
+        head = order_header(self._columns, order, width)
         if self._open:
             table = [selected(nf_line(frame, nf, self._columns, width))]
         else:
@@ -82,9 +90,8 @@ class NfsView(ScreenView):
         last = max(0, len(lines) - self._room)
         self._scroll = max(0, min(self._scroll, last)) if self._open else 0
         shown = lines[self._scroll : self._scroll + self._room]
-        if not self._open and last and shown:
-            more = f"+ {len(lines) - len(shown) + 1} more lines: Enter shows all"
-            shown[-1] = crop(line(Span(more, Tone.DIM)), width)
+        if not self._open:
+            shown = cut_lines(lines, self._room, width, "Enter shows all")
         layout.show_text(above, [head, *table, *shown], height)
         return self._spot(len(lines), last), bool(footer)
 
@@ -212,8 +219,7 @@ class NfsView(ScreenView):
         room = max(least, min(len(self._rows), height - wanted - 1))
         room = max(1, min(room, height))
         self._page = room
-        self._top = max(0, min(self._top, self._at, len(self._rows) - room))
-        self._top = max(self._top, self._at - room + 1)
+        self._top = scroll(self._top, self._at, self._at, len(self._rows), room)
         lines = []
         for at in range(self._top, min(self._top + room, len(self._rows))):
             drawn = nf_line(frame, self._rows[at], self._columns, width)

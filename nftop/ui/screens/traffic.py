@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, pointed_at
+from nftop.render.base.table import scroll
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_package_lines
@@ -46,7 +47,10 @@ class TrafficView(ScreenView):
         self.move(0)
         lines = list(drawn.lines)
         if at:
-            self._top = _scrolled(at, self._cursor, len(lines), self._top, self._room)
+            # With the first or the last row comes all that is above or below it.
+            first = at[self._cursor] - 1 if self._cursor else 0
+            last = at[self._cursor] if self._cursor < len(at) - 1 else len(lines) - 1
+            self._top = scroll(self._top, first, last, len(lines), self._room)
             lines[at[self._cursor]] = pointed_at(lines[at[self._cursor]])
         layout.show_text(above, lines[self._top : self._top + self._room], self._room)
         return f"{self._cursor + 1}/{len(at)}", bool(footer)
@@ -71,16 +75,6 @@ class TrafficView(ScreenView):
     ) -> NDArray[np.float32]:
         history = self.session.history
         return history.package_series(metric, package, points, span_s, until_ns)
-
-
-def _scrolled(at: list[int], cursor: int, lines: int, top: int, room: int) -> int:
-    """The first line shown, so that the cursor's is; at either end with all that is beyond it."""
-    if cursor == 0:
-        return 0
-    last = max(0, lines - room)
-    if cursor == len(at) - 1:
-        return min(last, at[cursor])
-    return max(0, min(max(top, at[cursor] - room + 1), at[cursor] - 1, last))
 
 
 register(ScreenRow("traffic", "45", "Memory/PCIe", TrafficView, marks=MARKS))

@@ -10,7 +10,7 @@ from nftop.model.frame import CpuTable, Frame
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, selected
 from nftop.render.base.spark import span_for
-from nftop.render.cores.columns import Col
+from nftop.render.base.table import TableColumn
 from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import body_lines, header_line
@@ -75,7 +75,7 @@ class CpuTableView(Lines):
         view: CpuView,
         rows: CpuRows,
         *,
-        columns: Sequence[Col],
+        columns: Sequence[TableColumn],
         cursor: Cursor,
         height: int,
     ) -> None:

@@ -16,7 +16,7 @@ from nftop.model.nf.parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, reference_lines, title_of
-from nftop.render.nfs.table import NfOrder, header_line, in_order, nf_columns, nf_line
+from nftop.render.nfs.table import NfOrder, in_order, nf_columns, nf_line, order_header
 from tests.frames import all_missing, frame, hostile
 from tests.sim.hosts import Frozen, S
 
@@ -35,7 +35,7 @@ def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
     order = order or NfOrder()
     columns = nf_columns(width, compared=shown.baselines is not None)
     rows = in_order(shown, order)
-    return [header_line(columns, order, width).text,
+    return [order_header(columns, order, width).text,
             *(nf_line(shown, nf, columns, width).text for nf in rows)]  # fmt: skip
 
 

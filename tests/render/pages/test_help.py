@@ -214,9 +214,9 @@ def _detail(base: Frame, row: int, height: int, values: list[float], width: int 
 def test_the_panel_says_every_absence_of_its_row() -> None:
     base = all_missing()
     text = " ".join(_detail(base, 3, 40, []).split())
-    for why, labels in absences(base.cpus, 3):
+    for why, labels in absences(base.cpus, 3).items():
         assert f"{', '.join(labels)}: {why.message}" in text
-    said = {label for _, labels in absences(base.cpus, 3) for label in labels}
+    said = {label for labels in absences(base.cpus, 3).values() for label in labels}
     # Optional metrics that no CPU of the host has are no absence worth a line.
     shown = (m for m in CPU_METRICS if m.priority is not None and (m.told or not m.optional))
     assert said == {metric.label for metric in shown}

@@ -1,0 +1,179 @@
+"""Tables of text: columns as data, headers, cells, scrolling, and why cells are empty.
+
+Every column ends with one cell that separates it from the next and holds its mark (`~`, the arrow
+of the sort order), so that digits stay below digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import TypeAlias
+
+from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import fit
+
+# Spans of one cell: one, except for bars.
+TableCell: TypeAlias = tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column.
+
+    Attributes:
+        key: metric id, or a name that the cells of its table know.
+        label: its header.
+        width: cells it takes, including the one that separates it from the next.
+        right: aligned right, as numbers are; else left, as names are.
+        priority: lower stays longer on a narrow screen.
+        metric: what rows are sorted by; None for a label.
+        grows: cells it may take beyond `width` where there is room.
+    """
+
+    key: str
+    label: str
+    width: int
+    right: bool = True
+    priority: float = 0
+    metric: Metric | None = None
+    grows: int = 0
+
+
+def fit_columns(
+    columns: Sequence[TableColumn],
+    width: int,
+    *,
+    last: frozenset[str] = frozenset(),
+    least: int = 1,
+    skip: bool = False,
+) -> tuple[TableColumn, ...]:
+    """The columns that fit, in their own order; those that grow share what is left.
+
+    Args:
+        columns: in the order shown.
+        width: cells there are.
+        last: keys ranked behind all others.
+        least: columns shown in any case.
+        skip: go on behind a column that does not fit; else no column of lower rank is shown.
+    """
+    room, chosen = width, set[str]()
+    for col in sorted(columns, key=lambda col: (col.key in last, col.priority)):
+        if len(chosen) >= least and col.width > room:
+            if skip:
+                continue
+            break
+        chosen.add(col.key)
+        room -= col.width
+    shown = []
+    for col in columns:
+        if col.key in chosen:
+            more = max(0, min(room, col.grows))
+            room -= more
+            shown.append(replace(col, width=col.width + more) if more else col)
+    return tuple(shown)
+
+
+def header_line(columns: Sequence[TableColumn], sort: str = "", *, descending: bool = True) -> Line:
+    """The labels; an arrow marks the column that rows are sorted by."""
+    labels = tuple((col.label, col.width, col.right) for col in columns)
+    at = next((index for index, col in enumerate(columns) if col.key == sort), -1)
+    return _header(labels, at, "▼" if descending else "▲")
+
+
+@lru_cache(maxsize=32)  # drawn every tick
+def _header(labels: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
+    spans = []
+    for index, (label, width, right) in enumerate(labels):
+        mark = arrow if index == at else " "
+        text = fit(label, width - 1, right=True) + mark if right else label + mark
+        spans.append(Span(fit(text, width), Tone.HEADER))
+    return line(*spans, fill=Tone.HEADER)
+
+
+def body_lines(
+    columns: Iterable[TableColumn], cells: Callable[[TableColumn], Sequence[TableCell]]
+) -> list[Line]:
+    """A line per row; `cells` gives those of a column, a cell per row. Their text is printable."""
+    by_column = [cells(col) for col in columns]
+    return [Line(tuple(chain.from_iterable(row))) for row in zip(*by_column, strict=True)]
+
+
+def text_cell(text: str, width: int, *, right: bool = False, tone: Tone = Tone.PLAIN) -> Span:
+    """A text in `width` cells, cut if it is too long."""
+    return Span(fit(text, width - 1, right=right) + " ", tone)
+
+
+def number_cell(
+    reading: Reading,
+    unit: Unit,
+    width: int,
+    *,
+    bound: bool = False,
+    estimate: bool = False,
+    tone: Tone = Tone.PLAIN,
+    fine: bool = False,
+) -> Span:
+    """A number in `width` cells with its mark in the last, or the mark of why there is none.
+
+    `fine`: shares with one decimal, see `format.share`.
+    """
+    room = width - 1
+    if isinstance(reading, Missing):
+        return mark_cell(reading.reason, width)
+    if fine and unit is Unit.RATIO:
+        text = fmt.share(reading, room)
+    else:
+        text = fmt.printer(unit, room, bound=bound)(reading)
+    return Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone)
+
+
+@lru_cache(maxsize=256)
+def mark_cell(reason: Reason, width: int) -> Span:
+    """The mark of a reason in `width` cells, aligned right."""
+    return Span(f"{fmt.mark(reason, width - 1):>{width - 1}} ", Tone.MISSING)
+
+
+def scroll(top: int, first: int, last: int, rows: int, height: int) -> int:
+    """First row to show, moved from `top` as little as brings rows `first` to `last` into view."""
+    return max(0, min(max(top, last - height + 1), first, rows - height))
+
+
+def cut_lines(lines: Sequence[Line], height: int, width: int, hint: str) -> list[Line]:
+    """The first `height` lines; where some are left out the last one counts them, with `hint`."""
+    if len(lines) <= height:
+        return list(lines)
+    more = line(Span(f"+ {len(lines) - height + 1} more lines: {hint}", Tone.DIM))
+    return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]
+
+
+def by_reason(readings: Iterable[tuple[str, object]]) -> dict[Missing, list[str]]:
+    """Labels of the values that are missing, each label once, by their reason and message."""
+    result: dict[Missing, list[str]] = {}
+    for label, reading in readings:
+        if isinstance(reading, Missing):
+            labels = result.setdefault(Missing(reading.reason, reading.message), [])
+            if label not in labels:
+                labels.append(label)
+    return result
+
+
+def reason_lines(
+    reasons: Mapping[Missing, Sequence[str]], width: int, tone: Tone = Tone.DIM
+) -> list[Line]:
+    """Each reason behind its mark, once, with the labels of what lacks a value."""
+    return [
+        item
+        for why, labels in reasons.items()
+        for item in paragraph(
+            f"{', '.join(labels)}: {why.message}" if labels else why.message,
+            width,
+            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+            tone=tone,
+        )
+    ]
