@@ -230,10 +230,16 @@ def cache_table(
             (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
         ]
     return ClassTable(
-        crop(_header(frame, shape), width),
-        tuple(crop(item, width) for item, _ in drawn),
+        _cropped(_header(frame, shape), width),
+        tuple(_cropped(item, width) for item, _ in drawn),
         tuple(row for _, row in drawn),
     )
+
+
+def _cropped(whole: Line, width: int) -> Line:
+    """`crop` without the blanks at the end, which need no ellipsis."""
+    *spans, last = whole.spans or (Span("", Tone.PLAIN),)
+    return crop(Line((*spans, Span(last.text.rstrip(), last.tone)), whole.fill), width)
 
 
 def _shape(frame: Frame, width: int) -> _Shape:
