@@ -1,1 +1,1 @@
-"""The terminal interface: Textual widgets over the lines `render` makes."""
+"""Terminal interface: Textual widgets that show the lines of `render`."""

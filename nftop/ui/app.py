@@ -1,4 +1,4 @@
-"""The application: takes frames from a feed and shows them, until told to stop."""
+"""The application: shows the frames of a feed until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ _FEED = "feed"
 class NftopApp(App[None]):
     """Args of `__init__`.
 
-    feed: where frames come from; consumed in a thread and stopped when the application ends.
-    history: every frame goes there first, those the screen is too slow for included; a player has
-        put them there itself.
-    options: how to draw.
+    feed: source of frames; read in a thread, stopped when the application ends.
+    history: receives every frame before it is shown; a player fills it itself.
+    options: of the interface.
     """
 
     CSS_PATH = "nftop.tcss"
@@ -49,7 +48,7 @@ class NftopApp(App[None]):
     def __init__(self, feed: Feed, history: History, *, options: Options | None = None) -> None:
         self._options = options or Options()
         super().__init__()
-        # The terminal's own palette: right on dark and light backgrounds alike.
+        # The terminal's own palette suits dark and light backgrounds.
         self.theme = "ansi-dark"
         self._feed = feed
         self._history = history
@@ -65,7 +64,7 @@ class NftopApp(App[None]):
 
     @property
     def last_words(self) -> str:
-        """After `run`: of a change under way by then, if it is not as was asked for; else ""."""
+        """After `run`: outcome of a change that was pending and is not as requested; else ""."""
         left = self.changes.left
         if left is None:
             return ""
@@ -73,7 +72,7 @@ class NftopApp(App[None]):
         return f"{head}: {outcome_text(left)}"
 
     def leave(self, code: int) -> None:
-        """End with this exit code soon. Safe from any thread and from signal handlers."""
+        """Exit with this code soon. Safe from any thread and from signal handlers."""
         self._feed.stop()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.exit, None, code)
@@ -83,7 +82,7 @@ class NftopApp(App[None]):
         self.changes.close()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        # Textual heeds an empty NO_COLOR too, and no option; ours are settled in `Options`.
+        # Textual also obeys an empty NO_COLOR; `Options` decides instead.
         filters = super().get_line_filters()
         kept = [item for item in filters if not isinstance(item, (NoColor, Monochrome))]
         return kept if self._options.color else [*kept, _NO_COLOR]
@@ -96,14 +95,14 @@ class NftopApp(App[None]):
             self._main.post_message(FeedEnded())
         elif event.state is WorkerState.ERROR and error is not None:
             text = f"{type(error).__name__}: {error}".removesuffix(": ")
-            fault = f"nftop's own fault, no more frames: {text}"
+            fault = f"internal error, no more frames: {text}"
             if limit := exhausted(error):
                 fault = f"no more frames: {limit}"
             self._main.post_message(
                 FeedEnded(str(error) if isinstance(error, FeedError) else fault)
             )
 
-    # Changes, whichever screen is up
+    # Changes of the host
 
     def action_keep(self) -> None:
         if not self.changes.keep():
@@ -111,21 +110,23 @@ class NftopApp(App[None]):
 
     def action_take_back(self) -> None:
         if not self.changes.take_back():
-            self._say("no change waits to be taken back; u undoes the last that was kept")
+            self._say("no change is pending; u undoes the last one that was kept")
 
     def action_undo(self) -> None:
-        """Take back what waits; where nothing does preview the undoing of what was kept last."""
+        """Revert the pending change; without one, preview the undo of the last kept change."""
         if self.changes.take_back():
             return
         gate = self.changes.gate
         if gate is None:
-            self._say(f"no undo: {self._options.no_gate or 'nothing here changes the host'}")
+            self._say(
+                f"no undo: {self._options.no_gate or 'this host cannot be changed from here'}"
+            )
         elif isinstance(self.screen, ConfirmScreen):
-            self._say("this is a preview already: y or Esc")
+            self._say("this is a preview: y or Esc")
         else:
             self.push_screen(
                 ConfirmScreen(
-                    "Preview of taking the last change back",
+                    "Preview: undo the last change",
                     lambda gate: gate.propose_undo(),
                     self.changes,
                     self._options,
@@ -151,7 +152,7 @@ class NftopApp(App[None]):
         self._repaint()
 
     def _tell(self) -> None:
-        """From the thread of a change, which may outlive the screen."""
+        """Called from the thread of a change, which may outlive the screen."""
         self.post_message(ChangeMoved())
 
     def _repaint(self) -> None:

@@ -1,4 +1,4 @@
-"""The editor of cache classes without its screen: a draft, where in it one is, what was said."""
+"""Model of the class editor, without its screen: draft, selection, message."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from nftop.render.editor.model import (
 )
 
 _RELOAD = "r takes it over"
-_AGAIN = "what was taken back is drafted again: z drops it"
-# Of an applied draft: not settled yet, or kept, or not on the host any more.
+_AGAIN = "what was taken back is in the draft again: z drops it"
+# Outcome of an applied draft: pending, kept, or reverted.
 AppliedOutcome: TypeAlias = Literal["open", "kept", "back"]
 
 
 class EditorModel:
     """Attributes.
 
-    draft: what is wished for. selection: class, mask and way.
+    draft: requested state. selection: class, mask and way.
     message: shown until the next key.
-    applied: the draft that was applied, until that is kept: taken back it is drafted again.
-    acts: what keys do, given how far. answers: what is done with a text that was asked for.
+    applied: the applied draft until it is kept; if it is reverted it is drafted again.
+    acts: key actions, called with a distance. answers: handlers of prompts, by subject.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class EditorModel:
         l3: int | None = None,
         profiles: Mapping[str, Listing] | None = None,
     ) -> None:
-        """`where`: resctrl's mount. `program`: as command lines about its host begin.
+        """Begin with an empty draft.
 
-        `group`, `l3`: the class and the cache to begin with.
-        `read_at_ns`: CLOCK_MONOTONIC when `base` had been read.
-        `profiles`: what may be taken into the draft, by name.
+        `where`: resctrl's mount. `program`: first words of command lines for this host.
+        `group`, `l3`: selected class and cache. `read_at_ns`: CLOCK_MONOTONIC of `base`.
+        `profiles`: profiles that can be added to the draft, by name.
         """
         self.draft = drafts.begin(base, rules, program)
         self.applied: Draft | None = None
@@ -96,20 +96,20 @@ class EditorModel:
 
     @property
     def trouble(self) -> tuple[str, ...]:
-        """What somebody else has changed since the draft was begun, if anything."""
+        """Changes by other programs since the draft began."""
         if not self._foreign:
             return ()
-        # CPUs come and go by themselves; nothing else does.
+        # CPUs go online and offline on their own; nothing else changes by itself.
         itself = all(item.cell.kind == "cpu" and None in (item.old, item.new)
                      for item in self._foreign)  # fmt: skip
-        prefix = "changed" if itself else "changed by somebody else"
+        prefix = "changed" if itself else "changed by another program"
         changes = ", ".join(differences(self._foreign, "was", "is"))
         return (f"{prefix} since the draft began ({_RELOAD}): {changes}",)
 
     def editor_state(
         self, frame: Frame, *, locked: str = "", keep_within_s: float = KEEP_WITHIN_S
     ) -> EditorState:
-        """What is to be drawn."""
+        """What the screen draws."""
         rules = self.draft.rules
         return EditorState(
             base=self.draft.base,
@@ -128,9 +128,9 @@ class EditorModel:
         )
 
     def see(self, frame: Frame) -> None:
-        """A new frame: rows may be others, and somebody may have changed something."""
+        """Take a new frame: update the rows and detect changes by others."""
         self._rows = rows_of(self.editor_state(frame), frame)
-        # What a frame shows that was read before the base has is no news.
+        # A frame read before the base says nothing new.
         since_ns = read_since_ns(frame)
         if since_ns is not None and since_ns >= self._read_at_ns:
             self._foreign = drifted(self.draft.base, frame)
@@ -139,9 +139,9 @@ class EditorModel:
     def reload(
         self, base: State, rules: Rules, read_at_ns: int, fate: AppliedOutcome = "open"
     ) -> None:
-        """Go on with the same wishes from what was on the host when it had been read.
+        """Rebase the draft on the host's current state.
 
-        `fate`: of the draft that was applied, when the reading began.
+        `fate`: outcome of the applied draft when the reading began.
         """
         applied, wishes = self.applied, drafts.actions(self.draft)
         self.draft, self.message = rebased(self.draft, base, rules)
@@ -156,7 +156,7 @@ class EditorModel:
         if self.selection.line not in self._line_rules:
             self.selection = self._first(self.selection.group)
 
-    # What keys do
+    # Actions of keys
 
     def _class(self, by: int) -> None:
         if self._rows:
@@ -176,9 +176,9 @@ class EditorModel:
     def _link(self) -> None:
         self.selection = replace(self.selection, linked=not self.selection.linked)
         self.message = (
-            f"what you change now is made the same in all {self.selection.cache} (L: in one only)"
+            f"edits apply to all {self.selection.cache} (L: to one)"
             if self.selection.linked
-            else f"what you change now is in {self.selection.cache} {self.selection.domain} only"
+            else f"edits apply to {self.selection.cache} {self.selection.domain} only"
         )
 
     def _cache(self) -> None:
@@ -216,15 +216,15 @@ class EditorModel:
 
     def _limit(self, text: str) -> None:
         if not (text.isascii() and text.isdigit() and len(text) < 11):
-            self.message = f"{text!r} is no limit: a whole number is"
+            self.message = f"{text!r} is not a limit: give a whole number"
             return
         self._limited(lambda group, domains: drafts.limit(self.draft, group, domains, int(text)))
 
     def _profile(self, name: str) -> None:
-        """All that a profile asks for, on top of the draft; nothing of one that does not fit."""
+        """Add a profile's actions to the draft; a profile that does not fit adds none."""
         listing = self.profiles.get(name)
         if listing is None:
-            self.message = f"there is no profile {name!r}; there are {', '.join(self.profiles)}"
+            self.message = f"no profile {name!r}; known: {', '.join(self.profiles)}"
             return
         result = fit(listing, self.draft.target, self.draft.rules)
         wrong = [problem for problem in result.problems if problem.fatal]
@@ -237,7 +237,7 @@ class EditorModel:
         self._take(drafts.ask(self.draft, result.actions))
         self.message = self.message or f"the draft has profile {name}{notes}"
 
-    # How
+    # Helpers
 
     @property
     def _line_rules(self) -> Mapping[str, LineRule]:
@@ -258,12 +258,12 @@ class EditorModel:
         return self._rows.index(here) if here in self._rows else 0
 
     def _settle(self) -> None:
-        """The selected class may be gone."""
+        """Select another row if the selected class is gone."""
         if self._rows and MaskRow(self.selection.group, self.selection.line) not in self._rows:
             self._class(0)
 
     def _domains(self, line: str) -> tuple[int, ...]:
-        """Those that are changed, the selected one first."""
+        """Caches that an edit changes, the selected one first."""
         every = domains_of(self.draft.base, line)
         return (
             _led(self.selection.domain, every)
@@ -273,7 +273,7 @@ class EditorModel:
 
     def _limited(self, how: Callable[[str, tuple[int, ...]], DraftStep]) -> None:
         if self.selection.cache != "L3":
-            self.message = "bandwidth is limited by L3: c leads there"
+            self.message = "bandwidth limits are per L3: press c"
             return
         self._take(how(self.selection.group, self._domains(MB)))
 
@@ -288,7 +288,7 @@ class EditorModel:
 
 
 def drift_of(draft: Draft, proposal: Proposal) -> tuple[str, ...]:
-    """What a proposal's base has different from the draft's, in words."""
+    """Differences between a proposal's base and the draft's, as text."""
     return differences(drafts.drift(draft, proposal.base), "was", "is")
 
 

@@ -1,4 +1,4 @@
-"""What the feed's thread and the widgets tell the screens."""
+"""Messages from the feed's thread and the widgets to the screens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WHEEL_LINES = 3
 
 
 class FrameReady(Message):
-    """There is a new frame. A newer one takes the place of one not yet handled."""
+    """A new frame; replaces one not handled yet."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -21,7 +21,7 @@ class FrameReady(Message):
 
 
 class FeedEnded(Message):
-    """There will be no more frames; `problem` says why where that was not asked for."""
+    """No more frames; `problem` says why if that was not requested."""
 
     def __init__(self, problem: str = "") -> None:
         self.problem = problem
@@ -29,14 +29,14 @@ class FeedEnded(Message):
 
 
 class ChangeMoved(Message):
-    """A change has come further, or to its end."""
+    """The state of a change is another."""
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ChangeMoved)
 
 
 class LineClicked(Message):
-    """A line of the table's body was clicked, 0 being the first on screen; -1 is the headers."""
+    """A click on a line of the table's body (0: first on screen, -1: header)."""
 
     def __init__(self, line: int, x: int) -> None:
         self.line = line
@@ -45,7 +45,7 @@ class LineClicked(Message):
 
 
 class Wheel(Message):
-    """The mouse wheel asks to move by so many lines."""
+    """Mouse wheel: move by so many lines."""
 
     def __init__(self, by: int) -> None:
         self.by = by
@@ -53,7 +53,7 @@ class Wheel(Message):
 
 
 class PromptAnswer(Message):
-    """What was typed at a prompt; `text` is None where it was left with Esc."""
+    """Text typed at a prompt; None if it was left with Esc."""
 
     def __init__(self, about: str, text: str | None) -> None:
         self.about = about

@@ -1,4 +1,4 @@
-"""How the interface may draw and what it may change, from what the operator says."""
+"""Options of the interface: how it draws and what it may change."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ ColorChoice = Literal["auto", "always", "never"]
 class Options:
     """Attributes.
 
-    color: draw in colours; bold, dim and reverse are used either way.
-    ascii_only: draw with ASCII characters only.
-    gate: changes of the host that is shown; None where there can be none.
-    no_gate, no_frequencies: why its classes, and its frequencies, can't be changed; "" where they
-        can.
-    rw: the operator unlocked the editors: only then does anything call `gate.apply`.
-    profiles: what the editor can take into its draft, by name.
-    recorder: what is shown can be recorded with it, into what `new_sink` makes; None: it can't.
+    color: use colours; bold, dim and reverse are always used.
+    ascii_only: draw ASCII characters only.
+    gate: changes the host that is shown; None: it cannot be changed.
+    no_gate, no_frequencies: why classes, and frequencies, cannot be changed; "": they can.
+    rw: editors are unlocked; `gate.apply` is called only then.
+    profiles: profiles for the class editor, by name.
+    recorder: records what is shown into a sink of `new_sink`; None: no recording.
     """
 
     color: bool = True
@@ -52,9 +51,9 @@ def options_from(
 
     Args:
         environ: the environment; NO_COLOR counts where it is not empty (https://no-color.org).
-        color: `auto` heeds NO_COLOR.
-        ascii_only: ASCII whatever the locale.
-        utf8: whether the locale is UTF-8; asks Python's locale if not given.
+        color: `auto` obeys NO_COLOR.
+        ascii_only: ASCII in any locale.
+        utf8: whether the locale is UTF-8; None: detect.
     """
     quiet = color == "never" or (color == "auto" and bool(environ.get("NO_COLOR")))
     can_utf8 = locale_is_utf8(environ) if utf8 is None else utf8
@@ -62,10 +61,10 @@ def options_from(
 
 
 def locale_is_utf8(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal's locale says UTF-8.
+    """Whether the terminal's locale is UTF-8.
 
-    Python turns its UTF-8 mode on by itself where the locale is C or POSIX (PEP 540) and then says
-    UTF-8 of a terminal that may not be.
+    In the C and POSIX locales Python enables its UTF-8 mode (PEP 540) and reports UTF-8 for a
+    terminal that may not be.
     """
     by_itself = sys.flags.utf8_mode and environ.get("PYTHONUTF8") != "1"
     return not by_itself and locale.nl_langinfo(locale.CODESET).upper() == "UTF-8"

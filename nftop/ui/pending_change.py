@@ -1,7 +1,7 @@
-"""A change on its way: asked for, applied, kept or taken back; the same for every screen.
+"""State of a change from request to end: applied, then kept or reverted; shared by all screens.
 
-One thread has the change from its beginning to its end, and nobody else talks to its guard. When
-the application ends, whatever is not kept is taken back.
+One thread owns a change and is the only one that talks to its guard. When the application ends, a
+change that is not kept is reverted.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from nftop.render.frame.changes import (
 )
 
 Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
-_LOOK_S = 0.2  # how soon a key is heeded, and how often the guard is asked
-# Of these nothing was written; of any other, what may have been is taken back.
+_LOOK_S = 0.2  # reaction time to a key, and period of polling the guard
+# Outcomes without any write; after any other, what may have been written is reverted.
 _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
-# After any other outcome the change is known to be off the host, as far as it can be taken back.
+# After any other outcome the change is reverted as far as possible.
 _MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
-# Applied and taken back: more than a frame remembers of what was noticed.
+# Applied and reverted: more than a frame keeps of observed changes.
 _MOST_OWN = 4 * MOST
 
 
@@ -40,11 +40,11 @@ _MOST_OWN = 4 * MOST
 class AppliedChange:
     """Attributes.
 
-    at_ns: CLOCK_MONOTONIC when it had been written. groups: the classes it is about.
-    cpus: those whose frequencies it has set.
-    number: of the change in the history; None if it has none.
-    until_ns: CLOCK_MONOTONIC when it is taken back unless it is kept; None once it is settled.
-    taken_back_ns: CLOCK_MONOTONIC when taking it back, or undoing it, began; None if it stands.
+    at_ns: CLOCK_MONOTONIC after the write. groups: classes it changes.
+    cpus: CPUs whose frequencies it sets.
+    number: in the history; None if it has none.
+    until_ns: CLOCK_MONOTONIC when it is reverted unless kept; None once it is settled.
+    taken_back_ns: CLOCK_MONOTONIC when the revert or undo began; None: none did.
     """
 
     at_ns: int
@@ -56,15 +56,15 @@ class AppliedChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeState:
+class PendingState:
     """Attributes.
 
-    phase: how far the change has come; `none` while there is none.
-    word: in `settling`, what is done. until_s: CLOCK_MONOTONIC when it is taken back by itself.
-    kept: whether the last one that is over was.
-    receipt: what became of it, or of the one before; None where there was none.
-    applied, tuned: the last of classes that was applied, and the last of frequencies.
-    changed: how often the host was changed: who has read it before has to again.
+    phase: of the change; `none` without one.
+    word: in `settling`, what is being done. until_s: CLOCK_MONOTONIC of the automatic revert.
+    kept: the last change that ended was kept.
+    receipt: of this change or the previous one; None without any.
+    applied, tuned: last applied change of classes, and of frequencies.
+    changed: counts changes of the host; readers compare it to know when to read again.
     """
 
     phase: Phase = "none"
@@ -78,7 +78,7 @@ class ChangeState:
 
 
 class ChangeControl:
-    """Asked from the application's thread only; `tell` is called from any."""
+    """Controls one change at a time. Methods: application thread; `tell`: called from any."""
 
     def __init__(
         self,
@@ -88,16 +88,16 @@ class ChangeControl:
         keep_within_s: float = KEEP_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`gate`: None where nothing can be changed. `tell`: that `standing` is another.
+        """`gate`: None if nothing can be changed. `tell`: called when `standing` changes.
 
-        `left`: what became of a change that was under way when the application ended; None where
-        it was kept, and is as it was asked for.
-        `own_changes`: what was written here and taken back, the oldest first.
-        `last`: the receipt of the latest change that is over, and whether its time had expired.
+        `left`: receipt of a change that was pending when the application ended; None if it was
+        kept as requested.
+        `own_changes`: writes and reverts made here, oldest first.
+        `last`: receipt of the last change that ended, and whether its time had expired.
         """
         self.gate = gate
         self.keep_within_s = keep_within_s
-        self.standing = ChangeState()
+        self.standing = PendingState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
         self.own_changes: tuple[Made, ...] = ()
@@ -110,7 +110,7 @@ class ChangeControl:
         self._expired = False  # the guard ended the change before a key did
 
     def begin(self) -> bool:
-        """Whether a change may be asked for now; if so, `serve` is to be called for it."""
+        """Reserve the control for a change; True: call `serve` for it."""
         if self.standing.phase != "none" or self._closing:
             return False
         self._keeps = self._expired = False
@@ -119,9 +119,9 @@ class ChangeControl:
         return True
 
     def serve(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
-        """See it through, in a thread of its own; returns when nothing is left to be settled.
+        """Apply a change and settle it; blocks, so call it in a thread.
 
-        A final proposal is kept at once, also if the application ends meanwhile.
+        A final proposal is kept at once, even if the application ends meanwhile.
         """
         if self.gate is None:
             return
@@ -153,11 +153,11 @@ class ChangeControl:
         self._now(phase="none", receipt=receipt, changed=changed, kept=kept)
 
     def keep(self) -> bool:
-        """It stays; whether there is one to be kept."""
+        """Keep the pending change; whether there is one."""
         return self._answer(keeps=True)
 
     def nothing_to_keep(self) -> str:
-        """Why `keep` had nothing to keep: what became of the last change."""
+        """Why `keep` had nothing to keep."""
         phase = self.standing.phase
         if phase == "applying":
             return "the change is still being written: K keeps it once it is applied"
@@ -173,11 +173,11 @@ class ChangeControl:
         return f"nothing to keep: {name} is over ({receipt.outcome})"
 
     def take_back(self) -> bool:
-        """Take it back; whether there is one."""
+        """Revert the pending change; whether there is one."""
         return self._answer(keeps=False)
 
     def dismiss(self) -> bool:
-        """What became of the last one has been read; whether it stood there."""
+        """Hide the last receipt; whether one was shown."""
         with self._lock:
             stood = self.standing.phase == "none" and self.standing.receipt is not None
             if stood:
@@ -185,12 +185,12 @@ class ChangeControl:
         return stood
 
     def close(self) -> None:
-        """The application ends: what is not kept is taken back, now or once it was applied."""
+        """End: a change that is not kept is reverted, now or once it is applied."""
         self._closing = True
         self._heard.set()
 
     def lines(self, width: int) -> list[Line]:
-        """What stands above every screen."""
+        """Banner above every screen."""
         now = self.standing
         if now.phase == "applying":
             return applying_lines(width)
@@ -214,7 +214,7 @@ class ChangeControl:
         return True
 
     def _is_applied(self, receipt: Receipt, began_ns: int) -> int:
-        """It waits to be kept; until when (CLOCK_MONOTONIC, ns)."""
+        """Wait for `keep`; returns the deadline (CLOCK_MONOTONIC, ns)."""
         self._wrote(receipt.changes, began_ns)
         done = _applied(receipt)
         until_ns = done.at_ns + round(self.keep_within_s * 1e9)
@@ -229,7 +229,7 @@ class ChangeControl:
         return until_ns
 
     def _is_kept(self, receipt: Receipt, began_ns: int, undoes: tuple[int, ...]) -> None:
-        """Kept as soon as it was applied. Undoing what was judged so far ends that."""
+        """Kept as soon as it was applied. An undo ends the judged change."""
         self._wrote(receipt.changes, began_ns)
         done = _applied(receipt)
         before = self.standing.tuned if done.cpus else self.standing.applied
@@ -238,7 +238,7 @@ class ChangeControl:
         self._now(**{_slot(done): done})
 
     def _stop_waiting(self, taken_back_ns: int | None) -> None:
-        """No change waits any more; the one that did is taken back since that time, or stands."""
+        """No change is pending any more; the last was reverted at that time, or stands."""
         standing = self.standing
         waited = {
             _slot(change): replace(change, until_ns=None, taken_back_ns=taken_back_ns)
@@ -250,7 +250,7 @@ class ChangeControl:
     def _settled(
         self, pending: PendingChange, changes: tuple[Change, ...], until_ns: int
     ) -> Receipt:
-        """What becomes of it: its time is up at `until_ns`, or somebody says."""
+        """Wait until the operator decides or the time ends at `until_ns`."""
         receipt, began_ns = None, 0
         while receipt is None:
             began_ns = time.monotonic_ns()
@@ -258,7 +258,7 @@ class ChangeControl:
             if heard:
                 receipt = pending.keep() if self._keeps else pending.revert()
             else:
-                # The guard began at some time after the last look, when the time was up.
+                # The guard began after the last poll, when the time was up.
                 receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
                 self._expired = receipt is not None and _is_expiry(receipt, until_ns)
         if receipt.outcome != "kept":
@@ -267,7 +267,7 @@ class ChangeControl:
         return receipt
 
     def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
-        """Between then and now, so that nobody else is said to have."""
+        """Record own writes since `began_ns`, so that they are not attributed to others."""
         one = Made(changes, began_ns, time.monotonic_ns())
         self.own_changes = (*self.own_changes, one)[-_MOST_OWN:]
 
@@ -292,7 +292,7 @@ def _is_expiry(receipt: Receipt, until_ns: int) -> bool:
 
 
 def _applied(receipt: Receipt) -> AppliedChange:
-    """What a receipt says of a change that was just written."""
+    """The change of a receipt, just written."""
     cells = [(change.cell, change.old, change.new) for change in receipt.changes]
     groups = {cell.group for cell, _, _ in cells if cell.group}
     groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
@@ -302,7 +302,7 @@ def _applied(receipt: Receipt) -> AppliedChange:
 
 
 def _slot(applied: AppliedChange) -> Literal["applied", "tuned"]:
-    """The attribute of `Standing` for it: classes are judged apart from frequencies."""
+    """Attribute of `PendingState`: classes and frequencies are judged separately."""
     return "tuned" if applied.cpus else "applied"
 
 

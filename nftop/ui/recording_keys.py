@@ -1,4 +1,4 @@
-"""The keys of recordings and baselines: to make them of what is shown, and to move about."""
+"""Keys of recording, replay and baselines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from nftop.session.time_spec import FORMS, moment_ns
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
 
-_NO_REPLAY = "only in a replay: nftop replay FILE"
-_NO_RECORDER = "a replay is not recorded again: copy its file"
+_NO_REPLAY = "only in a replay (nftop replay FILE)"
+_NO_RECORDER = "a replay cannot be recorded: copy its file"
 
 
 class RecordingKeys:
-    """What keys do to recorder and player; what there is to say goes to `session_view.message`.
+    """Actions on recorder and player; messages go to `SessionView.message`.
 
     Attributes:
-        acts: by action of a key, what it does.
-        questions: by action of a key, what to ask: about what, the label, and a text to begin with;
-            None where nothing is to be asked.
-        answers: by what it was about, what an answer does.
+        acts: actions by name.
+        questions: prompts by action: subject, label and initial text; None: no prompt.
+        answers: handlers of prompts by subject.
     """
 
     def __init__(self, session: SessionView, options: Options) -> None:
@@ -90,19 +89,15 @@ class RecordingKeys:
         self._session.message = f"recording into {sink.name}"
 
     def _baseline(self, *, keep: bool) -> None:
-        """It is of the newest ticks, wherever the screen stands still."""
+        """Of the newest ticks, even if the screen is frozen."""
         self._session.feed.baseline(keep=keep)
         if keep:
-            message = (
-                f"vs.base compares with the last ticks if there are {LEAST_TICKS}; B forgets them"
-            )
+            message = f"vs.base compares with the last ticks ({LEAST_TICKS} needed); B forgets them"
         elif self._player is not None:
-            message = (
-                "from the next tick on compared with the recording's own baseline, if it has one"
-            )
+            message = "from the next tick on: the recording's own baseline, if any"
         else:
             newest = self._session.newest
-            # One that was kept since the newest frame is not in it yet.
+            # The newest frame lacks a baseline that was kept since.
             had = self._baseline_kept or (newest is not None and newest.baselines is not None)
             message = "baseline forgotten" if had else "no baseline to forget: b keeps one"
         self._baseline_kept = keep
@@ -112,7 +107,7 @@ class RecordingKeys:
         if self._recorder is None:
             self._session.message = _NO_RECORDER
             return None
-        # What is marked is what was on screen when the key was pressed.
+        # The marker is of the time of the key press.
         self._marked_ns = time.time_ns()
         return "mark", "marker's text, if any", ""
 
@@ -121,7 +116,9 @@ class RecordingKeys:
             return
         self._recorder.mark(text, self._marked_ns)
         running = self._recorder.recording is not None
-        self._session.message = "marked" if running else "marked: R records, the last minutes too"
+        self._session.message = (
+            "marked" if running else "marked; R records it with the last minutes"
+        )
 
     def _ask_seek(self) -> tuple[str, str, str] | None:
         if self._player is None:

@@ -21,17 +21,17 @@ class SessionView:
     """Attributes.
 
     newest: the newest frame; None before the first.
-    frozen: the frame the screen stands still at; None while it follows.
-    ended: why there will be no more frames, "" where that was asked for; None while there will.
-    view: which CPUs are shown, in which order.
-    rows: those of the frame on screen.
-    cursor: the CPU selected.
-    page: CPUs that a page is, so far as there are pages of them.
+    frozen: the frame of a frozen screen; None while it follows the feed.
+    ended: why frames have ended, "" if requested; None while they come.
+    view: filter and order of CPUs.
+    rows: of the frame on screen.
+    cursor: the selected CPU.
+    page: rows of a page.
     search: text of the last search.
-    recording: how a recording does that is under way, as the header has it.
-    message: what there is to say at the bottom until the next key.
-    own_changes: what nftop itself wrote of cache classes; what else is noticed others did.
-    until_ns: CLOCK_MONOTONIC when nftop's change of classes is taken back; None if none waits.
+    recording: state of the recording, for the header.
+    message: shown in the footer until the next key.
+    own_changes: class changes written by nftop; other observed changes are of others.
+    until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
     """
 
     feed: Feed
@@ -56,19 +56,19 @@ class SessionView:
 
     @property
     def row(self) -> int | None:
-        """The selected row of the frame's CPUs; None where none is shown."""
+        """Selected row of the frame's CPUs; None if none is shown."""
         return self.rows.shown[self.cursor.index] if self.rows.shown else None
 
     @property
     def cpu(self) -> Cpu | None:
-        """The selected CPU; None where none is shown."""
+        """Selected CPU; None if none is shown."""
         if self.frame is None or self.row is None:
             return None
         return self.frame.cpus.topology.cpus[self.row].cpu
 
     @property
     def status(self) -> ViewStatus:
-        """What the header says of it."""
+        """Status for the header."""
         notice = "" if self.newest is None else self.newest.notice
         if self.ended is not None:
             status = ViewStatus(
@@ -84,18 +84,18 @@ class SessionView:
         return replace(status, position=position, recording=self.recording())
 
     def arrange(self) -> None:
-        """Bring the rows in line with the frame: first of all where CPUs are drawn."""
+        """Compute the rows of the frame; call it before drawing CPUs."""
         if self.frame is not None:
             self.rows = arrange(self.frame.cpus, self.view)
 
     def settle(self, page: int) -> None:
-        """Bring the place in line with the rows, of which `page` are in view at a time."""
+        """Keep the cursor valid for the rows, of which `page` are in view."""
         if self.frame is not None:
             self.page = max(1, page)
             self.cursor = settle(self.cursor, self.frame.cpus, self.rows, self.page)
 
     def move(self, by: int) -> None:
-        """Select the CPU so many rows down."""
+        """Move the cursor down by so many rows."""
         if self.frame is not None:
             self.message = ""
             self.cursor = move(self.cursor, by, self.frame.cpus, self.rows, self.page)
@@ -106,7 +106,7 @@ class SessionView:
         self.message = ""
 
     def cycle_sort(self, step: int, keys: Sequence[str]) -> None:
-        """Sort by the next of these columns, or the one before; without any nothing changes."""
+        """Sort by the next or previous of these columns."""
         if not keys:
             return
         at = keys.index(self.view.sort) if self.view.sort in keys else -step
@@ -117,15 +117,15 @@ class SessionView:
         return is_column(key)
 
     def pause(self) -> None:
-        """Stand still at the frame on screen, or follow again."""
+        """Freeze the screen, or follow the feed again."""
         self.frozen = self.newest if self.frozen is None else None
 
     def find(self, step: int) -> None:
-        """Select the next row that matches what is sought, or say that there is none."""
+        """Select the next row that matches the search; a message if there is none."""
         if self.frame is None:
             return
         if not self.search:
-            self.message = "nothing to find again: / finds a thread, an NF or a CPU"
+            self.message = "no search yet: / finds a thread, an NF or a CPU"
             return
         by = find(self.cursor, self.search, step, self.frame.cpus, self.rows)
         if by is not None:
@@ -136,12 +136,12 @@ class SessionView:
 
 
 def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:
-    """What to count from now on, where `now` is counted and the view asks for `wanted`.
+    """What to count next: `now` is counted, the view requests `wanted`.
 
-    While the screen stands still (`stays`) nothing new is: that would not be on it. But what has
-    been left ends, as it disturbs who is counted.
+    A frozen screen (`stays`) starts nothing new, since it could not show it; what the view no
+    longer requests ends, since counting costs the CPUs.
     """
-    # The threads of a core are counted together, so to go from one to the other is no change.
+    # Threads of a core are counted together: going from one to the other changes nothing.
     core = topology.with_siblings(() if now.core is None else (now.core,))
     if wanted.core is not None and (stays or wanted.core in core):
         wanted = replace(wanted, core=now.core)

@@ -122,7 +122,7 @@ async def test_the_verdict_is_in_front_while_samples_come_and_v_swaps() -> None:
 
 async def test_v_says_that_there_is_no_verdict() -> None:
     async with running(*QUIET, size=(80, 24)) as run:
-        assert "no verdict: no change of classes was seen" in await run.press("3", "v")
+        assert "no verdict: no change of classes observed" in await run.press("3", "v")
         assert "no verdict" not in await run.press("j")
 
 

@@ -99,7 +99,7 @@ async def test_the_preview_and_the_help(snapshot: SnapshotAssertion) -> None:
         await run.press("escape")
         assert run.text.startswith(" SIMULATED   CAT editor")
         help_page = await run.press("question_mark")
-        assert "shift the mask left" in help_page
+        assert "shift the mask to higher ways" in help_page
         assert "PLAN" in await run.press("escape")
 
 
@@ -143,9 +143,9 @@ async def test_keys_edit_the_selected_mask_and_say_what_they_can_not() -> None:
             await run.press(key)
             assert f" {mask} " in row(run, "vpp"), key
         assert "there is nothing to take back" in await run.press("z")
-        assert "nothing is changed yet" in await run.press("enter")
+        assert "the draft has no changes" in await run.press("enter")
         assert "is not nftop's, so nftop does not remove it" in await run.press("X")
-        assert "lists the keys" in await run.press("w")
+        assert "(?: keys)" in await run.press("w")
         assert "limits are between 10 and 100" in await run.press("greater_than_sign")
         await run.press("less_than_sign")
         assert "100%->90%" in row(run, "vpp")
@@ -174,7 +174,7 @@ async def test_cpus_limits_and_new_classes_are_asked_for() -> None:
         assert "$ nftop cat create --group nftop.fast --cpus 5-6" in run.text
         await run.press("b", *"41", "enter")
         assert "MB 0=41 becomes 50" in run.text
-        assert "is no limit" in await run.press("b", *"all", "enter")
+        assert "is not a limit" in await run.press("b", *"all", "enter")
         assert "is not a CPU list" in await run.press("m", *"x-", "enter")
         assert "CPU 77 is not there" in await run.press("m", *"77", "enter")
         await run.press("m", "tab", "tab", *"7", "enter")
@@ -185,7 +185,7 @@ async def test_cpus_limits_and_new_classes_are_asked_for() -> None:
 
 async def test_a_profile_is_asked_for_by_its_name() -> None:
     async with edited(open_gate()) as run:
-        assert "there are no profiles" in await run.press("p")
+        assert "no profiles" in await run.press("p")
     profiles = {"quiet": parse("# nftop: COS 1 is group vpp\nalloc-class-set: llc:1=0x3\n")}
     async with edited(open_gate(), profiles=profiles) as run:
         assert "profile to take into the draft (quiet)" in await run.press("p")
@@ -215,14 +215,14 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
     async with edited(gate, "plus") as run:
         await run.press("enter")
         await run.until(lambda: "warning: the 0. of many" in run.text)
-        assert "goes on below: read it first" in await run.press("y")
+        assert "continue below: read them first" in await run.press("y")
         assert "the 29. of many" in await run.press("pagedown")
         screen = run.app.screen
         assert isinstance(screen, ConfirmScreen)
         screen.on_plan_ready(PlanReady(screen._planned))
         screen.action_act("yes", 0)
         assert gate.asked == [], "a key that was typed ahead of the screen"
-        await run.until(lambda: "the plan was not on the screen yet" in run.text)
+        await run.until(lambda: "the plan was not shown yet" in run.text)
         await run.until(lambda: screen._seen >= screen._warned)
         await run.press("y")
         await run.until(lambda: phase(run) == "unkept")
@@ -250,7 +250,7 @@ async def test_applied_kept_and_undone() -> None:
         assert gate.host.state() == first
         assert "kept: change 1 is taken back" in run.text
         await run.press("u")
-        await run.until(lambda: "there is nothing to take back" in run.text)
+        await run.until(lambda: "nothing to undo" in run.text)
     main = {thread for thread in gate.threads if thread.name == "MainThread"}
     assert gate.threads and not main, "the gate is never asked from the screen's own thread"
 
@@ -396,13 +396,13 @@ async def test_taken_back_by_a_key(key: str) -> None:
         await settle(run)
         assert gate.host.state() == first
         assert " REVERTED " in run.text
-        await run.until(lambda: "what was taken back is drafted again" in run.text)
+        await run.until(lambda: "is in the draft again" in run.text)
         assert " REVERTED " not in await run.press("escape")
         assert "0f0->1f0" in row(run, "vpp")
         await run.press("z")
         assert " 0f0 " in row(run, "vpp")
         assert "change 1 is over (reverted)" in await run.press("K")
-        assert "no change waits" in await run.press("U")
+        assert "no change is pending" in await run.press("U")
         there, back = run.app.changes.own_changes
         assert [(change.old, change.new) for change in there.changes] == [("f0", "1f0")]
         assert [(change.old, change.new) for change in back.changes] == [("1f0", "f0")]
@@ -418,7 +418,7 @@ async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
         assert "180->100" in row(run, "ovs")
         await run.press("U")
         await settle(run)
-        await run.until(lambda: "drafted again" in run.text)
+        await run.until(lambda: "in the draft again" in run.text)
         assert "0f0->1f0" in row(run, "vpp")
         assert "180->100" in row(run, "ovs"), "and what was drafted meanwhile"
         await run.press("escape")
@@ -428,7 +428,7 @@ async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
         await run.press("U")
         await settle(run)
         await run.press("escape", "e")
-        await run.until(lambda: "drafted again" in run.text)
+        await run.until(lambda: "in the draft again" in run.text)
         await apply(run, gate)
         await run.press("K")
         await settle(run)
@@ -477,7 +477,7 @@ async def test_a_second_change_waits_for_the_first() -> None:
         await apply(run, gate)
         await run.until(lambda: " 1f0 " in row(run, "vpp"))
         await run.press("plus", "enter")
-        await run.until(lambda: "the change before waits" in run.text)
+        await run.until(lambda: "the previous change is pending" in run.text)
         await run.press("y")
         assert len(gate.asked) == 1
 
@@ -487,7 +487,9 @@ async def test_what_somebody_else_changes_is_said_and_stops_the_change() -> None
     async with edited(gate, "plus") as run:
         gate.host.lab.echo("L3:0=3", "/ovs/schemata")
         text = await run.give(frame_at(gate.host.state(), 1))
-        said = "changed by somebody else since the draft began (r takes it over): L3 0 of ovs: 180"
+        said = (
+            "changed by another program since the draft began (r takes it over): L3 0 of ovs: 180"
+        )
         assert said in " ".join(text.split())
         assert "0f0->1f0" in row(run, "vpp"), "what was drafted stays as it was"
         await run.press("enter")
@@ -495,7 +497,7 @@ async def test_what_somebody_else_changes_is_said_and_stops_the_change() -> None
         await run.press("y")
         assert gate.asked == []
         await run.press("escape", "r")
-        await run.until(lambda: "changed by somebody" not in run.text)
+        await run.until(lambda: "changed by another program" not in run.text)
         assert "0f0->1f0" in row(run, "vpp") and " 003 " in row(run, "ovs")
         await run.press("enter")
         await run.until(lambda: "applies it" in run.text)
@@ -554,7 +556,7 @@ async def test_read_only_never_applies() -> None:
         await run.until(lambda: "start nftop with --rw" in run.text)
         await run.press("y", "y", "K", "u", "y")
         await run.press("escape", "u")
-        await run.until(lambda: "nothing to take back" in run.text)
+        await run.until(lambda: "nothing to undo" in run.text)
         await run.press("y")
     assert gate.asked == []
     assert gate.host.state() == first
@@ -577,7 +579,7 @@ async def test_a_host_that_can_not_be_read_is_a_sentence() -> None:
     gate.host.state = broken  # type: ignore[method-assign,assignment]
     async with running(frame(8), options=Options(gate=gate, rw=True)) as run:
         await run.press("e")
-        await run.until(lambda: "can't be read" in run.text)
+        await run.until(lambda: "cannot read the classes" in run.text)
         await run.press("space", "plus", "enter", "d", "y", "r", "question_mark", "escape")
         assert "resctrl can't be read as a whole" in run.text
         await run.press("escape")
@@ -591,7 +593,7 @@ async def test_a_host_that_has_no_masks_any_more_is_a_sentence(
     async with edited(gate, "plus") as run:
         monkeypatch.setattr(gate.host, "rules", Rules)
         await run.press("r")
-        await run.until(lambda: "nothing can be allocated here" in run.text)
+        await run.until(lambda: "can be allocated by class" in run.text)
         assert "0f0->1f0" in row(run, "vpp"), "the draft is as it was"
 
 

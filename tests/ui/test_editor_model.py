@@ -154,7 +154,7 @@ def test_a_profile_is_taken_into_the_draft_or_not_at_all() -> None:
         "left and 1 more; nftop cat import offers fixes"
     )
     model.answers["profile"]("loud")
-    assert model.message == "there is no profile 'loud'; there are quiet, wide"
+    assert model.message == "no profile 'loud'; known: quiet, wide"
 
     for _ in range(2):  # a second time it is so already
         model.answers["profile"]("quiet")

@@ -295,7 +295,7 @@ async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen() -> None:
             await run.pilot.pause(0.02)
         assert "STOPPED" in text
         words = " ".join(text.split())
-        assert "! nftop's own fault, no more frames: ValueError: no [bold]such[/] thing" in words
+        assert "! internal error, no more frames: ValueError: no [bold]such[/] thing" in words
         assert "dpdk-worker1" in text, "the last frame stays"
         await run.press("j")
         assert _selected(run) == 2
@@ -349,7 +349,7 @@ async def test_simulated_is_on_every_screen_of_a_simulated_host() -> None:
 async def test_keys_that_have_nothing_to_do_say_so() -> None:
     async with running(frame(8)) as run:
         for key in ("n", "N"):
-            assert "nothing to find again: /" in await run.press(key)
+            assert "no search yet: /" in await run.press(key)
         assert "no baseline to forget" in await run.press("B")
         assert "w: not a key of the Cores screen" in await run.press("w")
         assert "t: not a key of the Memory/PCIe screen" in await run.press("4", "t")

@@ -146,7 +146,7 @@ async def test_what_it_runs_is_chosen_and_kept_for_each() -> None:
         text = await run.press("2", "G")
         assert "PAPERS  any workload" in text
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("w")
-        assert "papers: VPP L2 Patch Cross-Connect, beside vpp" in run.text, "where it is not seen"
+        assert "papers: VPP L2 Patch Cross-Connect for vpp" in run.text, "where it is not seen"
         assert "PAPERS  any workload" in await run.press("g")
         assert "PAPERS  DPDK-Testpmd L2 Loop" in await run.press("w")
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("G")
@@ -156,7 +156,7 @@ async def test_what_it_runs_is_chosen_and_kept_for_each() -> None:
 async def test_a_baseline_is_ordered_and_forgotten() -> None:
     async with running(*HOST, size=(120, 36)) as run:
         text = await run.press("2", "b")
-        assert "vs.base compares with the last ticks if there are 5" in text
+        assert "vs.base compares with the last ticks (5 needed)" in text
         assert "baseline forgotten" in await run.press("B")
         await run.press("1", "b")
         assert run.feed.keeps == [True, False, True]

@@ -115,9 +115,9 @@ async def test_markers_and_times() -> None:
 async def test_a_replay_is_neither_recorded_nor_marked() -> None:
     async with replaying() as (run, _):
         await run.press("R")
-        await shows(run, "not recorded again")
+        await shows(run, "cannot be recorded")
         await run.press("m")
-        await shows(run, "not recorded again")
+        await shows(run, "cannot be recorded")
 
 
 async def test_every_screen_has_the_banner_in_few_characters() -> None:
@@ -147,7 +147,7 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
     async with running(frames[1], options=options, size=(120, 30)) as run:
         assert "REC" not in run.text.splitlines()[0]
         await run.press("m", *"odd", "enter")
-        assert "marked: R records" in run.text
+        assert "marked; R records" in run.text
         text = await run.press("R")
         assert f"recording into {tmp_path}" in text
         until(made[0].exists)

@@ -1,4 +1,4 @@
-"""What every screen has: the lines that say that a change waits to be kept."""
+"""Base of all screens: the banner of a pending change, and messages."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Result = TypeVar("Result")
 class BannerScreen(Screen[Result]):
     """Attributes.
 
-    changes: what is being changed, whichever screen is up.
-    follows: drawn anew with every frame while it is up.
+    changes: control of the pending change.
+    follows: redrawn with every frame.
     """
 
     changes: ChangeControl
     follows: bool = False
 
     def show_banner(self) -> int | None:
-        """Draw it; how many lines of the screen it has taken. None: nothing can be drawn here.
+        """Draw the banner; returns its lines, or None while the screen cannot be drawn.
 
-        A thread's news may come before the screen is composed, or when it is being taken apart.
+        Messages may arrive before the screen is composed or while it is torn down.
         """
         banner, footer = self.query_one_optional(ChangeBanner), self.query_one_optional(Footer)
         if banner is None or footer is None or not self.size:
@@ -43,14 +43,14 @@ class BannerScreen(Screen[Result]):
         self._bindings.key_to_bindings.update(BindingsMap(bindings(keys)).key_to_bindings)
 
     def say_unbound(self, event: events.Key) -> None:
-        """Answer a printable key that no binding of this screen has."""
+        """Report a printable key that is not bound on this screen."""
         if event.is_printable and event.key not in self._bindings.key_to_bindings:
-            self.say(f"{named(event.character)} does nothing here: ? lists the keys")
+            self.say(f"{named(event.character)} does nothing here (?: keys)")
 
     def paint(self) -> None:
-        """Draw the screen as things stand now."""
+        """Draw the screen."""
         raise NotImplementedError
 
     def say(self, message: str) -> None:
-        """Say something until the next key, where the screen has a place for it."""
+        """Show a message until the next key."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The Cache screen: the ways of every class, who is in it, and what the last change did."""
+"""Cache screen: ways and users of every class, and the effect of the last change."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ from nftop.ui.widgets.panels import MainLayout
 
 
 class CacheView(ScreenView):
-    """A cursor over the classes of every cache; the table scrolls with it.
-
-    `chosen`: the class and the cache under the cursor; None where there is none.
-    """
+    """Table of classes per cache; `chosen` is the class and cache under the cursor."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
 
@@ -45,7 +42,7 @@ class CacheView(ScreenView):
         self._keys: tuple[ClassKey, ...] = ()
         self._top = 0
         self._room = 1
-        # Until it is asked for, the verdict is in front as long as samples still come.
+        # None: the verdict is first while it still collects samples.
         self._verdict_first: bool | None = None
         self._shows_verdict = False
         self._judged: tuple[int, tuple[Noticed, ...], Verdict | None] = (0, (), None)
@@ -102,7 +99,7 @@ class CacheView(ScreenView):
 
     def swap_card(self) -> None:
         if self._judged[2] is None:
-            self.session.message = "no verdict: no change of classes was seen since nftop began"
+            self.session.message = "no verdict: no change of classes observed yet"
         else:
             self._verdict_first = not self._shows_verdict
 
@@ -120,7 +117,7 @@ class CacheView(ScreenView):
         return text
 
     def _settle(self) -> None:
-        """Keep the class selected; one that is gone gives way to the first of its cache."""
+        """Keep the class selected; if it is gone, the first of its cache."""
         if self.chosen in self._keys:
             return
         same_cache = [
@@ -145,7 +142,7 @@ class CacheView(ScreenView):
         return both[::-1] if self._shows_verdict else both
 
     def _verdict(self, frame: Frame) -> Verdict | None:
-        """Made once a frame, since it takes as long as all the rest; a final one is made once."""
+        """Computed once per frame, since it takes as long as the rest; a final one only once."""
         at_ns, noticed, verdict = self._judged
         if noticed == frame.noticed and at_ns == frame.monotonic_ns:
             return verdict
@@ -162,7 +159,7 @@ class CacheView(ScreenView):
         first = last = self._top
         if at:
             lines[at[0]] = pointed_at(lines[at[0]])
-            # With the first or the last class comes what stands above or below it.
+            # The first and the last class bring the lines above or below them.
             first = 0 if self.chosen == self._keys[0] else at[0] - 1
             last = len(lines) - 1 if self.chosen == self._keys[-1] else at[-1]
         self._top = scroll(self._top, first, last, len(lines), shown.room)

@@ -1,4 +1,4 @@
-"""The preview of a change, and the one place where it is confirmed."""
+"""Preview and confirmation of a change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nftop.ui.screens.page import keys_page
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
-# A proposal and the changes that it takes back; None where there is nothing to do.
+# Returns a proposal and the changes it undoes; None: nothing to do.
 PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]] | None"]
 
 
@@ -35,8 +35,8 @@ PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]
 class PreviewPlan:
     """Attributes.
 
-    proposal, undoes: for the gate. writes: what would be written, in its order.
-    ways, unit: for the preview. foreign: what is another than the operator has seen, sentences.
+    proposal, undoes: for the gate. writes: in order.
+    ways, unit: for the preview. foreign: changes by others since the operator's draft.
     """
 
     proposal: Proposal
@@ -48,7 +48,7 @@ class PreviewPlan:
 
 
 class PlanReady(Message):
-    """The gate has planned; `planned` is None where it could not, or had nothing to."""
+    """The plan is ready; None if it failed or there is nothing to do: `why` says which."""
 
     def __init__(self, planned: PreviewPlan | None, why: str = "") -> None:
         self.planned = planned
@@ -57,10 +57,9 @@ class PlanReady(Message):
 
 
 class ConfirmScreen(BannerScreen[bool]):
-    """Shows what would be done; `y` has it done. Gives whether it was asked for.
+    """Shows a plan; `y` applies it. Result: whether it was applied.
 
-    What is confirmed is what is shown: it was planned once, and the gate does it only while the
-    host is as it was then.
+    The plan shown is the one applied: the gate refuses it if the host has changed meanwhile.
     """
 
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -76,7 +75,7 @@ class ConfirmScreen(BannerScreen[bool]):
         frame: Frame | None,
         drift: Callable[[Proposal], Sequence[str]] = lambda _: (),
     ) -> None:
-        """`frame`: whose host it is. `drift`: what a proposal starts from that was not seen."""
+        """`frame`: names the host. `drift`: differences of a proposal's base from the draft's."""
         super().__init__()
         self.changes = changes
         self._title = title
@@ -88,7 +87,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self._why = "planning: the gate reads the host"
         self._message = ""
         self._top = 0
-        # So many lines of the plan have been on the screen, and of so many the last has to be.
+        # Lines of the plan shown so far, and lines that must be shown before it can be applied.
         self._seen, self._warned = 0, 0
 
     def compose(self) -> ComposeResult:
@@ -101,7 +100,7 @@ class ConfirmScreen(BannerScreen[bool]):
         self.run_worker(self._make_plan, name="plan", thread=True, exit_on_error=False)
 
     def on_resize(self) -> None:
-        self._seen = 0  # lines are others now
+        self._seen = 0  # the lines have changed
         self.paint()
 
     def on_plan_ready(self, message: PlanReady) -> None:
@@ -140,7 +139,7 @@ class ConfirmScreen(BannerScreen[bool]):
         shown = lines[self._top : self._top + max(0, height)]
         self.query_one("#preview", Lines).show(shown, max(0, height))
         if self._planned is not None:
-            # A `y` that was typed ahead is about no plan that anybody has seen.
+            # A `y` typed ahead must not confirm a plan that was not shown.
             self.call_after_refresh(self._is_painted, self._top + len(shown), self.size)
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
         self.query_one(Footer).show([footer_line(CONFIRM_HINTS, position, width, self._message)], 1)
@@ -169,38 +168,42 @@ class ConfirmScreen(BannerScreen[bool]):
         return [head, *lines]
 
     def _obstacle(self, planned: PreviewPlan) -> str:
-        """Why `y` does nothing; "" where it applies."""
+        """Why the plan cannot be applied now; "" if it can."""
         if planned.proposal.refusals:
-            return "it can't be done, for the reasons above"
+            return "it cannot be applied: see the reasons above"
         if planned.foreign:
             return (
                 f"the host changed since the draft began: {', '.join(planned.foreign)}; "
                 "Esc and r take it over"
             )
         if not planned.proposal.changes:
-            return "there is nothing to change: it is so already"
+            return "nothing to change: the host is already as requested"
         if not self._options.rw:
-            return "read-only: start nftop with --rw to apply it, or give the command above"
+            return "read-only: start nftop with --rw, or run the command above"
         phase = self.changes.standing.phase
-        busy = "" if phase == "none" else "the guard is still busy with the change before"
-        return "the change before waits: K keeps it, u takes it back" if phase == "unkept" else busy
+        busy = "" if phase == "none" else "the guard is still busy with the previous change"
+        return (
+            "the previous change is pending: K keeps it, u takes it back"
+            if phase == "unkept"
+            else busy
+        )
 
     def _confirm(self) -> None:
         if self._planned is None:
-            self.say("there is nothing to apply yet")
+            self.say("nothing to apply yet")
             return
         obstacle = self._obstacle(self._planned)
         if not obstacle and self._seen < self._warned:
             obstacle = (
-                "what speaks against it goes on below: read it first"
+                "warnings continue below: read them first"
                 if self._seen
-                else "the plan was not on the screen yet"
+                else "the plan was not shown yet"
             )
         if obstacle or not self.changes.begin():
-            self.say(obstacle or "nftop is about to end")
+            self.say(obstacle or "nftop is ending")
             return
         planned, serve = self._planned, self.changes.serve
-        # The application's: it outlives this screen.
+        # A worker of the application: it outlives this screen.
         self.app.run_worker(
             lambda: serve(planned.proposal, planned.undoes),
             name="change",
@@ -210,12 +213,12 @@ class ConfirmScreen(BannerScreen[bool]):
         self.dismiss(True)  # noqa: FBT003 - the screen's answer
 
     def _make_plan(self) -> None:
-        """In a thread: a gate reads files, and may wait."""
+        """In a thread: the gate reads files and may block."""
         gate = self.changes.gate
         try:
             result = None if gate is None else self._plan(gate)
             if gate is None or result is None:
-                self.post_message(PlanReady(None, "there is nothing to take back"))
+                self.post_message(PlanReady(None, "nothing to undo"))
                 return
             proposal, undoes = result
             rules = gate.rules_for(proposal)
@@ -228,7 +231,7 @@ class ConfirmScreen(BannerScreen[bool]):
                 tuple(self._drift(proposal)),
             )
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self.post_message(PlanReady(None, f"it can't be planned: {_why(error)}"))
+            self.post_message(PlanReady(None, f"planning failed: {_why(error)}"))
             return
         self.post_message(PlanReady(planned))
 

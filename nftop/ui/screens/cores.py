@@ -1,4 +1,4 @@
-"""The Cores screen: who polls where, how busy, at what cost per packet."""
+"""Cores screen: pollers, their load and their cost per packet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nftop.ui.widgets.panels import MainLayout
 
 
 class CoresView(ScreenView):
-    """The table of CPUs, and what there is room for around it."""
+    """Table of CPUs with the panels that fit around it."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
 
@@ -71,7 +71,7 @@ class CoresView(ScreenView):
             session.move(session.cursor.top + line - session.cursor.index)
 
     def _sort_at(self, x: int) -> None:
-        """Sort by the column whose header was clicked; the other way if it already is."""
+        """Sort by the column clicked; reverse the order if it is sorted by it."""
         view = self.session.view
         for col in self._columns:
             if 0 <= x < col.width:

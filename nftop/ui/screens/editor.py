@@ -1,4 +1,4 @@
-"""The editor of cache classes: a draft of every mask, edited by keys, applied after a preview."""
+"""Class editor: a draft of all masks, edited by keys and applied after a preview."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 from nftop.ui.widgets.prompt import Prompt
 
-_LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
+_LOCKED = "read-only: preview only; start nftop with --rw to apply"
 _NO_FRAME = "waiting for the first tick"
-NO_PROFILES = "there are no profiles: {} cat export -o ~/.config/nftop/profiles/NAME.toml"
-# What is asked of a changed draft, answered by one key.
+NO_PROFILES = "no profiles: {} cat export -o ~/.config/nftop/profiles/NAME.toml"
+# Questions about a changed draft, answered by one key.
 _QUESTIONS = {
     "close": "keep the draft until nftop ends? y keeps it, n drops it, Esc stays here",
     "quit": "quit and drop the draft? y quits, n or Esc stays here",
@@ -57,10 +57,9 @@ _help_text: PageText = partial(editor_help_lines, help_rows(EDITOR))
 
 
 class HostRead(Message):
-    """The host as it was at `read_at_ns`; `why` where it could not be read.
+    """State of the host at `read_at_ns`, or `why` it could not be read.
 
-    `number`: of the reading, in the order in which they were asked for. `fate`: what had become
-    by then of what was applied.
+    `number`: of the reading, in the order of requests. `fate`: outcome of the applied draft then.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class HostRead(Message):
 
 
 class EditorScreen(BannerScreen[EditorModel | None]):
-    """Gives the desk with a draft that is to be kept, if there is one."""
+    """Result: the model, if its draft is to be kept."""
 
     follows = True
 
@@ -99,7 +98,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         l3: int | None = None,
         model: EditorModel | None = None,
     ) -> None:
-        """`group`, `l3`: the class and the cache to begin with. `desk`: one that was kept."""
+        """`group`, `l3`: initial class and cache. `model`: one that was kept."""
         super().__init__()
         self.changes = changes
         self._gate = gate
@@ -108,10 +107,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self._begins = (group, l3)
         self._model = model
         self._why = "reading the classes of the host"
-        self._message = ""  # while there is no desk
+        self._message = ""  # while there is no model
         self._asking = False
         self._question = ""  # of `_QUESTIONS`
-        # Readings: asked for, taken over, and asked for when the draft was applied.
+        # Numbers of readings: last requested, last used, last requested before applying.
         self._requested, self._read_last, self._requested_before = 0, 0, 0
         self._seen = changes.standing.changed
         self._card_about: tuple[int, int, Term, int] | None = None
@@ -143,19 +142,19 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self.paint()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
-        # What a question is about stays selected until it is answered.
+        # The selection stays until a question is answered.
         return not ((self._asking or self._question) and action == "act")
 
     def on_host_read(self, message: HostRead) -> None:
         if message.number < self._read_last:
-            return  # it was overtaken
+            return  # a newer reading was used already
         self._read_last = message.number
         if message.state is None or message.rules is None:
             self._why = message.why
             if self._model is not None:
                 self._model.message = message.why
         elif not has_masks(message.rules, message.state):
-            self._why = "nothing can be allocated here: no cache of this host has classes' masks"
+            self._why = "no cache of this host can be allocated by class"
             if self._model is not None:
                 self._model.message = self._why
         elif self._model is not None:
@@ -186,7 +185,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     def on_key(self, event: events.Key) -> None:
         if self._question:
             if event.key.lower() in ("y", "n", "escape"):
-                # Answered it is no key of the table any more; K and u are heeded all the time.
+                # The key answers the question only; K and u always work.
                 event.stop()
                 self._left(event.key.lower())
             return
@@ -219,7 +218,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if taken is None:
             return
         if self.changes.standing.changed != self._seen:
-            # Ours, or taken back: what the draft begins with is another state now.
+            # Applied or reverted: the draft has another base now.
             self._seen = self.changes.standing.changed
             self._read()
         room = max(0, height - 1 - taken)
@@ -228,7 +227,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if frame is None or model is None:
             badge = [] if frame is None else badge_lines(frame.host)
             head = line(*badge, " " * bool(badge), "CAT editor")
-            # On a large host the counters take a while to open; the classes are read by then.
+            # On a large host the classes are read before the first frame.
             why = self._why if model is None else _NO_FRAME
             lines = [head, *alert_lines(why, width=width)]
             message = self._message
@@ -241,10 +240,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             message, spot = _QUESTIONS[self._question], ""
         self.query_one("#editor", Lines).show(lines, room)
         foot = footer_line(EDITOR_HINTS, spot, width, message)
-        # A prompt takes the footer's line.
+        # A prompt replaces the footer.
         self.query_one(Footer).show([foot], int(not self._asking))
 
-    # What keys lead to
+    # Actions of keys
 
     def _ask_profile(self) -> None:
         names = ", ".join(map(printable, self._options.profiles))
@@ -256,9 +255,9 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     def _preview(self) -> None:
         model = self._model
         if model is not None and not model.draft.changed:
-            model.message = "nothing is changed yet"
+            model.message = "the draft has no changes"
         elif model is not None:
-            draft = model.draft  # as it is now: a thread plans it
+            draft = model.draft  # a thread plans it
             screen = ConfirmScreen(
                 "Preview of the draft",
                 lambda gate: (gate.propose(drafts.actions(draft), draft.plan.commands), ()),
@@ -297,11 +296,11 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         elif how == "quit":
             self.app.exit()
         else:
-            # One that was applied may be taken back yet.
+            # An applied draft may still be reverted.
             self.dismiss(self._model if self._model is not None and self._model.applied else None)
 
     def _left(self, key: str) -> None:
-        """The answer to the question."""
+        """Handle the answer to the question."""
         how, self._question = self._question, ""
         if how == "close" and key != "escape":
             self.dismiss(self._model if key == "y" else None)
@@ -315,20 +314,20 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self.paint()
         self.query_one(Prompt).ask(about, label)
 
-    # How
+    # Helpers
 
     def _named(self) -> str:
         return "" if self._model is None else group_name(self._model.selection.group)
 
     def _board(self, model: EditorModel, frame: Frame) -> EditorState:
         locked = "" if self._options.rw else _LOCKED
-        # Of our own change the banner tells.
+        # The banner reports nftop's own change.
         notice = frame.notice if self.changes.standing.phase == "none" else ""
         editor = model.editor_state(frame, locked=locked, keep_within_s=self.changes.keep_within_s)
         return replace(editor, trouble=(*editor.trouble, *[notice] * bool(notice)))
 
     def _card(self, frame: Frame, width: int) -> list[Line]:
-        """What the last applied change has done so far; made once a frame, not once a key."""
+        """Verdict on the last applied change; computed once per frame."""
         applied = self.changes.standing.applied
         if applied is None:
             return []
@@ -355,13 +354,11 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         )
 
     def _read_host(self, number: int, fate: AppliedOutcome) -> None:
-        """In a thread: a gate reads files."""
+        """In a thread: the gate reads files."""
         try:
             state, rules = self._gate.host.state(), self._gate.host.rules()
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             why = str(error) or type(error).__name__
-            self.post_message(
-                HostRead(number, fate, None, None, f"the classes can't be read: {why}")
-            )
+            self.post_message(HostRead(number, fate, None, None, f"cannot read the classes: {why}"))
             return
         self.post_message(HostRead(number, fate, state, rules))

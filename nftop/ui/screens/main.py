@@ -46,15 +46,15 @@ LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
 
 class ViewPrompts:
-    """What is asked and what answers do; what there is to say goes to `session_view.message`.
+    """Prompts of find, filter and delay; messages go to `SessionView.message`.
 
     Attributes:
-        questions: by action of a key, what to ask: about what, the label, and a text to begin with.
-        answers: by what it was about, what an answer does.
+        questions: prompts by action: subject, label and initial text.
+        answers: handlers of prompts by subject.
     """
 
     def __init__(self, session: SessionView, view: Callable[[], ScreenView]) -> None:
-        """`view` is the one that is up."""
+        """`view` returns the view on screen."""
         self._session = session
         self._view = view
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
@@ -87,15 +87,13 @@ class ViewPrompts:
             )
 
 
-_NOTHING = "nothing here changes them"
-
-
-# The sources of classes, the first that a host has.
+_NOTHING = "they cannot be changed from here"
+# Sources of classes, in the order of preference.
 _OF_CLASSES = ("pqos", "resctrl")
 
 
 def _untold(frame: Frame | None) -> str:
-    """Why the frame shows no class; "" where it does, or there is none yet."""
+    """Why the frame has no classes; "" if it has some or there is no frame yet."""
     if frame is None or frame.groups:
         return ""
     states = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
@@ -103,7 +101,7 @@ def _untold(frame: Frame | None) -> str:
 
 
 class EditorOpener:
-    """Keeps the draft of classes that an editor was left with."""
+    """Opens the editors; keeps the draft of a class editor that was closed."""
 
     def __init__(self, main: BannerScreen[None], session: SessionView, options: Options) -> None:
         self._main = main
@@ -112,7 +110,7 @@ class EditorOpener:
         self._model: EditorModel | None = None
 
     def classes(self, view: ScreenView) -> str:
-        """The editor of cache classes, at what the view shows."""
+        """Open the class editor at the view's selection; returns why it cannot."""
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
@@ -127,7 +125,7 @@ class EditorOpener:
         return ""
 
     def priority(self, view: ScreenView) -> str:
-        """What can be done about the frequency of the CPU that is selected."""
+        """Open the frequency editor of the selected CPU; returns why it cannot."""
         gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
         if gate is None or options.no_frequencies:
             return f"no frequencies to set: {options.no_frequencies or options.no_gate or _NOTHING}"
@@ -144,7 +142,7 @@ class EditorOpener:
 
 
 class MainScreen(BannerScreen[None]):
-    """Shows the newest frame, or the one it was frozen at, as the operator asked to see it."""
+    """Shows the newest or the frozen frame in the current view."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
 
@@ -168,7 +166,7 @@ class MainScreen(BannerScreen[None]):
         self._recording_keys = RecordingKeys(self._session, options)
         self._prompts = ViewPrompts(self._session, lambda: self._view)
         self._asks = {**self._prompts.questions, **self._recording_keys.questions}
-        # What a key does, given how far or which.
+        # Actions of keys; the argument is `KeyRow.by`.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
             "page": lambda by: self._move(by, paged=True),
@@ -202,7 +200,7 @@ class MainScreen(BannerScreen[None]):
         yield Prompt()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
-        # The keys of prompts are letters too: within one they are typed.
+        # Keys that open prompts are letters: inside a prompt they are typed.
         return not (self._asking and str(next(iter(parameters), "")).startswith("ask_"))
 
     @property
@@ -211,10 +209,10 @@ class MainScreen(BannerScreen[None]):
         return self._session.frame
 
     def set_own_changes(self, own_changes: tuple[Made, ...], until_ns: int | None = None) -> None:
-        """What was written here so far, and until when a change of classes waits to be kept."""
+        """Set the class changes written here, and the deadline of a pending one."""
         self._session.own_changes, self._session.until_ns = own_changes, until_ns
 
-    # What comes in
+    # Messages
 
     def on_frame_ready(self, message: FrameReady) -> None:
         before, self._session.newest = self._session.newest, message.frame
@@ -243,8 +241,8 @@ class MainScreen(BannerScreen[None]):
     def on_key(self, event: events.Key) -> None:
         bound = event.key in self._bindings.key_to_bindings
         if not self._asking and event.is_printable and not bound:
-            self.say(f"no screen {event.key}" if event.key in "12345678"
-                      else f"{named(event.character)} does nothing: ? lists the keys")  # fmt: skip
+            self.say(f"no screen {event.key}" if event.key in "123456789"
+                      else f"{named(event.character)} does nothing (?: keys)")  # fmt: skip
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
@@ -255,19 +253,19 @@ class MainScreen(BannerScreen[None]):
         self.paint()
 
     def action_act(self, action: str, by: int) -> None:
-        """Do what a key says, where the view that is up knows it."""
+        """Run the action of a key if the current view has it."""
         if action not in ("screen", "open") and action not in {
             key.action for key in self._view.KEYS
         }:
             keys = ", ".join(dict.fromkeys(key.shown for key in self._keys if key.action == action))
-            self.say(f"{keys}: not a key of the {self._up_title} screen, ? lists them")
+            self.say(f"{keys}: not a key of the {self._up_title} screen (?: keys)")
             return
         if action != "clear":
             self._session.message = ""
         self._acts[action](by)
         self.paint()
 
-    # What it leads to
+    # Actions
 
     @property
     def _view(self) -> ScreenView:
@@ -294,7 +292,7 @@ class MainScreen(BannerScreen[None]):
         self._up = number
 
     def _clear(self) -> None:
-        """Take back what narrows the view, one step at a time."""
+        """Clear receipt, message and filter, one per call; then the first screen."""
         if self.changes.dismiss() or self._view.back():
             return
         if self._session.view.filter:
@@ -315,12 +313,12 @@ class MainScreen(BannerScreen[None]):
         self._page(view.explain, "x")
 
     def _findings(self) -> None:
-        """The findings of each frame while the page is up; of one frame while paused."""
+        """Open the page of findings; it follows the frames unless paused."""
         if self._session.frame is not None:
             self._page(lambda frame: partial(finding_page_lines, frame), "F")
 
     def _open(self) -> None:
-        """All of what the view has cut off, where it has a page of that; else a screen."""
+        """Open the full page of the view if it has one, else the drill-down screen."""
         if self._view.enter():
             return
         view, frame = self._view, self._session.frame
@@ -342,7 +340,7 @@ class MainScreen(BannerScreen[None]):
         self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
 
     def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
-        """A page about the frame on screen, drawn anew as frames come."""
+        """Open a page about the frame on screen; it follows the frames."""
 
         def source() -> PageText | None:
             frame = self._session.frame
@@ -354,7 +352,7 @@ class MainScreen(BannerScreen[None]):
         self.app.push_screen(page, self._back)
 
     def _back(self, number: int | None) -> None:
-        """From a page, by a key that leads to a screen if there is a number."""
+        """Return from a page, to another screen if `number` is given."""
         if number is not None:
             self._show(number)
             self.paint()
@@ -384,7 +382,7 @@ class MainScreen(BannerScreen[None]):
             session.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
         )
         if self.changes.standing.phase != "none":
-            status = replace(status, notice="")  # our own change, which the banner tells of
+            status = replace(status, notice="")  # the banner reports nftop's own change
         if session.frame is None:
             self.query_one(HeaderLines).show(waiting_lines(status, width), height)
             return
@@ -405,7 +403,7 @@ class MainScreen(BannerScreen[None]):
         )
 
     def _request_focus(self) -> None:
-        """Have counted what is looked at, and nothing else."""
+        """Request counting of what the view shows, and of nothing else."""
         frame = self._session.frame
         if frame is None:
             return

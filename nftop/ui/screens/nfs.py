@@ -1,4 +1,4 @@
-"""The NFs screen: every network function, and of the selected one its threads, queues and nodes."""
+"""NFs screen: all network functions; threads, queues and nodes of the selected one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
-# Lines that the table keeps for itself; from this height on parts stand apart.
+# Least lines of the table; height from which blocks are separated.
 _TABLE_LEAST, _APART_FROM = 4, 40
 
 
 class NfsView(ScreenView):
-    """A cursor over network functions; below the table the selected one, which Enter opens."""
+    """Table of network functions; below it the selected one, which Enter opens."""
 
-    # There are no CPUs to fold here, so `i` is not among the keys.
+    # No `i`: there are no CPUs to fold.
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
         *MOVE,
         *NFS,
@@ -61,7 +61,7 @@ class NfsView(ScreenView):
         self._columns: tuple[TableColumn, ...] = ()
         self._top = 0
         self._seen_cpu: Cpu | None = None  # the one selected when last drawn
-        # What the operator said runs there, by `NfRow.key`.
+        # Workloads chosen by the operator, by `NfRow.key`.
         self._workloads: dict[str, str] = {}
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
@@ -124,7 +124,7 @@ class NfsView(ScreenView):
             self.move(by)
 
     def find_next(self, step: int) -> None:
-        """The next one that has what is sought in its name or its threads' names."""
+        """Select the next match in names of NFs and threads, kinds and CPUs."""
         search = self.session.search.casefold()
         for away in range(1, len(self._rows) + 1) if search else ():
             at = (self._at + away * step) % len(self._rows)
@@ -143,22 +143,22 @@ class NfsView(ScreenView):
         self._sort_by(shown[(at + step) % len(shown)])
 
     def choose_workload(self) -> None:
-        """The next workload that papers ran with such a one, and after the last none."""
+        """Choose the next published workload of this kind; after the last: none."""
         nf = self._selected
         if nf is None:
             return
         options: tuple[str | None, ...] = (None, *choices(nf))
         if len(options) == 1:
-            self.session.message = f"no paper measured a network function of kind {nf.kind}"
+            self.session.message = f"no published numbers for kind {nf.kind}"
             return
         now = self._workloads.get(nf.key)
         chosen = options[(options.index(now) + 1) % len(options)]
         if chosen is None:
             self._workloads.pop(nf.key, None)
-            self.session.message = f"papers: any workload, beside {nf.name}"
+            self.session.message = f"papers: any workload for {nf.name}"
         else:
             self._workloads[nf.key] = chosen
-            self.session.message = f"papers: {title_of(chosen)}, beside {nf.name}"
+            self.session.message = f"papers: {title_of(chosen)} for {nf.name}"
 
     def click(self, line: int, x: int) -> None:  # noqa: ARG002 - there is no table widget here
         return
@@ -168,7 +168,7 @@ class NfsView(ScreenView):
         return self._rows[self._at] if self._at < len(self._rows) else None
 
     def _select(self, at: int) -> None:
-        """With it goes the CPU that the other screens have selected."""
+        """Select an NF, and one of its CPUs for the other screens."""
         self._at, self._scroll = at, 0
         nf = self._rows[at]
         self._key = nf.key
@@ -180,7 +180,7 @@ class NfsView(ScreenView):
             session.cursor = session.cursor if cpu is None else Cursor(cpu)
 
     def _settle(self) -> None:
-        """Keep it selected; where a CPU was chosen elsewhere, that one's; else who is there now."""
+        """Keep the selection; follow a CPU selected on another screen."""
         keys = [nf.key for nf in self._rows]
         if self._key in keys:
             self._at = keys.index(self._key)
@@ -196,7 +196,7 @@ class NfsView(ScreenView):
         self._seen_cpu = self.session.cursor.cpu
 
     def _order(self) -> NfOrder:
-        """As it was chosen here, or since then on another screen by a metric that is here too."""
+        """Order chosen here, or later on another screen by a metric this table has."""
         view = self.session.view
         if view.sort != self._seen_sort:
             self._seen_sort = view.sort
@@ -206,7 +206,7 @@ class NfsView(ScreenView):
 
     def _sort_by(self, key: str) -> None:
         self._sort = key
-        # A metric that the table of CPUs has too is its order then.
+        # A metric of the CPU table becomes its order, too.
         if self.session.can_sort(key):
             self.session.change_view(sort=key, inverted=False)
             self._seen_sort = key
@@ -214,7 +214,7 @@ class NfsView(ScreenView):
             self.session.change_view(inverted=False)
 
     def _table(self, frame: Frame, width: int, height: int, wanted: int) -> list[Line]:
-        """As many rows as leave the lower part its place, the selected one among them."""
+        """Rows that leave room for the lower part, including the selected one."""
         least = min(len(self._rows), max(_TABLE_LEAST, height // 3))
         room = max(least, min(len(self._rows), height - wanted - 1))
         room = max(1, min(room, height))

@@ -1,4 +1,4 @@
-"""A page of text to scroll: help, findings, or one number explained."""
+"""Scrollable page of text: help, findings, or an explanation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
-# Lines of a page for a width in cells.
+# Lines of a page, for a width in cells.
 PageText: TypeAlias = Callable[[int], list[Line]]
 
 
 class PageScreen(BannerScreen[int | None]):
-    """Shows the text of `source`. A key of a screen dismisses it with that screen's index."""
+    """Shows the text of `source`. A screen's key closes it with the screen's index."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
 
@@ -41,11 +41,11 @@ class PageScreen(BannerScreen[int | None]):
         """A page.
 
         Args:
-            source: called at each drawing; None leaves the text as it was.
-            options: how to draw.
-            changes: what is being changed, for the banner.
-            toggle: the key that opened the page, which also closes it.
-            help_text: the page for `?`; None: this is the help page, and `?` closes it.
+            source: called at each drawing; None keeps the text.
+            options: of the interface.
+            changes: for the banner.
+            toggle: key that opened the page and also closes it.
+            help_text: page for `?`; None: this is the help page, and `?` closes it.
         """
         super().__init__()
         self.bind_keys(screen_keys())
@@ -95,12 +95,12 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(by * page)
 
     def _help(self) -> None:
-        """The keys of the page and of the screen below it, on a page of their own."""
+        """Open the keys of this page and of the screen below it."""
         below = self._help_text
         if below is None:
             self.dismiss()
             return
-        of_screen = below  # not None, also for the type of the closure
+        of_screen = below  # not None for the closure
 
         def text(width: int) -> list[Line]:
             return [*section("On this page", help_rows(PAGE), width), *of_screen(width)]
@@ -108,7 +108,7 @@ class PageScreen(BannerScreen[int | None]):
         self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
 
     def _back(self, number: int | None) -> None:
-        """From the help page, by a key that leads to a view if there is a number."""
+        """Return from the help page, to a screen if `number` is given."""
         if number is None:
             self.paint()
         else:
@@ -137,6 +137,6 @@ class PageScreen(BannerScreen[int | None]):
 
 
 def keys_page(keys: Iterable[KeyRow], options: Options, changes: ChangeControl) -> PageScreen:
-    """The help page of a screen that has nothing but keys to explain."""
+    """Help page of a screen that has only keys to explain."""
     rows = help_rows(keys)
     return PageScreen(lambda: lambda width: section("Keys", rows, width), options, changes)

@@ -1,4 +1,4 @@
-"""The Power screen: what packages take, and how far each CPU sleeps."""
+"""Power screen: power of packages, idle states and frequencies of CPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nftop.ui.widgets.panels import MainLayout
 
 
 class PowerView(CoresView):
-    """As the Cores screen, with its own columns, below the packages."""
+    """Packages above a table of CPUs with columns of power."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"

@@ -1,4 +1,4 @@
-"""What can be done about the frequency of a core: chosen here, previewed and confirmed after."""
+"""Frequency editor of a core: choose a setting, then preview and confirm it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
-_LOCKED = "read-only: a preview shows what would be done; start nftop with --rw to apply it"
+_LOCKED = "read-only: preview only; start nftop with --rw to apply"
 _SPAN_S = 30
 
 
 class PriorityScreen(BannerScreen[None]):
-    """Of the CPU that was selected when it was opened, in whatever frame is the newest."""
+    """Settings for one CPU, from the newest frame."""
 
     follows = True
 
@@ -40,7 +40,7 @@ class PriorityScreen(BannerScreen[None]):
     def __init__(
         self, cpu: Cpu, program: str, changes: ChangeControl, session: SessionView, options: Options
     ) -> None:
-        """`program`: as command lines about the host begin."""
+        """`program`: first words of command lines for this host."""
         super().__init__()
         self.changes = changes
         self._cpu = cpu
@@ -122,7 +122,7 @@ class PriorityScreen(BannerScreen[None]):
     def _preview(self) -> None:
         offered = self._choices
         if not offered:
-            self._message = f"CPU {self._cpu} is not there any more"
+            self._message = f"CPU {self._cpu} is gone"
             return
         chosen = offered[self._at]
         screen = ConfirmScreen(
@@ -135,7 +135,7 @@ class PriorityScreen(BannerScreen[None]):
         self.app.push_screen(screen, lambda _: self.paint())
 
     def _effects(self) -> list[Effect]:
-        """What the last change of frequencies has done to the CPUs that it was about."""
+        """Effect of the last change of frequencies on its CPUs."""
         applied, frame = self.changes.standing.tuned, self._session.newest
         if applied is None or frame is None:
             return []
@@ -149,20 +149,20 @@ class PriorityScreen(BannerScreen[None]):
 
     @property
     def _stood_s(self) -> float | None:
-        """Seconds for which the last change stood; None if it still does, or there is none."""
+        """Seconds until the last change was reverted; None if it was not."""
         applied = self.changes.standing.tuned
         if applied is None or applied.taken_back_ns is None:
             return None
         return max(0.0, (applied.taken_back_ns - applied.at_ns) / 1e9)
 
     def _means(self, metric: str, cpu: Cpu, at_ns: int, end_ns: int) -> tuple[float, float]:
-        """Means of up to 30 s before `at_ns` and of the last 30 s until `end_ns`; NaN: unknown."""
+        """Means of up to 30 s before `at_ns` and before `end_ns`; NaN: unknown."""
         history = self._session.history
         before = history.series(metric, cpu, _SPAN_S, float(_SPAN_S), at_ns)[:-1]
         after_s = min(int((end_ns - at_ns) / 1e9), _SPAN_S)
         if after_s < 1:
             return _mean(before), float("nan")
-        # The part with the change in it has some of both.
+        # The second of the change has both.
         after = history.series(metric, cpu, after_s + 1, float(after_s + 1), end_ns)
         return _mean(before), _mean(after[-after_s:][1:])
 

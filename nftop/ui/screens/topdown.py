@@ -1,4 +1,4 @@
-"""The Topdown screen: the tree of the selected core down to level 3, or groups of cores."""
+"""Topdown screen: tree of the selected core to level 3, or groups of cores."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
-# In the order of the key: one core, then groups.
+# In the order of the key.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")
 
 
 class TopdownView(ScreenView):
-    """One core at a time, in the order and under the filter of the table of CPUs."""
+    """One core, in the order and under the filter of the CPU table; or groups."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
 
@@ -74,7 +74,7 @@ class TopdownView(ScreenView):
         self.session.cycle_sort(step, self._columns)
 
     def find_next(self, step: int) -> None:
-        # Where nothing is sought the next is just the next.
+        # Without a search: the next row.
         if self.session.search:
             self.session.find(step)
         else:

@@ -1,4 +1,4 @@
-"""The Memory/PCIe screen: what goes in and out of each package."""
+"""Memory/PCIe screen: traffic of each package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nftop.ui.widgets.panels import MainLayout
 
 
 class TrafficView(ScreenView):
-    """A cursor over the rows; the lines scroll with it."""
+    """Rows of traffic with a cursor; the lines scroll with it."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *EDIT, *ALWAYS)
 
@@ -47,7 +47,7 @@ class TrafficView(ScreenView):
         self.move(0)
         lines = list(drawn.lines)
         if at:
-            # With the first or the last row comes all that is above or below it.
+            # The first and the last row bring the lines above or below them.
             first = at[self._cursor] - 1 if self._cursor else 0
             last = at[self._cursor] if self._cursor < len(at) - 1 else len(lines) - 1
             self._top = scroll(self._top, first, last, len(lines), self._room)

@@ -1,4 +1,4 @@
-"""What every view of the main screen can do."""
+"""Interface of the views of the main screen."""
 
 from __future__ import annotations
 
@@ -15,83 +15,83 @@ from nftop.ui.widgets.panels import MainLayout
 
 
 class ScreenView(Protocol):
-    """One way to look at a frame. It is told to draw only while it is up."""
+    """A view of a frame; `paint` is called only while it is on screen."""
 
     session: SessionView
 
     KEYS: ClassVar[tuple[KeyRow, ...]]
-    # What `e` edits.
+    # Editor opened by `e`.
     EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
 
     def __init__(self, session: SessionView) -> None:
         self.session = session
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
-        """Draw the frame; what to say at the right of the footer, and whether there is one."""
+        """Draw the frame; returns the position text and whether there is a footer."""
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
-        """The page for `x`, made for a width; None where there is nothing to explain."""
+        """Page for `x` by width; None: nothing to explain."""
 
-    def full_page(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - not every view cuts anything off
-        """The page for Enter, made for a width; None where Enter leads to a screen."""
+    def full_page(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - optional
+        """Page for Enter by width; None: Enter opens a screen."""
         return None
 
     def enter(self) -> bool:
-        """Enter opens something within the view, or closes it: whether that is so here."""
+        """Handle Enter within the view; False: it does not."""
         return False
 
     def back(self) -> bool:
-        """Escape closes what Enter opened: whether there was anything."""
+        """Close what Enter opened; whether there was anything."""
         return False
 
     def choose_workload(self) -> None:
-        """The next of what can be said of the selected row."""
+        """Choose the next workload of the selected row."""
         return
 
     @property
     def focus(self) -> Focus:
-        """What should be counted because this view is up."""
+        """What to count while this view is on screen."""
         return Focus()
 
     @property
     def editor_start(self) -> tuple[str, int | None]:
-        """Where the editor begins: a group, and an L3 if one is meant."""
+        """Initial class and L3 of the editor."""
         frame, row = self.session.frame, self.session.row
         group = None if frame is None or row is None else frame.cpus.group[row]
         return group.name if isinstance(group, CacheClass) else ROOT, None
 
     def move(self, by: int) -> None:
-        """So many rows down."""
+        """Move the cursor down."""
         self.session.move(by)
 
     def page(self, pages: int) -> None:
-        """So many pages down."""
+        """Move the cursor down by pages."""
         self.session.move(pages * self.session.page)
 
     def wheel(self, by: int) -> None:
-        """The mouse wheel asks for so many lines."""
+        """Scroll by lines of the mouse wheel."""
         self.move(by)
 
     def find_next(self, step: int) -> None:
-        """The next row that matches what is sought, or the one before."""
+        """Select the next or previous match of the search."""
         self.session.find(step)
 
-    def cycle_sort(self, step: int) -> None:  # noqa: ARG002 - not every view has anything to order
-        """The next order of rows, or the one before."""
+    def cycle_sort(self, step: int) -> None:  # noqa: ARG002 - optional
+        """Sort by the next or previous column."""
         return
 
     def group(self) -> None:
-        """The next way to bring rows together."""
+        """Switch to the next grouping."""
         return
 
-    def next_cache(self, by: int) -> None:  # noqa: ARG002 - not every view has blocks of rows
-        """So many blocks of rows down."""
+    def next_cache(self, by: int) -> None:  # noqa: ARG002 - optional
+        """Go to the next cache."""
         return
 
     def swap_card(self) -> None:
-        """The next thing in a place that several have in turn."""
+        """Switch between the cards below the table."""
         return
 
-    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - nor anything to click on
-        """A click on a line of the table's body, -1 being its headers."""
+    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - optional
+        """A click on a line of the table's body; -1: its header."""
         return

@@ -32,20 +32,20 @@ _ERASE = "\x1b[K"  # from here to the end of the line
 
 
 class Terminal(Protocol):
-    """What is asked of Rich's console."""
+    """The part of Rich's console that is used."""
 
     @property
     def color_system(self) -> str | None:
-        """`standard`, `256`, `truecolor`; None for one without colours."""
+        """`standard`, `256` or `truecolor`; None: no colours."""
 
 
 class Ink:
-    """What the tones look like on one fill: their styles, and the codes that switch to them.
+    """Styles of the tones on one fill, and the escape codes that switch to them.
 
     Args of `__init__`:
         styles: of every tone on this fill.
         plain: write ASCII only.
-        to_edge: what is drawn ends at the terminal's right edge.
+        to_edge: lines end at the terminal's right edge.
     """
 
     def __init__(self, styles: dict[Tone, Style], *, plain: bool, to_edge: bool) -> None:
@@ -56,16 +56,16 @@ class Ink:
         self._system: str | None = None
 
     def segments(self, line: Line, width: int) -> list[Segment]:
-        """The line as Textual would have it, with blanks up to `width`."""
+        """The line as Textual's segments, padded to `width`."""
         segments = [Segment(self._shown(text), self.styles[tone]) for text, tone in line.spans]
         if (left := width - line.width) > 0:
             segments.append(Segment(" " * left, self.styles[Tone.PLAIN]))
         return segments
 
     def text(self, line: Line, width: int, console: Terminal) -> str:
-        """The same as text with escape codes, as few as it takes. Begins and ends without a style.
+        """The line as text with the fewest escape codes; starts and ends without a style.
 
-        The line must be no wider than `width`.
+        The line must not be wider than `width`.
         """
         codes = self._codes_for(console)
         parts: list[str] = []
@@ -81,7 +81,7 @@ class Ink:
             if (wanted := codes[Tone.PLAIN]) != now:
                 parts.append(_switch(now, wanted))
                 now = wanted
-            # Erasing leaves blanks in the terminal's own colours, so only where no code is on.
+            # Erased cells have the terminal's own colours: only without an active code.
             short = self._to_edge and not now and left > len(_ERASE)
             parts.append(_ERASE if short else " " * left)
         if now:
@@ -89,12 +89,12 @@ class Ink:
         return "".join(parts)
 
     def _shown(self, text: str) -> str:
-        """The text as it is sent. It is printable by now; this is where nothing else may pass."""
+        """The text as sent; the last check that nothing unprintable passes."""
         text = text if text.isprintable() else printable(text)
         return ascii_only(text) if self.plain else text
 
     def _codes_for(self, console: Terminal) -> dict[Tone, str]:
-        """The codes of each tone after a reset."""
+        """Escape codes of each tone after a reset."""
         if not self._codes or console.color_system != self._system:
             self._system = console.color_system
             system = _SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
@@ -112,7 +112,7 @@ def _switch(now: str, wanted: str) -> str:
 
 
 def _without_defaults(style: Style) -> Style:
-    """The style without the terminal's own colours, which are there after a reset."""
+    """The style without the terminal's own colours, which a reset restores."""
     color, background = style.color, style.bgcolor
     return style.without_color + Style(
         color=None if color is None or color.is_default else color,
@@ -121,12 +121,12 @@ def _without_defaults(style: Style) -> Style:
 
 
 class LineStrip(Strip):
-    """A line in `width` cells. It must be no wider."""
+    """A line in `width` cells; it must not be wider."""
 
     __slots__ = ["ink", "is_whole", "line", "text_sent", "width"]
 
     def __init__(self, line: Line, width: int, ink: Ink) -> None:
-        # Textual's own part, `Strip.__init__`, waits until it is needed: see `__getattr__`.
+        # `Strip.__init__` runs only if needed: see `__getattr__`.
         self.line = line
         self.width = width
         self.ink = ink
@@ -134,7 +134,7 @@ class LineStrip(Strip):
         self.is_whole = False
 
     def __getattr__(self, name: str) -> Any:
-        """Only asked for what isn't there: become a list of segments first."""
+        """An attribute of Textual's strip: build its segments first."""
         if self.is_whole:
             raise AttributeError(name)
         self.is_whole = True
@@ -161,11 +161,7 @@ class LineStrip(Strip):
 
 
 class Lines(Widget):
-    """Lines from the top; what is below the last one is blank.
-
-    Drawing costs what is on screen: Textual asks `render_line` for visible lines only, and keeps
-    each strip until a line that differs takes its place.
-    """
+    """Draws lines from the top; only visible lines are rendered, and only changed ones again."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{tone}" for tone in Tone}
     ALLOW_SELECT = False
@@ -180,7 +176,7 @@ class Lines(Widget):
         self._height = -1
 
     def show(self, lines: Sequence[Line], height: int) -> None:
-        """Draw these from now on, in so many lines of the screen; 0 hides the widget."""
+        """Draw these lines in `height` lines of the screen; 0 hides the widget."""
         if height != self._height:
             self._height = height
             self.styles.height = height
@@ -197,10 +193,10 @@ class Lines(Widget):
             self.refresh(*_regions(changed, self.size.width))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The strips of a part of the widget. It has neither border nor padding to draw."""
+        """Strips of a region; the widget has no border or padding."""
         width = self.size.width
         if width != self._strips_width:
-            # The edge of the terminal may be another too, and inks know where that is.
+            # Inks depend on the edge of the terminal.
             self._forget()
             self._strips_width = width
         kept = self._strips
@@ -213,7 +209,7 @@ class Lines(Widget):
         return self._make(y, self.size.width)
 
     def _make(self, y: int, width: int) -> Strip:
-        """The strip of a line, kept until another line takes its place or the width changes."""
+        """Strip of a line, cached until the line or the width changes."""
         shown = crop(self._shown[y], width) if y < len(self._shown) else BLANK
         self._strips[y] = strip = LineStrip(shown, width, self._ink(shown.fill))
         return strip
@@ -227,7 +223,7 @@ class Lines(Widget):
         self._inks.clear()
 
     def _ink(self, fill: Tone) -> Ink:
-        """What tones look like on a fill; the stylesheet says it, and the line filters."""
+        """Styles of all tones on a fill, from the stylesheet and the line filters."""
         if fill not in self._inks:
             self._inks[fill] = Ink(
                 {tone: self._style(fill, tone) for tone in Tone},
@@ -242,13 +238,13 @@ class Lines(Widget):
         )
         drawn = [Segment(" ", self.rich_style + Style.combine(parts))]
         for line_filter in self.get_line_filters():
-            # A filter looks at a segment's style only, so one of each tone tells it all.
+            # A filter depends on the style only: one segment per tone is enough.
             drawn = line_filter.apply(drawn, self.background_colors[1])
         return drawn[0].style or Style.null()
 
 
 def _regions(changed: Sequence[int], width: int) -> Iterator[Region]:
-    """Regions of whole lines, as few as cover those that changed; `changed` ascends."""
+    """Fewest regions of whole lines that cover `changed`, which ascends."""
     first = last = changed[0]
     for y in changed[1:]:
         if y != last + 1:

@@ -20,7 +20,7 @@ from nftop.ui.widgets.lines import Lines
 
 
 class Panels(Lines):
-    """Lines of `render.panels`, or those of a screen of text."""
+    """Panels below the table, or the lines of a screen without one."""
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -32,19 +32,19 @@ class Panels(Lines):
 
 
 class ChangeBanner(Lines):
-    """Lines of `render.standing`; there only while a change is on its way."""
+    """Banner of a pending change."""
 
 
 class Footer(Lines):
-    """The line of `render.footer`."""
+    """The bottom line."""
 
 
 class HeaderLines(Lines):
-    """Lines of `render.header`, `render.nfs` and `render.map`."""
+    """Header, network functions and map of CPUs."""
 
 
 class CpuDetail(Lines):
-    """Lines of `render.detail`."""
+    """The selected CPU with its history."""
 
     def show_row(
         self,
@@ -67,7 +67,7 @@ class CpuDetail(Lines):
 
 
 class CpuTableView(Lines):
-    """Draws the rows in view only, so 512 CPUs cost what fits on the screen."""
+    """Table of CPUs; draws only the rows in view."""
 
     def show_rows(
         self,
@@ -79,7 +79,7 @@ class CpuTableView(Lines):
         cursor: Cursor,
         height: int,
     ) -> None:
-        """Draw the rows around `place` in `height` lines, headers included."""
+        """Draw the rows around the cursor in `height` lines, including the header."""
         body = body_lines(cpus, rows, columns, cursor.top, height - 1)
         if rows.shown:
             at = cursor.index - cursor.top
@@ -100,10 +100,7 @@ class CpuTableView(Lines):
 
 @dataclass(frozen=True, slots=True)
 class MainLayout:
-    """Attributes.
-
-    width, height: of the screen, in cells and lines; the last line is the footer's.
-    """
+    """Widgets of the main screen and its size in cells and lines, including the footer."""
 
     width: int
     height: int
@@ -113,7 +110,7 @@ class MainLayout:
     detail: CpuDetail
 
     def show_text(self, top: Sequence[Line], body: Sequence[Line], room: int) -> None:
-        """Draw a header and below it `room` lines of text, and nothing else."""
+        """Draw a header and `room` lines of text below it."""
         self.header.show(top, len(top))
         self.table.show([], 0)
         self.panels.show(body, room)

@@ -1,4 +1,4 @@
-"""One question on the bottom line."""
+"""Text prompt on the bottom line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from nftop.ui.messages import PromptAnswer
 
 
 class Prompt(Horizontal):
-    """Asks for a text and posts it as an `Answer`; Enter gives it, Esc gives none.
+    """Posts the text as a `PromptAnswer`: Enter the text, Esc None.
 
-    It is there all the time, hidden, and takes the focus in the very moment it is asked to: what
-    is typed ahead or pasted behind its key must not be taken for keys of the table.
+    It always exists, hidden, and takes the focus at once: text typed ahead or pasted after its key
+    must not be taken for keys of the table.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
@@ -33,7 +33,7 @@ class Prompt(Horizontal):
         yield field
 
     def ask(self, about: str, label: str, value: str = "") -> None:
-        """Show `label` and a text to edit; the answer is posted as one about `about`."""
+        """Show `label` and a text to edit; `about` is the subject of the answer."""
         self._about = about
         self.query_one(Static).update(f"{printable(label)}: ")
         field = self.query_one(Input)
