@@ -243,7 +243,7 @@ READER = "sources/host/cpu_time.py"
         ("sources/pcm/client.py", "from urllib.request import urlopen\nurlopen(url)"),
         ("sources/pcm/source.py", "from http.client import HTTPConnection"),
         ("session/live.py", "import os\nos.sched_setaffinity(0, {1})"),
-        ("export/http/latest.py", "import socket"),
+        ("export/http/request.py", "import socket"),
         ("export/http/server.py", "import socket\nsocket.create_server(('', 80))"),
         ("export/http/server.py", "import socket\nsocket.create_connection(('x', 80))"),
         ("export/http/server.py", "open('/etc/shadow')\nimport os"),

@@ -1,14 +1,14 @@
-"""How fast simulated cores run, by what is set for them: the host's answer to a change of limits.
+"""Frequencies of simulated cores, by the limits set for them, and their cpufreq table.
 
-`response` is that answer for one CPU, pure: whoever changes the simulated host (a gate) has limits,
-governor and preference of CPUs in `Frequencies`, makes another with `altered`, and gives it to
-`World.set_frequencies`. Counts, packets and power follow by themselves:
+`response` computes the frequency of one CPU. A gate that changes the simulated host takes
+`Frequencies`, which has limits, governor and preference of every CPU, derives another with
+`altered` and passes it to `World.set_frequencies`. Counts, packets and power follow:
 
-- A packet costs the same cycles at any frequency: packets per second go with it. The talk shows no
-  numbers to say otherwise; where a packet waits for memory it is too good.
-- What a task is offered stays, so that a slower core drops and a faster one polls idly.
-- A core runs at the fastest that any of its threads asks for.
-- Power is `pcm`'s: it goes with load and with the third power of the frequency.
+- A packet costs the same cycles at any frequency, so packets per second are proportional to it.
+  The talk has no numbers to the contrary; for packets that wait for memory this is optimistic.
+- The load offered to a task does not change: a slower core drops more, a faster one idles more.
+- A core runs at the highest frequency that one of its threads requests.
+- Power is modelled in `pcm`: by load and the third power of the frequency.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nftop.model.column import Floats
+from nftop.model.ids import Cpu
+from nftop.model.reading import Missing, Reason
+from nftop.model.sst import CpufreqTable, CpuFrequency, PstateDriver, UncoreLimits
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sim.processor import Processor
@@ -131,3 +134,46 @@ def _places(topology: Topology) -> Mapping[int, int]:
         core = info.core or 0
         first[info.package] = min(first.get(info.package, core), core)
     return {info.cpu: (info.core or 0) - first[info.package] for info in topology.cpus}
+
+
+# The limits of the mesh, whose clock stands at the upper one (`pcm`); assumptions.
+_MESH_HZ = (1_200_000_000, 2_400_000_000)
+_NO_TOOL = Missing(Reason.SOURCE, "the simulated host has no intel-speed-select")
+
+
+def cpufreq_table(frequencies: Frequencies, at_ns: int) -> CpufreqTable:
+    """Every CPU with a policy of its own, as intel_pstate has them; `at_ns` is when it is read."""
+    processor = frequencies.processor
+    rows = zip(frequencies.settings, frequencies.base_hz, strict=True)
+    return CpufreqTable(
+        cpus=tuple(
+            CpuFrequency(
+                cpu=Cpu(cpu),
+                policy=cpu,
+                together=(Cpu(cpu),),
+                driver=DRIVER,
+                governor=setting.governor,
+                governors=GOVERNORS,
+                epp=setting.epp,
+                epps=EPPS,
+                min_hz=setting.min_hz,
+                max_hz=setting.max_hz,
+                hardware_min_hz=processor.min_hz,
+                hardware_max_hz=processor.max_hz,
+                base_hz=base_hz,
+            )
+            for cpu, (setting, base_hz) in enumerate(rows)
+        ),
+        without=(),
+        pstate=PstateDriver(
+            "active", frequencies.turbo, -(-100 * processor.min_hz // processor.max_hz), 100
+        ),
+        uncore=tuple(
+            UncoreLimits(package, 0, *_MESH_HZ, *_MESH_HZ)
+            for package in frequencies.topology.packages
+        ),
+        sst=_NO_TOOL,
+        keepers=(),
+        hybrid=False,
+        base_read_at_ns=at_ns,
+    )

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from nftop.model.column import Floats
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
 from nftop.model.reading import Missing, Reason
-from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.model import Model
 from nftop.sim.rates import server_factor
+from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.workloads import INDEX
 
 _S = 1_000_000_000

@@ -16,8 +16,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
-from nftop.sim.cpufreq import cpufreq_table
-from nftop.sim.frequency import DRIVER
+from nftop.sim.frequency import DRIVER, cpufreq_table
 from nftop.sim.model import Model, model_of
 from nftop.sim.nf_dpdk import dpdk_table
 from nftop.sim.nf_ovs import ovs_table

@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from nftop.cli.commands import doctor
+from nftop.cli.commands import report as doctor
 from nftop.cli.commands import report as reports
 from nftop.model.error_text import exhausted
 from nftop.render.pages.explain import near_names
@@ -172,7 +172,7 @@ sys.exit(main())
     [
         ("nftop.cli.main", ["doctor"]),
         ("numpy", ["doctor"]),
-        ("nftop.cli.commands.doctor", ["doctor"]),
+        ("nftop.cli.commands.report", ["doctor"]),
         ("examining", ["doctor"]),
         ("nftop.export.batch", ["--batch", "-n", "1"]),
         ("nftop.sources.simulated", ["demo", "--batch", "-n", "1"]),

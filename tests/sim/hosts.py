@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from nftop.derive.fold import State, step
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
-from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sim.model import Model
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sources.base import Detailing
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from nftop.uarch.table import PmuTerms

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.sim import scenario
-from nftop.sim.boxes import (
+from nftop.sim.model import Model, model_of
+from nftop.sim.uncore import (
     OF_PACKAGE_INDEX,
     box_counts,
     box_weights,
@@ -20,7 +21,6 @@ from nftop.sim.boxes import (
     pmus,
     weighted,
 )
-from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch import table
 from nftop.uarch.table import PmuTerms

@@ -19,8 +19,7 @@ from nftop.sim import scenario, workloads
 from nftop.sim.classes import numbered
 from nftop.sim.model import SETTLE_S, Model, model_of
 from nftop.sim.rates import Now, rates_of
-from nftop.sim.rdt import Rdt, changed, rdt_of, resctrl_table, value
-from nftop.sim.response import SENSITIVITY
+from nftop.sim.rdt import SENSITIVITY, Rdt, changed, rdt_of, resctrl_table, value
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S
 from tests.sim.hosts import value as column

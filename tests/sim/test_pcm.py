@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nftop.model.pcm import C_STATES, PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.sim import pcm, scenario, workloads
-from nftop.sim.boxes import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.model import Model, model_of
 from nftop.sim.rates import rates_alone
+from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S
 

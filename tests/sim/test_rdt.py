@@ -14,9 +14,8 @@ from nftop.model.frame import Frame, GroupCacheRow
 from nftop.model.rdt.rdt import EVENTS, ROOT, Event
 from nftop.model.reading import Missing, Reason
 from nftop.sim import scenario
-from nftop.sim.filling import settle
 from nftop.sim.model import SETTLE_S, model_of
-from nftop.sim.rdt import rdt_of, resctrl_table, value
+from nftop.sim.rdt import rdt_of, resctrl_table, settle, value
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S
 from tests.sim.test_scenario import GOOD

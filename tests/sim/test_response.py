@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from nftop.model.column import Floats
 from nftop.sim import scenario, workloads
-from nftop.sim.filling import settle
 from nftop.sim.model import model_of
-from nftop.sim.rdt import rdt_of
-from nftop.sim.response import SENSITIVITY, cost
+from nftop.sim.rdt import SENSITIVITY, cost, rdt_of, settle
 
 KIB, WAY_BYTES, WAYS = 1024, 1.5 * (1 << 20), 20
 ALL = (1 << WAYS) - 1

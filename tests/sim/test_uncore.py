@@ -9,8 +9,7 @@ import pytest
 
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
-from nftop.sim.boxes import boxes
-from nftop.sim.uncore import uncore_table
+from nftop.sim.uncore import boxes, uncore_table
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S, count_box
 

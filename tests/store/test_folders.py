@@ -24,8 +24,7 @@ from nftop.model.topology import Host
 from nftop.store.folders import Person, open_file, open_folder
 from nftop.store.format.encoder import Chunk
 from nftop.store.reading.seekpoint import SeekPoint
-from nftop.store.recording.files import Keep, let_go
-from nftop.store.recording.sink import FileSink
+from nftop.store.recording.sink import FileSink, Keep, let_go
 from nftop.store.user.baselines import read_baselines, write_baselines
 from nftop.store.user.config_dir import read_text
 from nftop.store.user.profiles import read_profiles

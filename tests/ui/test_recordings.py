@@ -13,9 +13,8 @@ from pathlib import Path
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
 from nftop.store.history.history import History
-from nftop.store.recording.files import create
 from nftop.store.recording.recorder import Recorder
-from nftop.store.recording.sink import FileSink
+from nftop.store.recording.sink import FileSink, create
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.bench.scenes import Clocked

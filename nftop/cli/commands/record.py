@@ -30,9 +30,8 @@ from nftop.store.history.history import History
 from nftop.store.reading.bytes import FileBytes, Readable
 from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
 from nftop.store.reading.scan import Loss
-from nftop.store.recording.files import Keep, exists
 from nftop.store.recording.recorder import Recorder, Recording
-from nftop.store.recording.sink import FileSink, Rotation, Sink, StreamSink
+from nftop.store.recording.sink import FileSink, Keep, Rotation, Sink, StreamSink, exists
 
 BAD_RECORDING = 4
 _NO_GATE = "a recording can't be changed"

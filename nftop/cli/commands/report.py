@@ -1,4 +1,4 @@
-"""Commands that say something once: `doctor`, `explain`, `tma`."""
+"""Commands that print one report: `doctor`, `explain`, `tma`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,120 @@ import argparse
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nftop.cli.compose.hosts import open_asked, open_demo
 from nftop.control.doctor import check
 from nftop.control.journal import FileJournal
+from nftop.derive.threads import ThreadState, step_threads
+from nftop.export.json.encode import json_bytes
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
-from nftop.model.topology import Topology
+from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import SourceReading, ThreadTable
+from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
-from nftop.sources.base import Check
+from nftop.sources.base import Check, Source
 from nftop.sources.host.topology import read_cpuid
+from nftop.sources.tuning.look import Poller
 from nftop.store.folders import open_file
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
+SCHEMA = "nftop.doctor/1"
 _ROOT = Path("/")
 _MAX_BYTES = 64 << 20
+# Two looks find a thread that polls without the name of one, a third tells how much of the time.
+# Times of threads on a nohz_full CPU are up to date but once a second.
+_LOOKS = 3
+_BETWEEN_S, _BETWEEN_NOHZ_FULL_S = 0.6, 1.1
+_CAVEATS = {
+    "SIMULATED": "nothing below is of this machine, but for nftop itself",
+    "REMOTE": "a server told what is below; self and changes are of this machine, not of that one",
+    "LAB": "the kernel's interfaces to CPUs are emulated; processes, sockets and devices are this "
+    "machine's",
+}
+
+
+def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
+    """Ask every source. One that fails is itself a finding."""
+    checks: list[Check] = []
+    for source in sources:
+        try:
+            checks.extend(source.check())
+        except Exception as error:  # noqa: BLE001 - the boundary: no source may stop another
+            checks.append(Check(source.name, Reason.ERROR, f"{type(error).__name__}: {error}"))
+    return tuple(checks)
+
+
+def pollers(
+    read: Callable[[], ThreadTable | Missing],
+    topology: Topology,
+    pause: Callable[[float], None] = time.sleep,
+) -> tuple[Poller, ...]:
+    """Who polls here, by some looks at the threads of source `processes`."""
+    late = frozenset(info.cpu for info in topology.cpus if info.nohz_full)
+    state = ThreadState()
+    for look in range(_LOOKS):
+        if look:
+            pause(_BETWEEN_NOHZ_FULL_S if late else _BETWEEN_S)
+        now_ns = time.monotonic_ns()
+        state, _ = step_threads(state, SourceReading(read(), now_ns, 0), late)
+    return tuple(
+        Poller(
+            cpu=rate.thread.last_cpu if rate.cpu is None else rate.cpu,
+            pinned=rate.cpu is not None,
+            pid=rate.thread.pid,
+            program=rate.thread.program,
+            kind=NF_KINDS.get(rate.thread.role, ""),
+        )
+        for rate in state.rates
+        if rate.thread.role in NF_WORKERS or rate.polls
+    )
+
+
+def report_text(checks: Sequence[Check], host: Host) -> str:
+    """One line per check, under it why it matters, and the fix where it needs one."""
+    width = max(len(printable(check.name)) for check in checks)
+    lines = [f"{host.badge}: {_CAVEATS[host.badge]}"] if host.badge else []
+    for row in checks:
+        lines.append(f"{printable(row.name):<{width}}  {row.state:<10}  {printable(row.text)}")
+        if row.why:
+            lines.append(f"{'':<{width}}  {'':<10}  why: {printable(row.why)}")
+        if row.fix:
+            lines.append(f"{'':<{width}}  {'':<10}  fix: {printable(row.fix)}")
+    return "\n".join(lines)
+
+
+def report_json(checks: Sequence[Check], host: Host) -> str:
+    """One JSON object: schema, simulated, lab, remote, checks: name, state, text, why, fix.
+
+    Of a check `why` and `fix` may be null. A state is `ok`, `tune` where it is not set as `why` has
+    it, or the word of a reason.
+    """
+    return json_bytes(
+        {
+            "schema": SCHEMA,
+            "simulated": host.simulated,
+            "lab": host.lab,
+            "remote": host.remote or None,
+            "checks": [
+                {
+                    "name": check.name,
+                    "state": check.state,
+                    "text": check.text,
+                    "why": check.why or None,
+                    "fix": check.fix or None,
+                }
+                for check in checks
+            ],
+        }
+    ).decode()
 
 
 def doctor(options: argparse.Namespace) -> int:
     """What every source sees here, and the fix for what it does not."""
-    from nftop.cli.commands.doctor import examine, report_json, report_text  # noqa: PLC0415 - only here
-
     try:
         here = open_asked(options)
     except ValueError as error:
@@ -47,7 +140,6 @@ def doctor(options: argparse.Namespace) -> int:
 
 def _host_checks(topology: Topology) -> tuple[Check, ...]:
     """How this host is set up for those who poll on it."""
-    from nftop.cli.commands.doctor import pollers  # noqa: PLC0415 - only here
     from nftop.sources.process.source import ProcessSource  # noqa: PLC0415
     from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
 

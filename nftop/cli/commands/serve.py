@@ -8,7 +8,7 @@ import signal
 from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import OpenHost, open_asked
 from nftop.cli.signals import stopping
-from nftop.export.http.latest import Board
+from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
 from nftop.model.baseline import Baselines

@@ -15,8 +15,7 @@ from nftop.model.metrics.catalogue import METRICS
 from nftop.render.base.text import printable
 from nftop.store.folders import caller
 from nftop.store.format.records import Header
-from nftop.store.recording.files import default_file
-from nftop.store.recording.sink import FileSink
+from nftop.store.recording.sink import FileSink, default_file
 
 
 def header_of(

@@ -1,9 +1,13 @@
-"""JSON that can be shown on a terminal as it is."""
+"""JSON text that is safe to print on a terminal; absent values are null and named in `missing`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import msgspec
 
+from nftop.model.reading import Missing, Reason
 from nftop.model.terminal_text import escaped_json
 
 
@@ -13,3 +17,29 @@ def json_bytes(value: object) -> bytes:
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return escaped_json(encoded.decode()).encode()
+
+
+def with_missing(
+    named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
+) -> dict[str, Any]:
+    """`named`, then `readings`: a value, or null and its reason in `missing`, under each name."""
+    numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
+    reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
+    unread = list(unread)
+    return {
+        **named,
+        **_nested(numbers | dict.fromkeys(unread)),
+        "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
+    }
+
+
+def _nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
+    nested: dict[str, Any] = {}
+    for name, number in numbers.items():
+        *groups, leaf = name.split(".")
+        within = nested
+        for group in groups:
+            within = within.setdefault(group, {})
+        within[leaf] = number
+    return nested

@@ -1,32 +1,34 @@
 """A frame as one JSON object, schema `nftop.frame/1`.
 
-An absent number is null and its reason stands in `missing`. Ratios are 0..1. `self.counter_reads`
-and `self.counter_interrupts`, of the CPUs that are counted, are since the tick before, of all
-sources; `self.by_source` has them of each.
-`memory.channels` and `upi.links` of a package are objects by the kernel's number of the box, as in
-`uncore_imc_3`. `origins` of a CPU or a package names the source of numbers that are not of their
-metric's first choice: `{"ipc": "pcm"}`; as `links` it names that of a package's links.
-`findings` are facts beyond a limit, the most severe first, whatever CPUs are shown: `nftop explain
-RULE` says more of each.
-`lost` is what a replay lacks between the tick before and this one, `{"ticks", "bytes", "why"}`
-each; `ticks` is null where nobody can tell, and where another session begins: then `interval_s` is
-null too, as in every first frame.
-`actions` are the changes of cache classes that this tick was the first to show, by whomever they
-were made; `within_s` is how long before the reading that shows a change the one without it was.
+An absent number is null, its reason stands in `missing`. Ratios are 0..1.
+
+- `self.counter_reads`, `self.counter_interrupts`: of counted CPUs, since the previous tick, over
+  all sources; `self.by_source` has them by source.
+- `memory.channels`, `upi.links` of a package: objects by the kernel's box number, as in
+  `uncore_imc_3`.
+- `origins` of a CPU or package: the source of numbers that are not from their metric's first
+  choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
+- `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
+- `lost`: gaps of a replay since the previous tick, `{"ticks", "bytes", "why"}` each; `ticks` is
+  null if unknown or if another session begins. `interval_s` is then null, as in every first frame.
+- `actions`: changes of cache classes first seen in this tick, by any program; `within_s` is the
+  time between the reading that shows a change and the previous one.
+- `groups`, `cache`: cache classes, by cache id.
+- `nfs`: `classes` are the cache classes on the NF's CPUs, `classes_shared` the other NFs in them or
+  null. Ports, queues and nodes that an NF does not report are null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
-from nftop.export.json.classes import cache_object, group_object
-from nftop.export.json.encode import json_bytes
+from nftop.export.json.encode import json_bytes, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
-from nftop.export.json.missing import with_missing
-from nftop.export.json.nfs import nf_objects
+from nftop.model.baseline import Level
 from nftop.model.change import Noticed
 from nftop.model.frame import (
     Accelerator,
@@ -35,14 +37,225 @@ from nftop.model.frame import (
     CpuTable,
     Finding,
     Frame,
+    GroupCacheRow,
+    GroupRow,
+    MonitorRow,
+    NfRow,
     PackageRow,
     SourceState,
 )
 from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.nf.netdev import InterfaceRow
+from nftop.model.nf.parts import NfNode, NfPort, NfQueue, NfThread
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import CacheDomain
 from nftop.model.reading import Missing, Reading, Reason
+
+T = TypeVar("T")
+
+
+def nf_objects(frame: Frame) -> list[dict[str, Any]]:
+    """Every network function of a frame."""
+    return [_nf(frame, nf) for nf in frame.nfs]
+
+
+def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
+    named = {
+        "name": nf.name,
+        "kind": nf.kind,
+        "pid": nf.pid,
+        "cpus": list(nf.cpus),
+        "direction": nf.direction,
+        "saturated": nf.saturated,
+        "cpp_clock": nf.cpp_clock,
+        "interval_s": nf.interval_s,
+        "attribution": nf.attribution,
+        "owner": _owner(nf),
+        "problem": None if nf.problem is None else nf.problem.message,
+        "classes": [clos.name for clos in nf.classes],
+        "classes_shared": nf.beside or None,
+        "baseline": _baseline(frame, nf),
+        "threads": [_thread(thread) for thread in nf.threads],
+    }
+    readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
+    readings["ports"] = _told(nf.ports, _port)
+    readings["queues"] = _told(nf.queues, _queue)
+    readings["nodes"] = _told(nf.nodes, _node)
+    return with_missing(named, readings)
+
+
+def _owner(nf: NfRow) -> dict[str, Any] | None:
+    """User whose socket tells the numbers; null if there is none, or it is not known."""
+    owner = nf.owner
+    if owner is None:
+        return None
+    return {
+        "user": owner.user,
+        "uid": owner.uid,
+        "privileged": owner.privileged,
+        "reason": owner.reason,
+    }
+
+
+def _told(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:
+    return parts if isinstance(parts, Missing) else [how(item) for item in parts]
+
+
+def _thread(thread: NfThread) -> dict[str, Any]:
+    return with_missing(
+        {"cpu": thread.cpu, "name": thread.name},
+        {
+            "packets_per_s": thread.packets_per_s,
+            "busy_ratio": thread.busy_ratio,
+            "run_ratio": thread.run_ratio,
+        },
+    )
+
+
+def _port(port: NfPort) -> dict[str, Any]:
+    return with_missing(
+        {"name": port.name},
+        {
+            "rx_packets_per_s": port.rx_packets_per_s,
+            "tx_packets_per_s": port.tx_packets_per_s,
+            "missed_packets_per_s": port.missed_packets_per_s,
+            "drop_packets_per_s": port.drop_packets_per_s,
+        },
+    )
+
+
+def _queue(queue: NfQueue) -> dict[str, Any]:
+    return with_missing(
+        {"port": queue.port, "queue": queue.queue, "cpu": queue.cpu, "enabled": queue.enabled},
+        {"packets_per_s": queue.packets_per_s, "used_ratio": queue.used_ratio},
+    )
+
+
+def _node(node: NfNode) -> dict[str, Any]:
+    return with_missing(
+        {"name": node.name, "polls": node.polls},
+        {
+            "clocks_ratio": node.clocks_ratio,
+            "clocks_per_packet": node.clocks_per_packet,
+            "packets_per_call": node.packets_per_call,
+        },
+    )
+
+
+def _baseline(frame: Frame, nf: NfRow) -> dict[str, Any] | None:
+    """What it is compared with; null where nothing was kept."""
+    kept = baseline_of(frame.baselines, nf, frame.nfs)
+    if kept is None or frame.baselines is None:
+        return None
+    return {
+        "wall_ns": frame.baselines.wall_ns,
+        "pid": kept.pid,
+        "ticks": kept.ticks,
+        "metrics": {name: _level(level) for name, level in kept.levels.items()},
+        "cores": [
+            {
+                "cpu": core.cpu,
+                "metrics": {name: _level(level) for name, level in core.levels.items()},
+            }
+            for core in kept.cores
+        ],
+    }
+
+
+def _level(level: Level) -> dict[str, Any]:
+    return {"median": level.median, "spread": level.spread, "ticks": level.ticks}
+
+
+_UNKNOWN_OWNER = "unknown"
+
+
+def group_object(group: GroupRow) -> dict[str, Any]:
+    """A control group: what it may fill, has filled and moves, in each cache."""
+    values: dict[str, Any] = {
+        "clos": _known(group.clos),
+        "rmid": _known(group.rmid),
+        "mba.unit": group.mba_unit,
+    }
+    for cache in group.caches:
+        values[f"mba.l3.{cache.l3}"] = cache.mba
+        values[f"l3.{cache.l3}.cbm"] = _masks(cache)
+        for metric in GROUP_METRICS:
+            values[f"l3.{cache.l3}.{metric.id}"] = cache.readings[metric.id]
+    named: dict[str, Any] = {
+        "name": group.name,
+        "clos": None,
+        "cpus": list(group.cpus),
+        "mode": group.mode,
+        "owner": group.owner or _UNKNOWN_OWNER,
+        "tasks": group.tasks,
+        "l2": {str(mask.l2): _mask(mask.cbm, mask.code) for mask in group.l2},
+        "monitors": [_monitor(monitor) for monitor in group.monitors],
+        "l3": {},
+    }
+    return with_missing(named, values)
+
+
+def _monitor(monitor: MonitorRow) -> dict[str, Any]:
+    values: dict[str, Any] = {"rmid": _known(monitor.rmid)}
+    for l3, readings in monitor.readings.items():
+        values |= {f"l3.{l3}.{name}": reading for name, reading in readings.items()}
+    named = {
+        "name": monitor.name,
+        "cpus": list(monitor.cpus),
+        "owner": monitor.owner or _UNKNOWN_OWNER,
+        "l3": {},
+    }
+    return with_missing(named, values)
+
+
+def cache_object(frame: Frame) -> dict[str, Any]:
+    """What there is of classes and monitors, how much is in use, and the caches themselves."""
+    limits = frame.limits
+    groups = len(frame.groups)
+    metered = groups + sum(len(group.monitors) for group in frame.groups)
+    values: dict[str, Any] = {
+        "closids.of": _known(limits.closids),
+        "rmids.of": _known(limits.rmids),
+        "closids.used": groups,
+        "rmids.used": _known(None if limits.rmids is None else metered),
+        "min_bits": _known(limits.min_bits),
+        "sparse": _known(limits.sparse),
+        "mba_least": _known(limits.mba_least),
+        "mba_step": _known(limits.mba_step),
+    }
+    for domain in frame.domains:
+        values |= {f"l3.{domain.l3}.{name}": value for name, value in _domain(domain).items()}
+    return with_missing({"cdp": limits.cdp, "l3": {}}, values)
+
+
+def _domain(domain: CacheDomain) -> dict[str, Any]:
+    io = domain.io
+    return {
+        "ways": _known(domain.ways),
+        "size_bytes": _known(domain.size_bytes),
+        "bit_usage": _known(domain.usage or None),
+        "nodes": list(domain.parts),
+        "read_on_cpu": _known(domain.read_on),
+        "io": io if isinstance(io, Missing) else {"cbm": io.cbm.hex, "origin": io.origin},
+    }
+
+
+def _masks(cache: GroupCacheRow) -> str | Missing | dict[str, str]:
+    if isinstance(cache.cbm, Missing):
+        return cache.cbm
+    return _mask(cache.cbm, cache.code)
+
+
+def _mask(cbm: Cbm, code: Cbm | None) -> str | dict[str, str]:
+    return cbm.hex if code is None else {"code": code.hex, "data": cbm.hex}
+
+
+def _known(value: Any) -> Any:
+    return Missing(Reason.SOURCE) if value is None else value
 
 
 def frame_json(frame: Frame) -> bytes:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from nftop import __version__
-from nftop.export.openmetrics import families as named
+from nftop.export.openmetrics import writer as named
 from nftop.export.openmetrics.writer import Form, Sheet, labels
 from nftop.model.frame import (
     CpuTable,

@@ -1,17 +1,213 @@
-"""A page for Prometheus as it grows: families, their samples and what was absent of them."""
+"""Metric families and the writer of an OpenMetrics page.
+
+Names follow Prometheus' conventions (prometheus.io/docs/practices/naming): subject first, base
+units last, no abbreviations. The name of a catalogue metric is derived from its id, its help from
+its meaning.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nftop.export.openmetrics.families import MISSING, Family
 from nftop.model.column import Column
+from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
+
+Kind: TypeAlias = Literal["gauge", "counter", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family.
+
+    Attributes:
+        name: without the `_total` of a counter and the `_info` of an info.
+        factor: what a value of nftop's is multiplied with for the unit of the name.
+    """
+
+    name: str
+    help: str
+    kind: Kind = "gauge"
+    factor: float = 1.0
+
+    @property
+    def sample(self) -> str:
+        """What its samples are called."""
+        return self.name + _SUFFIXES[self.kind]
+
+    @property
+    def unit(self) -> str:
+        """The base unit that the name ends in; "" where it ends in none."""
+        last = self.name.rpartition("_")[2]
+        return last if last in _UNITS and "_per_" not in self.name else ""
+
+
+_SUFFIXES: Mapping[Kind, str] = {"gauge": "", "counter": "_total", "info": "_info"}
+_UNITS = frozenset({"bytes", "celsius", "hertz", "joules", "ratio", "seconds", "watts"})
+# What operators abbreviate and Prometheus spells out.
+_WORDS = {
+    "cpp": "cycles_per_packet",
+    "busy_cpp": "busy_cycles_per_packet",
+    "ipp": "instructions_per_packet",
+    "ipc": "instructions_per_cycle",
+    "sibling_ipc": "sibling_instructions_per_cycle",
+    "core_ipc": "core_instructions_per_cycle",
+}
+# How an id ends, how the name does, and the factor.
+_ENDS = (
+    ("_per_s", "_per_second", 1.0),
+    ("_hz", "_hertz", 1.0),
+    ("_w", "_watts", 1.0),
+    ("_j", "_joules", 1.0),
+    ("_c", "_celsius", 1.0),
+    ("_ns", "_seconds", 1e-9),
+)
+
+
+def family(metric: Metric, scope: str = "") -> Family:
+    """The family of a metric of the catalogue; `scope` if not the metric's own.
+
+    A gauge, but for energy: everything else that frames have is a rate, a ratio or a state.
+    """
+    of, factor = _WORDS.get(metric.id, metric.id.replace("tma.", "topdown_")), 1.0
+    of = of.replace(".", "_")
+    for end, instead, times in _ENDS:
+        if of.endswith(end):
+            of, factor = of.removesuffix(end) + instead, times
+            break
+    if metric.unit in (Unit.RATIO, Unit.CHANGE) and not of.endswith("_ratio"):
+        of += "_ratio"
+    kind: Kind = "counter" if metric.unit is Unit.JOULES else "gauge"
+    return Family(f"nftop_{scope or metric.scope}_{of}", _help(metric), kind, factor)
+
+
+def _help(metric: Metric) -> str:
+    """The meaning, and where the marks that the screen has beside such a number are found here."""
+    parts = [metric.meaning]
+    if metric.bounded:
+        parts.append(f'Here: where nftop_{metric.scope}_info does not say saturated="true".')
+    if metric.per_clock:
+        parts.append(f"Whose cycles: cpp_clock of nftop_{metric.scope}_info.")
+    if metric.coverage is not None:
+        share = family(cpu_metric(metric.coverage)).name
+        parts.append(f"An estimate below {ESTIMATE_BELOW} of {share}.")
+    return " ".join(parts)
+
+
+def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, Family]:
+    return {metric.id: family(metric, scope) for metric in metrics}
+
+
+# By metric id.
+OF_CPUS = _families(CPU_METRICS)
+OF_NFS = _families(NF_METRICS)
+OF_PACKAGES = _families((*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
+OF_GROUPS = _families(GROUP_METRICS)
+# A monitoring group may fill what its class may, and has no size of its own.
+OF_MONITORS = _families(
+    (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
+)
+
+HOST = Family("nftop_host", "The host that is told of, and by which nftop.", "info")
+TIME = Family("nftop_frame_timestamp_seconds", "When these numbers were taken, Unix time.")
+INTERVAL = Family(
+    "nftop_frame_interval_seconds",
+    "The time that rates and ratios are of, and nothing before it: set -d to the scrape interval "
+    "and no packet is left out. Rates and ratios from a sensor server (power, C-states, "
+    "and what it tells in place of perf) are of its last second instead, whatever -d is.",
+)
+NOTICE = Family(
+    "nftop_notice",
+    "1: nftop has to tell what is no number, such as a change of cache classes that was cut off: "
+    "look with nftop.",
+)
+APART = Family(
+    "nftop_sources_apart", "1: perf and a sensor server have told different numbers for some time."
+)
+FINDING = Family(
+    "nftop_finding",
+    "1: a number has been beyond a limit for some seconds; nftop explain RULE says whose limit.",
+)
+SOURCE_UP = Family(
+    "nftop_source_up", "1: it gives numbers; 0: it gives none, and nftop_source_info says why."
+)
+SOURCE = Family(
+    "nftop_source",
+    'How a source does: state is ok, or why it gives nothing (state="source": it isn\'t there).',
+    "info",
+)
+SOURCE_AGE = Family("nftop_source_age_seconds", "How old its reading was at the frame.")
+SOURCE_TOOK = Family("nftop_source_read_duration_seconds", "How long its last reading took.")
+SOURCE_LATE = Family(
+    "nftop_source_late_seconds",
+    "How long before the frame its reading was begun, where it did not answer in time; else 0.",
+)
+CPU = Family(
+    "nftop_cpu",
+    "Where a CPU is, which thread polls there and in which cache class it counts. To join: "
+    "nftop_cpu_busy_ratio * on (cpu) group_left (group) nftop_cpu_info.",
+    "info",
+)
+ONLINE = Family("nftop_cpu_online", "Whether the CPU is online.")
+NF = Family("nftop_nf", "A network function and the CPUs it polls on.", "info")
+NF_UP = Family("nftop_nf_up", "Whether its counters are current.")
+GROUP = Family("nftop_group", "A cache class.", "info")
+MAY = Family(
+    "nftop_group_may",
+    "What a cache class may take: ways of a last-level cache (cbm, with CDP of data beside code's; "
+    "hexadecimal), and memory bandwidth behind it (mba, in mba_unit).",
+    "info",
+)
+L3_SIZE = Family("nftop_l3_size_bytes", "Size of a last-level cache that can be allocated.")
+CHANNEL_READ = Family(
+    "nftop_memory_channel_read_bytes_per_second", "Bytes read per second over a memory channel."
+)
+CHANNEL_WRITE = Family(
+    "nftop_memory_channel_write_bytes_per_second", "Bytes written per second over a memory channel."
+)
+LINK_IN = Family(
+    "nftop_upi_link_received_bytes_per_second", "Bytes of data that came over a link per second."
+)
+LINK_OUT = Family(
+    "nftop_upi_link_sent_bytes_per_second", "Bytes of data that went over a link per second."
+)
+ACCELERATOR = Family("nftop_accelerator_per_second", "What an accelerator counted per second.")
+ESTIMATE = Family(
+    "nftop_package_estimate",
+    f"1: this metric was counted for less than {ESTIMATE_BELOW} of the time.",
+)
+SECOND_CHOICE = Family(
+    "nftop_second_choice", "How many numbers of this metric are not of its first choice of source."
+)
+MISSING = Family(
+    "nftop_missing",
+    "How many numbers of this metric are absent, by reason; nftop doctor says what to do.",
+)
+OWN_CPU = Family("nftop_self_cpu_ratio", "CPU time of nftop by the time passed: 1 is one CPU.")
+OWN_SECONDS = Family("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")
+OWN_PLACE = Family("nftop_self", "The CPUs that nftop may run on.", "info")
+OWN_DISTURBS = Family(
+    "nftop_self_disturbs", "1: where nftop has to run it may take time from what polls."
+)
+READS = Family("nftop_self_pmu_reads", "Reads of hardware counters.", "counter")
+INTERRUPTS = Family(
+    "nftop_self_pmu_interrupts", "CPUs interrupted to read, start or stop counters.", "counter"
+)
+FRAMES = Family("nftop_self_frames", "Frames since nftop started.", "counter")
+ANSWERS = Family("nftop_self_http_responses", "Answers given over HTTP.", "counter")
+
 
 # Of a label's value; the backslash first.
 _ESCAPED = (("\\", r"\\"), ('"', r"\""), ("\n", r"\n"))

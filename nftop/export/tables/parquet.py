@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nftop import __version__
-from nftop.export.tables.fields import Columns, Field, Table
+from nftop.export.tables.tables import Columns, Field, Table
 
 # Rows that are held at most before they are written: a row group.
 _HELD = 1 << 16

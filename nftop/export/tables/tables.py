@@ -1,42 +1,124 @@
-"""Frames as tidy tables: one row per tick and thing, columns named as the catalogue has them.
+"""Frames and events of a recording as tidy tables, with the catalogue's names as columns.
 
-`missing` names every number of a row that is not there with its reason: `cpp=idle ipc=source`.
+`missing` names every absent number of a row with its reason: `cpp=idle ipc=source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from nftop.export.json.frequencies import setting_values
-from nftop.export.tables.events import EVENT, GAP
-from nftop.export.tables.fields import (
-    MISSING,
-    TICK,
-    Columns,
-    Field,
-    Table,
-    fields_of,
-    numbers,
-    of_tick,
-    plain,
-    turned,
-    why_not,
-)
 from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import CpuSetting
+from nftop.model.struct import dataclass
+from nftop.model.topology import Host
+from nftop.store.format.records import BASELINE, Marker
+from nftop.store.reading.scan import Loss
+
+# `time` is a wall clock in ns; `text` may be untrusted.
+Kind: TypeAlias = Literal["int", "float", "bool", "text", "time"]
+# One sequence for each field of a table, all of the same length; None where there is nothing.
+Columns: TypeAlias = Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column; `unit` of a number, "" where it has none or its name says it."""
+
+    name: str
+    kind: Kind
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Its columns, and the rows that a frame has; `rows` None: not of frames."""
+
+    fields: tuple[Field, ...]
+    rows: Callable[[int, Frame], Columns] | None = None
+
+
+def fields_of(kind: Kind, names: str) -> tuple[Field, ...]:
+    return tuple(Field(name, kind) for name in names.split())
+
+
+_RECORDED = (Field("time", "time"), Field("host", "text"), Field("simulated", "bool"))
+EVENT = (*_RECORDED, *fields_of("text", "kind text detail"))
+GAP = (
+    *_RECORDED,
+    *fields_of("int", "lost_ticks lost_bytes"),
+    Field("why", "text"),
+)
+
+
+def table_of(marker: Marker) -> str:
+    """Where a marker belongs: what was done to the host is apart from what was noted of it."""
+    return "markers" if marker.kind in ("marker", "finding", BASELINE) else "actions"
+
+
+def event_columns(host: Host, marker: Marker) -> Columns:
+    """One row of `actions` or `markers`."""
+    detail = json.dumps(marker.detail, default=str) if marker.detail else None
+    row = (marker.wall_ns, host.name, host.simulated, marker.kind, marker.text, detail)
+    return turned(EVENT, [row])
+
+
+def gap_columns(host: Host, losses: Iterable[tuple[int, Loss]]) -> Columns:
+    """Rows of `gaps`; `time` is that of the tick behind what is lost, at the end of that before."""
+    own = (host.name, host.simulated)
+    rows = [(wall_ns, *own, loss.ticks, loss.size, loss.why) for wall_ns, loss in losses]
+    return turned(GAP, rows)
+
+
+def numbers(metrics: Iterable[Metric]) -> tuple[Field, ...]:
+    return tuple(Field(metric.id, "float", metric.unit.value) for metric in metrics)
+
+
+TICK = (
+    Field("tick", "int"),
+    Field("time", "time"),
+    Field("interval_s", "float", "s"),
+    Field("host", "text"),
+    *fields_of("bool", "simulated lab remote"),
+)
+MISSING = Field("missing", "text")
+
+
+def of_tick(number: int, frame: Frame, rows: int) -> list[Sequence[Any]]:
+    """`TICK`, the same in each row."""
+    host = frame.host
+    same = (number, frame.wall_ns, frame.interval_s, host.name, host.simulated, host.lab)
+    return [[item] * rows for item in (*same, host.remote != "")]
+
+
+def plain(value: Any) -> Any:
+    return None if isinstance(value, Missing) else value
+
+
+def why_not(readings: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={reading.reason.key}" for name, reading in readings.items()
+                    if isinstance(reading, Missing))  # fmt: skip
+
+
+def turned(fields: tuple[Field, ...], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Rows as columns."""
+    return list(zip(*rows, strict=True)) if rows else [()] * len(fields)
+
 
 # CPUs
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli.commands.doctor import pollers, report_json, report_text
+from nftop.cli.commands.report import pollers, report_json, report_text
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadRow, ThreadTable

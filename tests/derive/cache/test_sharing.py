@@ -19,7 +19,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.render.cores.table import estimates
-from nftop.store.history.samples import Samples
+from nftop.store.history.history import Samples
 from tests.derive.scene import (
     MPPS_10,
     START,

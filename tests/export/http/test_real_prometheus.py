@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from nftop.export.http.latest import Board
+from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import Form

@@ -15,9 +15,9 @@ from unittest import mock
 
 import pytest
 
-from nftop.export.http import latest as boards
+from nftop.export.http import request as boards
 from nftop.export.http import server as serving
-from nftop.export.http.latest import Board
+from nftop.export.http.request import Board
 from nftop.export.http.server import MAX_CONNECTIONS, MAX_DRAINING, MAX_HEAD_BYTES, Serving
 from nftop.export.openmetrics import page as openmetrics
 from nftop.model.loopback import Loopback

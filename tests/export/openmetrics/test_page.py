@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.derive.fold import State
-from nftop.export.openmetrics import families
-from nftop.export.openmetrics.families import (
+from nftop.export.openmetrics import writer
+from nftop.export.openmetrics.page import Tally, ending, page
+from nftop.export.openmetrics.writer import (
     OF_CPUS,
     OF_GROUPS,
     OF_MONITORS,
     OF_NFS,
     OF_PACKAGES,
     Family,
+    Form,
+    labels,
 )
-from nftop.export.openmetrics.page import Tally, ending, page
-from nftop.export.openmetrics.writer import Form, labels
 from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import METRICS
@@ -40,7 +41,7 @@ from tests.sim.hosts import Frozen, S
 
 _TABLES = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
 FAMILIES = [family for table in _TABLES for family in table.values()] + [
-    var for var in vars(families).values() if isinstance(var, Family)
+    var for var in vars(writer).values() if isinstance(var, Family)
 ]
 # What each unit is called at the end of a name; the others are counts per something.
 ENDS = {
@@ -293,5 +294,5 @@ def test_a_host_by_its_sensor_server() -> None:
 
 
 def test_the_interval_is_said_not_to_be_that_of_a_servers_rates() -> None:
-    assert "sensor server" in families.INTERVAL.help
-    assert "of its last second instead, whatever -d is" in families.INTERVAL.help
+    assert "sensor server" in writer.INTERVAL.help
+    assert "of its last second instead, whatever -d is" in writer.INTERVAL.help

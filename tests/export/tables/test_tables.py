@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nftop.export.tables.events import event_columns, gap_columns
-from nftop.export.tables.outputs import Outputs, OutputsError
-from nftop.export.tables.tables import TABLES
-from nftop.export.tables.writers import text_writer
+from nftop.export.tables.outputs import Outputs, OutputsError, text_writer
+from nftop.export.tables.tables import TABLES, event_columns, gap_columns
 from nftop.model.frame import Finding, Frame, MonitorRow
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Host

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nftop.model.column import Bools, Floats
-from nftop.sim import filling
+from nftop.sim import rdt
 from nftop.sim.model import SETTLE_S, Model
 from nftop.sim.rates import phases
 from nftop.sim.workloads import INDEX
@@ -29,7 +29,7 @@ def host_of(model: Model) -> Host:
 
     def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
         now = nows[bisect_right(model.starts_ns, at_ns) - 1]
-        wants, paces = filling.appetites(cpus, model.layout, now)
-        return filling.settle(ways, wants, paces, way_bytes)
+        wants, paces = rdt.appetites(cpus, model.layout, now)
+        return rdt.settle(ways, wants, paces, way_bytes)
 
     return Host(model.starts_ns, SETTLE_S, traffic, fill)

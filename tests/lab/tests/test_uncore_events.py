@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
 from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import table as uarch_table
 from nftop.uarch.table import Encoding

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, parts_of_box
 from nftop.sim.workloads import INDEX
 from nftop.sources.uncore.open_counters import shares
 from nftop.uarch import table

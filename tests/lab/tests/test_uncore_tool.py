@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from nftop.model.sample import Counts
-from nftop.sim.boxes import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
 from nftop.uarch import table as uarch_table
 from tests.lab import machine as machines
 from tests.lab.tests.events import CPUS, S, model

@@ -16,8 +16,8 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.model.ids import format_cpu_list
 from nftop.model.topology import Topology
-from nftop.sim.boxes import OF_PACKAGE, box_counts, pmus
 from nftop.sim.model import Model
+from nftop.sim.uncore import OF_PACKAGE, box_counts, pmus
 from tests.lab.tree import failed
 from tests.lab.uncore.units import Unit
 
@@ -85,7 +85,7 @@ class Boxes:
     def counts(self, box: Box, package: int) -> Callable[[int], Floats]:
         """What the box of a package, by its row, has counted at a time: float64 (k,).
 
-        k as in nftop.sim.boxes.OF_PACKAGE.
+        k as in nftop.sim.uncore.OF_PACKAGE.
         """
         counts = self._counts[box.unit.name]
         return lambda t_ns: counts(t_ns)[package, box.place]

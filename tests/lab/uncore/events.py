@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nftop.sim.boxes import OF_PACKAGE, OF_PACKAGE_INDEX, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE, OF_PACKAGE_INDEX, parts_of_box
 from nftop.uarch.table import PmuTerms
 from tests.lab.perf.attr import Attr
 from tests.lab.perf.events import Event

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nftop.sim import boxes
+from nftop.sim import uncore
 from nftop.sim.model import Model
 from nftop.sources.perf.pmu import parse_format
 from tests.lab.machine import Machine
@@ -38,7 +38,7 @@ class Unit:
 
     Attributes:
         name: of its PMU without a number: `uncore_cha`.
-        uarch: whose boxes these are in nftop.sim.boxes.
+        uarch: whose boxes these are in nftop.sim.uncore.
         numbers: of its boxes.
         first_type: the number of the first box's PMU, which the others' follow.
         available: mask of a box's counters, as in `perf.schedule`.
@@ -99,7 +99,7 @@ def _units(machine: Machine, model: Model) -> Iterator[Unit]:
     number = own["msr_type"] + 1
     for name, row in _raw(own["uncore"]).items():
         pmu = f"uncore_{name}"
-        numbers = range(row["boxes"]) if "boxes" in row else boxes.boxes(model, pmu, machine.uarch)
+        numbers = range(row["boxes"]) if "boxes" in row else uncore.boxes(model, pmu, machine.uarch)
         unit = Unit(
             name=pmu,
             uarch=machine.uarch,

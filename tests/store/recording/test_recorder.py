@@ -28,10 +28,18 @@ from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.scan import Found, Loss
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from nftop.store.recording import sink
-from nftop.store.recording.class_changes import changes
-from nftop.store.recording.files import Keep, create, default_file, let_go, make_folder, timed
-from nftop.store.recording.recorder import Recorder, Recording
-from nftop.store.recording.sink import FileSink, Rotation, StreamSink
+from nftop.store.recording.recorder import Recorder, Recording, changes
+from nftop.store.recording.sink import (
+    FileSink,
+    Keep,
+    Rotation,
+    StreamSink,
+    create,
+    default_file,
+    let_go,
+    make_folder,
+    timed,
+)
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, same, taken, ticks_of
 from tests.waiting import until
