@@ -26,7 +26,7 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.protocol import Looked, domains, group_name
+from nftop.sources.pqos.protocol import MsrState, domains, group_name
 from nftop.sources.pqos.source import Client, why_not
 
 MSR_IDENTITY = "msr"
@@ -43,7 +43,7 @@ _HASWELL = ("GenuineIntel", 6, 63)
 class HardwareReader(Protocol):
     """Reads the hardware."""
 
-    def look(self) -> Looked:
+    def look(self) -> MsrState:
         """Read everything. Raises OSError."""
 
 
@@ -53,7 +53,7 @@ class ClientReader:
 
     client: Client
 
-    def look(self) -> Looked:
+    def look(self) -> MsrState:
         answer = self.client.ask(())
         if isinstance(answer, Missing):
             raise OSError(errno.EIO, answer.message)
@@ -66,7 +66,7 @@ class LibraryAccess:
 
     library: Library
 
-    def look(self) -> Looked:
+    def look(self) -> MsrState:
         try:
             return self.library.look()
         except self.library.error as error:
@@ -192,7 +192,7 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     return PqosHost(eyes, read_topology(root), root)
 
 
-def _lines(reading: Looked) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
+def _lines(reading: MsrState) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
     """Values by the name of resctrl's schemata line."""
     lines: dict[str, Mapping[int, tuple[int, ...]]] = {}
     if reading.apart:
@@ -210,7 +210,9 @@ def _clos(group: str) -> int:
     return 0 if name == ROOT else int(name.removeprefix("COS"))
 
 
-def _row(library: Library, reading: Looked, clos: int, cache: int, lines: Mapping[str, int]) -> Any:
+def _row(
+    library: Library, reading: MsrState, clos: int, cache: int, lines: Mapping[str, int]
+) -> Any:
     """A row for libpqos: with CDP both masks, even if only one changes."""
     if not reading.apart:
         return library.masks.COS(clos, lines["L3"])

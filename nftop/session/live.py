@@ -30,7 +30,7 @@ _GRACE_RATIO, _GRACE_AT_MOST_S = 0.25, 0.25
 _TURN_RATIO = 0.1
 
 
-class Clock(Protocol):
+class SessionClock(Protocol):
     """Time as the session sees it; tests bring their own."""
 
     def monotonic_ns(self) -> int:
@@ -68,7 +68,7 @@ class Live:
         cpus: Collection[Cpu] | None = None,
         soon_s: float | None = None,
         notice: Callable[[], str] | None = None,
-        clock: Clock | None = None,
+        clock: SessionClock | None = None,
         on_sample: Callable[[Sample], None] | None = None,
         on_finding: Callable[[Finding, int, int], None] | None = None,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
@@ -100,7 +100,7 @@ class Live:
         self._soon_s = soon_s
         self._notice = Notice(notice or (lambda: ""))
         self._on_sample = on_sample or (lambda _: None)
-        self._on_finding = on_finding or (lambda _found, _wall_ns, _monotonic_ns: None)
+        self._on_finding = on_finding or (lambda _finding, _wall_ns, _monotonic_ns: None)
         self._on_baseline = on_baseline or (lambda *_: None)
         self._keeps: deque[bool] = deque()
         self._clock = clock or SystemClock()
@@ -137,29 +137,29 @@ class Live:
         state = self._start
         pollers: frozenset[Cpu] | None = None
         began_ns = self._clock.monotonic_ns()
-        told, first = Focus(), True
-        found: tuple[Finding, ...] = ()
+        focus, first = Focus(), True
+        findings: tuple[Finding, ...] = ()
         try:
             while not self._stopped:
                 interval_s = self._interval_s
-                told, before = self._looking, told
-                if told != before:
-                    self._tell(told, before)
+                focus, before = self._looking, focus
+                if focus != before:
+                    self._tell(focus, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
                 state = self._heed(state, sample)
                 self._on_sample(sample)
                 state, frame = step(state, sample)
-                for item in begun(found, frame.findings):
+                for item in begun(findings, frame.findings):
                     self._on_finding(item, frame.wall_ns, frame.monotonic_ns)
-                found = frame.findings
+                findings = frame.findings
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
                 frame = replace(frame, notice=self._notice.latest(self._clock.monotonic_ns()))
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
                 began_ns = self._rest(
-                    sampler, began_ns, told, waited_for=first or told.counts != before.counts
+                    sampler, began_ns, focus, waited_for=first or focus.counts != before.counts
                 )
                 first = False
         finally:
@@ -173,7 +173,7 @@ class Live:
             state = comparing(state, kept)
         return state
 
-    def _rest(self, sampler: Sampler, began_ns: int, told: Focus, *, waited_for: bool) -> int:
+    def _rest(self, sampler: Sampler, began_ns: int, focus: Focus, *, waited_for: bool) -> int:
         """Wait for the deadline of the next tick, or until `stop`; what it was.
 
         What is told meanwhile moves it. Sources take their turns in its last part; but not in a
@@ -185,7 +185,7 @@ class Live:
             if self._stopped:
                 return began_ns
             pause_s = self._interval_s
-            if self._soon_s is not None and (waited_for or self._looking.counts != told.counts):
+            if self._soon_s is not None and (waited_for or self._looking.counts != focus.counts):
                 pause_s = min(pause_s, self._soon_s)
             deadline_ns = self._next_deadline_ns(began_ns, pause_s)
             if turned_until_ns is not None:

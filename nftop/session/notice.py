@@ -17,14 +17,14 @@ class Notice:
         """`ask`: gives a sentence, "" where there is none. It is called in one thread at a time."""
         self._ask = ask
         self._asking = threading.Lock()
-        self._asked_at_ns: int | None = None
+        self._requested_at_ns: int | None = None
         self._answer = ""
 
     def latest(self, now_ns: int) -> str:
         """The last answer there is; a new one is asked for if EVERY_S have passed."""
-        due = self._asked_at_ns is None or now_ns - self._asked_at_ns >= EVERY_S * 1e9
+        due = self._requested_at_ns is None or now_ns - self._requested_at_ns >= EVERY_S * 1e9
         if due and self._asking.acquire(blocking=False):
-            self._asked_at_ns = now_ns
+            self._requested_at_ns = now_ns
             # A daemon: a disk that hangs must not keep nftop from ending.
             threading.Thread(target=self._run, name="nftop-notice", daemon=True).start()
         return self._answer

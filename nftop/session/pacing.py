@@ -60,8 +60,8 @@ class Pace:
         if not self._paced or self._shown_ns is None or self._due_ns is None:
             return now_ns
         if self._edge is not None:
-            here_ns, there_ns = self._edge
-            if monotonic_ns - there_ns <= now_ns - here_ns + _AHEAD_NS:
+            here_ns, recorded_ns = self._edge
+            if monotonic_ns - recorded_ns <= now_ns - here_ns + _AHEAD_NS:
                 return now_ns
             self._edge = None
         apart_ns = monotonic_ns - self._shown_ns

@@ -10,7 +10,7 @@ from typing import Any
 from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
 from nftop.session.interval import last_tick_ns
-from nftop.session.live import Clock, SystemClock
+from nftop.session.live import SessionClock, SystemClock
 from nftop.session.markers import marker_before, next_marker
 from nftop.session.pacing import FASTEST, SLOWEST, Pace
 from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Shown, Tape
@@ -223,7 +223,7 @@ class Replay:
         stays: bool = True,
         on_frame: Callable[[Frame], None] | None = None,
         on_loss: Callable[[Loss], None] | None = None,
-        clock: Clock | None = None,
+        clock: SessionClock | None = None,
     ) -> None:
         """Nothing is read before `frames`.
 

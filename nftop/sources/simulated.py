@@ -32,11 +32,11 @@ from nftop.uarch import table as uarch_table
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSource:
-    """One source of the simulated host. `payload` reads it, `found` is what doctor says of it."""
+    """One source of the simulated host. `payload` reads it, `text` is what doctor says of it."""
 
     name: str
     payload: Callable[[], Any]
-    found: str
+    text: str
     inline: bool = True
 
     def read(self) -> Any:
@@ -45,7 +45,7 @@ class SimulatedSource:
 
     def check(self) -> tuple[Check, ...]:
         """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -57,22 +57,22 @@ class SimulatedCounters:
 
     name: str
     payload: Callable[[frozenset[Cpu]], Any]
-    found: str
+    text: str
     topology: Topology
     inline: bool = True
-    looked_at: frozenset[Cpu] = frozenset()
+    focused: frozenset[Cpu] = frozenset()
 
     def read(self) -> Any:
         """Its payload at the clock's time."""
-        return self.payload(self.looked_at)
+        return self.payload(self.focused)
 
     def focus(self, cpu: Cpu | None) -> None:
         """From the next reading on tell more of this CPU's core; with None of no core."""
-        self.looked_at = self.topology.with_siblings(() if cpu is None else (cpu,))
+        self.focused = self.topology.with_siblings(() if cpu is None else (cpu,))
 
     def check(self) -> tuple[Check, ...]:
         """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -84,7 +84,7 @@ class SimulatedProcesses:
 
     name: str
     payload: Callable[[Cpu | None], Any]
-    found: str
+    text: str
     inline: bool = True
     selected: Cpu | None = None
 
@@ -98,7 +98,7 @@ class SimulatedProcesses:
 
     def check(self) -> tuple[Check, ...]:
         """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -110,7 +110,7 @@ class SimulatedBoxes:
 
     name: str
     payload: Callable[[bool], Any]
-    found: str
+    text: str
     inline: bool = True
     detailed: bool = False
 
@@ -124,7 +124,7 @@ class SimulatedBoxes:
 
     def check(self) -> tuple[Check, ...]:
         """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.found}"),)
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -201,8 +201,8 @@ def simulated_host(
         f"{len(topology.packages)} packages, {topology.core_count} cores, "
         f"{len(topology.cpus)} CPUs; scenario {model.scenario.name}: {model.scenario.title}"
     )
-    there = {placed.task.name for placed in model.layout.placed}
-    absent = [task.name for task in model.scenario.tasks if task.name not in there]
+    names = {placed.task.name for placed in model.layout.placed}
+    absent = [task.name for task in model.scenario.tasks if task.name not in names]
     if absent:
         size += f"; too small for {', '.join(absent)}: --cpus gives it more"
     sources = (

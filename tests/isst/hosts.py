@@ -12,7 +12,7 @@ from nftop.control.cpufreq import cpufreq
 from nftop.control.speed_select.backend import SpeedSelect
 from nftop.control.speed_select.operations import IsstCall
 from nftop.model.reading import Missing, Reason
-from nftop.sources.runtime.helper import Said
+from nftop.sources.runtime.helper import ProgramOutput
 from tests.control.hosts import Death
 from tests.control.sst_trees import NOMINAL, make_tree
 from tests.isst.tool import NAME, Domain, State, Tool, banner, twins_of
@@ -54,12 +54,12 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
 def part(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:
     """The part of that host, with the tool in this process."""
 
-    def ask(words: Sequence[str]) -> Said | Missing:
+    def ask(words: Sequence[str]) -> ProgramOutput | Missing:
         end, said = tool.call(words)
         if end == "hang":
             return Missing(Reason.ERROR, HUNG)
         text = "" if end == "die" else json.dumps(said, indent=2)
-        return Said(-9 if end == "die" else 0, banner(tool.state.model), text)
+        return ProgramOutput(-9 if end == "die" else 0, banner(tool.state.model), text)
 
     return FakeSpeedSelect(ask, root, root, 0.0, death=death or Death(-1, late=False))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import column
 from nftop.model.sample import CounterTable
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf.metrics import find_metrics
 from nftop.sources.pyperf.module import load_module
@@ -75,7 +75,7 @@ def bracketed() -> None:
 def formulas() -> None:
     """nftop's reading of perf's formulas against evlist.compute_metric, on the same events."""
     module: Any = load_module()
-    assert not isinstance(module, Problem), module
+    assert not isinstance(module, CounterProblem), module
     found = find_metrics(module)
     assert set(found.formulas) == set(nodes()), found.absent
     known = {row["MetricName"] for row in module.metrics()}

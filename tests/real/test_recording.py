@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli.compose.hosts import open_asked
+from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import header_of
 from nftop.cli.main import build_parser
 from nftop.export.json.frame import frame_json
@@ -48,7 +48,7 @@ def test_live_frames_and_replayed_frames_are_the_same(tmp_path: Path) -> None:
     options.queue_map = {}
     with running_testpmd("nftoprec") as testpmd:
         testpmd.command("start")
-        here = open_asked(options)
+        here = open_requested(options)
         recorder = Recorder(header_of(here, options))
         recorder.start(FileSink(file, who=None))
         feed = here.feed(interval_s=options.interval_s, on_sample=recorder.take)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
+from nftop.sources.perf.abi import Kernel, MappedPage, PerfEventAttr
 from tests.sources.trees import ONLINE, PMUS, put
 
 CYCLES, INSTRUCTIONS, REF_CYCLES = (0, 0), (0, 1), (0, 9)
@@ -142,7 +142,7 @@ class FakeKernel:
         if self.switch_errno:
             raise OSError(self.switch_errno, os.strerror(self.switch_errno))
 
-    def _readv(self, fd: int, views: View) -> int:
+    def _readv(self, fd: int, views: MappedPage) -> int:
         state = self.fds[fd]
         assert state.leader == fd, "only leaders are read"
         self.reads.append(state.cpu)

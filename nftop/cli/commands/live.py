@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nftop.cli.compose.baselines import Book, open_book
-from nftop.cli.compose.hosts import OpenHost, open_asked
+from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.signals import leaving_when_told, stopping
 from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def live(options: argparse.Namespace) -> int:
     """The default command: the screen, or frames on standard output where there is no screen."""
     try:
-        here = open_asked(options)
+        here = open_requested(options)
         book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nftop.cli.commands.live import batch, has_screen, screen, style_of, wants_batch
 from nftop.cli.compose.baselines import open_book
-from nftop.cli.compose.hosts import open_asked
+from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import default_sink, header_of
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
@@ -43,7 +43,7 @@ def record(options: argparse.Namespace) -> int:
     if wrong:
         return fail(wrong, USAGE)
     try:
-        here = open_asked(options)
+        here = open_requested(options)
         book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nftop.cli.compose.hosts import open_asked, open_demo
+from nftop.cli.compose.hosts import open_demo, open_requested
 from nftop.control.doctor import check
 from nftop.control.journal import FileJournal
 from nftop.derive.threads import ThreadState, step_threads
@@ -121,7 +121,7 @@ def report_json(checks: Sequence[Check], host: Host) -> str:
 def doctor(options: argparse.Namespace) -> int:
     """What every source sees here, and the fix for what it does not."""
     try:
-        here = open_asked(options)
+        here = open_requested(options)
     except ValueError as error:
         return fail(str(error), USAGE)
     try:

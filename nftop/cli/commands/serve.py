@@ -6,7 +6,7 @@ import argparse
 import signal
 
 from nftop.cli.compose.baselines import open_book
-from nftop.cli.compose.hosts import OpenHost, open_asked
+from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.signals import stopping
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
@@ -28,7 +28,7 @@ def serve(options: argparse.Namespace) -> int:
         return fail(f"can't listen at {options.listen.shown}: {error.strerror}", FAILURE)
     try:
         try:
-            here = open_asked(options)
+            here = open_requested(options)
             book = open_book(options, here.host)
         except ValueError as error:
             return fail(str(error), USAGE)

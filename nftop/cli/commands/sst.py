@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from nftop.cli.commands.apply import Planned, change, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
-from nftop.cli.compose.hosts import open_asked
+from nftop.cli.compose.hosts import open_requested
 from nftop.cli.parsers.cat_actions import GoneError
 from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.policies import CoreSettings, cores
@@ -116,7 +116,7 @@ def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
 
 def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
     """Its CPUs as the screen shows them; all NFs of that name."""
-    feed = open_asked(options).feed(interval_s=_LOOK_S)
+    feed = open_requested(options).feed(interval_s=_LOOK_S)
     names: set[str] = set()
     try:
         for count, frame in enumerate(feed.frames(), 1):

@@ -156,8 +156,8 @@ def _gate(msrs: PqosSource | None) -> tuple[ClassGate | None, Mapping[str, str]]
     if missing_privilege():
         return None, dict.fromkeys((CLASSES, CPUFREQ), missing_privilege())
     refused = None if msrs is None else msrs.refused
-    found, absent = open_host_gate({} if refused is None else {CLASSES: refused.message})
-    return found, absent
+    gate, absent = open_host_gate({} if refused is None else {CLASSES: refused.message})
+    return gate, absent
 
 
 def _uarch(topology: Topology) -> Uarch:
@@ -225,7 +225,7 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
     )
 
 
-def open_asked(options: argparse.Namespace) -> OpenHost:
+def open_requested(options: argparse.Namespace) -> OpenHost:
     """The host that the command line means. Raises ValueError, ConnectionError as those above."""
     if options.scenario is not None:
         return open_demo(options)

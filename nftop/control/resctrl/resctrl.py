@@ -34,7 +34,7 @@ from nftop.sources.resctrl.files import (
     read_text,
 )
 from nftop.sources.resctrl.info import Info, read_info
-from nftop.sources.resctrl.tree import Found, parse_mask, parse_number, parse_tasks, read_tree
+from nftop.sources.resctrl.tree import GroupFiles, parse_mask, parse_number, parse_tasks, read_tree
 
 _PERCENT_MOST, _EIGHTHS_MOST = 100, 2048  # AMD's from the kernel's own constant of Linux 6.1
 _PAUSE_S = 0.005
@@ -178,7 +178,7 @@ class Resctrl(ClassBackend):
         finally:
             os.close(handle)  # which lets go of it
 
-    def _groups(self) -> tuple[Found, ...]:
+    def _groups(self) -> tuple[GroupFiles, ...]:
         """All groups. Raises OSError if any can't be read: unknown is not empty."""
         tree = read_tree(self.mount.path)
         if tree is None:
@@ -243,14 +243,14 @@ def open_resctrl(root: Path = Path("/")) -> Resctrl:
     return Resctrl(mount, root)
 
 
-def _name(group: Found) -> str:
+def _name(group: GroupFiles) -> str:
     """Name of a directory; if that is not UTF-8, a string that no directory can have."""
     if group.name == ROOT or group.path.rpartition("/")[2] == group.name:
         return group.name
     return f"{group.name}\0{group.inode}"
 
 
-def _tell(state: dict[Cell, str], group: Found) -> None:
+def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
     name = _name(group)
     if name != ROOT:
         state[Cell("group", name)] = str(group.inode)
@@ -270,7 +270,7 @@ def _tell(state: dict[Cell, str], group: Found) -> None:
             state[Cell("cpu", "", number=cpu)] = group_path(name, _name(monitor))
 
 
-def _places(groups: Iterable[Found]) -> Mapping[int, str]:
+def _places(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
     """Groups by thread id, of the threads in these groups."""
     locations: dict[int, str] = {}
     for group in groups:
@@ -281,7 +281,7 @@ def _places(groups: Iterable[Found]) -> Mapping[int, str]:
     return locations
 
 
-def _threads(group: Found) -> tuple[int, ...]:
+def _threads(group: GroupFiles) -> tuple[int, ...]:
     try:
         return parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
     except FileNotFoundError:  # it is gone

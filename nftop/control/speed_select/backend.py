@@ -55,7 +55,7 @@ from nftop.sources.cpufreq.isst import (
     PROGRAM,
     Ask,
     Domain,
-    Domains,
+    SstDomains,
     ask_classes,
     ask_domains,
     refusal,
@@ -431,7 +431,7 @@ class SpeedSelect(Backend[IsstCall]):
             raise RefusedError("the power domain is at another level of SST-PP now, or gone")
         return cpus[0]
 
-    def _domains(self) -> Domains:
+    def _domains(self) -> SstDomains:
         domains = ask_domains(self.ask)
         if isinstance(domains, Missing):
             raise OSError(domains.message)

@@ -29,7 +29,7 @@ class BadCountsError(ValueError):
     """A file that can't be read as counts; the text names the line and says why."""
 
 
-class Form(Enum):
+class CountsForm(Enum):
     """What the file turned out to be."""
 
     JSON = "JSON, event by event"
@@ -37,11 +37,11 @@ class Form(Enum):
     PERF_CSV = "perf stat -x"
 
 
-Part: TypeAlias = tuple[tuple[str, str], ...]
+CountScope: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CountRow:
     """One event's count.
 
     Attributes:
@@ -55,12 +55,12 @@ class Row:
 
     event: str
     count: Reading
-    part: Part = ()
+    scope: CountScope = ()
     running_ns: int | None = None
     share: float | None = None
 
 
-Rows: TypeAlias = tuple[Form, tuple[Row, ...]]
+Rows: TypeAlias = tuple[CountsForm, tuple[CountRow, ...]]
 
 
 def count_of(text: str) -> Reading | None:
@@ -118,53 +118,55 @@ def read_json(text: str) -> Rows:
             line = getattr(error, "lineno", 1)
             reason = getattr(error, "msg", str(error))
             raise BadCountsError(f"line {line}: bad JSON: {reason}") from None
-        return Form.PERF_JSON, tuple(_perf_rows(text))
+        return CountsForm.PERF_JSON, tuple(_perf_rows(text))
     if _PERF & set(whole):
-        return Form.PERF_JSON, tuple(_perf_rows(text.strip().replace("\n", " ")))
-    return Form.JSON, tuple(Row(event, _count(event, count)) for event, count in whole.items())
+        return CountsForm.PERF_JSON, tuple(_perf_rows(text.strip().replace("\n", " ")))
+    return CountsForm.JSON, tuple(
+        CountRow(event, _count(event, count)) for event, count in whole.items()
+    )
 
 
 def _first_object(text: str) -> Mapping[str, Any] | None:
     """The first line's object, which makes it a file of perf's."""
     first = next((line for line in text.split("\n") if not is_comment(line)), "")
     try:
-        found = _load(first.rstrip().removesuffix(","))
+        record = _load(first.rstrip().removesuffix(","))
     except ValueError:
         return None
-    return found if _PERF & set(found) else None
+    return record if _PERF & set(record) else None
 
 
-def _perf_rows(text: str) -> Iterable[Row]:
+def _perf_rows(text: str) -> Iterable[CountRow]:
     for number, line in enumerate(text.split("\n"), 1):
         if is_comment(line):
             continue
         if len(line) > MAX_LINE:
             raise at_line(number, line, "too long a line")
         try:
-            found = _load(line.rstrip().removesuffix(","))
+            record = _load(line.rstrip().removesuffix(","))
         except ValueError as error:
             raise at_line(number, line, f"bad JSON: {getattr(error, 'msg', error)}") from None
-        if "counter-value" in found:
-            yield _perf_row(number, line, found)
-        elif "metric-unit" not in found and "metric-value" not in found:
+        if "counter-value" in record:
+            yield _perf_row(number, line, record)
+        elif "metric-unit" not in record and "metric-value" not in record:
             raise at_line(number, line, "no `counter-value`, which perf stat -j writes")
 
 
-def _perf_row(number: int, line: str, found: Mapping[str, Any]) -> Row:
-    event, given = found.get("event"), found["counter-value"]
+def _perf_row(number: int, line: str, record: Mapping[str, Any]) -> CountRow:
+    event, given = record.get("event"), record["counter-value"]
     if not isinstance(event, str) or not event:
         raise at_line(number, line, "no `event` with a name")
     count = count_of(str(given)) if not isinstance(given, bool) else None
     if count is None:
         raise at_line(number, line, f"{given!r} is no count")
-    running = number_of(str(found.get("event-runtime", "")))
-    percent = number_of(str(found.get("pcnt-running", "")))
+    running = number_of(str(record.get("event-runtime", "")))
+    percent = number_of(str(record.get("pcnt-running", "")))
     # The number of CPUs behind a count is no part of what was counted.
-    part = tuple((key, str(value)) for key, value in found.items() if key not in _OF_THE_COUNT)
-    return Row(
+    scope = tuple((key, str(value)) for key, value in record.items() if key not in _OF_THE_COUNT)
+    return CountRow(
         event,
         count,
-        part,
+        scope,
         None if running is None or running < 0 else int(running),
         percent / 100 if percent is not None and 0 <= percent <= 100 else None,
     )
@@ -192,12 +194,12 @@ def _load(text: str) -> dict[str, Any]:
     if len(text) > _MAX_DOCUMENT:
         raise ValueError(f"longer than {_MAX_DOCUMENT >> 20} MiB")
     try:
-        found = _decode(text)
+        record = _decode(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise ValueError("no object, which begins with a brace")
-    return found
+    return record
 
 
 def _decode(text: str) -> Any:
@@ -211,13 +213,13 @@ def _decode(text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         twice = next(
             name for name, times in Counter(name for name, _ in pairs).items() if times > 1
         )
         raise ValueError(f"{twice[:100]!r} is there twice")
-    return found
+    return record
 
 
 # `perf stat -x SEPARATOR`, perf-stat(1), "CSV FORMAT":
@@ -243,7 +245,7 @@ _KINDS = {
     "socket": r"S\d+",
     "node": r"N-?\d+",
 }
-_LOOKED_AT, _LOOKED_AT_CHARACTERS = 100, 300  # of a file, to find its separator
+_PROBED_LINES, _PROBED_CHARACTERS = 100, 300  # of a file, to find its separator
 _INSIDE = "\0"
 _OF_MODIFIERS = ":"  # as a separator it is an event's too, `cycles:u`
 # A value of `--topdown` or `--metric-only`, and a name in the line above the values.
@@ -256,7 +258,7 @@ _ONLY_METRICS = (
 _METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and event would be
 
 
-def read_csv(text: str) -> tuple[Row, ...]:
+def read_csv(text: str) -> tuple[CountRow, ...]:
     """The rows of a whole file.
 
     Raises:
@@ -264,7 +266,7 @@ def read_csv(text: str) -> tuple[Row, ...]:
     """
     lines = text.split("\n")
     separator = _separator(lines)
-    rows: list[Row] = []
+    rows: list[CountRow] = []
     metrics = None
     for number, line in enumerate(lines, 1):
         if is_comment(line) or not line.strip(f"{separator} \t\r"):
@@ -288,13 +290,13 @@ def read_csv(text: str) -> tuple[Row, ...]:
 
 def _separator(lines: Sequence[str]) -> str:
     """The first of perf's usual ones that makes a row of some line, or what stands in one."""
-    some = [line for line in lines if not is_comment(line)][:_LOOKED_AT]
-    some = [line[:_LOOKED_AT_CHARACTERS] for line in some]
+    some = [line for line in lines if not is_comment(line)][:_PROBED_LINES]
+    some = [line[:_PROBED_CHARACTERS] for line in some]
     for separator in _SEPARATORS:
         if any(_start(_fields(line, separator)) is not None for line in some):
             return separator
-    found = (_LIKE_A_ROW.search(line) for line in some)
-    return next((match["separator"] for match in found if match), _SEPARATORS[0])
+    matches = (_LIKE_A_ROW.search(line) for line in some)
+    return next((match["separator"] for match in matches if match), _SEPARATORS[0])
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -322,7 +324,7 @@ def _start(fields: Sequence[str]) -> int | None:
     return None
 
 
-def _row(number: int, line: str, fields: Sequence[str], start: int, separator: str) -> Row:
+def _row(number: int, line: str, fields: Sequence[str], start: int, separator: str) -> CountRow:
     count = count_of(fields[start])
     if count is None:
         raise at_line(number, line, f"{fields[start]!r} is no count")
@@ -338,8 +340,8 @@ def _row(number: int, line: str, fields: Sequence[str], start: int, separator: s
         running_ns = int(behind[at])
         percent = number_of(behind[at + 1]) if len(behind) > at + 1 else None
         share = percent / 100 if percent is not None and 0 <= percent <= 100 else None
-    part = (*_kinds(fields[:start]), *(("cgroup", field) for field in cgroup))
-    return Row(event, count, part, running_ns, share)
+    scope = (*_kinds(fields[:start]), *(("cgroup", field) for field in cgroup))
+    return CountRow(event, count, scope, running_ns, share)
 
 
 def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:

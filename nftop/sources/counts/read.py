@@ -10,9 +10,9 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.sources.counts.forms import (
     BadCountsError,
-    Form,
-    Part,
-    Row,
+    CountRow,
+    CountScope,
+    CountsForm,
     Rows,
     is_comment,
     read_csv,
@@ -28,7 +28,7 @@ _CODE = {"u": "user mode", "k": "the kernel", "h": "the hypervisor", "G": "guest
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class EventCounts:
     """Counts of a file, added up.
 
     Attributes:
@@ -38,7 +38,7 @@ class Counts:
         notes: sentences on how the counts were put together.
     """
 
-    form: Form
+    form: CountsForm
     events: Mapping[str, Reading]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Known:
     """A row whose event the table has."""
 
     event: str
-    row: Row
+    row: CountRow
 
 
 def read_rows(text: str) -> Rows:
@@ -64,10 +64,10 @@ def read_rows(text: str) -> Rows:
         raise BadCountsError("there is nothing in it")
     if first.lstrip().startswith("{"):
         return read_json(text)
-    return Form.PERF_CSV, read_csv(text)
+    return CountsForm.PERF_CSV, read_csv(text)
 
 
-def read_counts(text: str, uarch: Uarch) -> Counts:
+def read_counts(text: str, uarch: Uarch) -> EventCounts:
     """The counts of a file for the formulas of a table.
 
     Counts of different parts (CPUs, sockets, cgroups, intervals) are added up; a part in which
@@ -86,24 +86,24 @@ def read_counts(text: str, uarch: Uarch) -> Counts:
     if not known:
         some = ", ".join(dict.fromkeys(unknown))[:200]
         raise BadCountsError(f"no event of it is one of {uarch.name}'s table: {some}")
-    if form is Form.JSON:
+    if form is CountsForm.JSON:
         _agree(known)
-    parts: dict[Part, list[_Known]] = defaultdict(list)
+    parts: dict[CountScope, list[_Known]] = defaultdict(list)
     for item in known:
-        parts[item.row.part].append(item)
+        parts[item.row.scope].append(item)
     clock = _clock(parts.values())
-    totals = [_part(part, clock, uarch.of_core) for part in parts.values()]
-    counted = [part for part in totals if not all(isinstance(c, Missing) for c in part.values())]
+    totals = [_scope_totals(total, clock, uarch.of_core) for total in parts.values()]
+    counted = [total for total in totals if not all(isinstance(c, Missing) for c in total.values())]
     events = _added(counted or totals)
     notes = _notes(parts, len(counted), clock, known)
     if code:
         notes.insert(
             0, f"only what ran in {' and '.join(_CODE[entry] for entry in code)} was counted"
         )
-    return Counts(form, events, tuple(dict.fromkeys(unknown)), tuple(notes))
+    return EventCounts(form, events, tuple(dict.fromkeys(unknown)), tuple(notes))
 
 
-def _known(rows: Iterable[Row], uarch: Uarch) -> tuple[list[_Known], list[str], str]:
+def _known(rows: Iterable[CountRow], uarch: Uarch) -> tuple[list[_Known], list[str], str]:
     """The rows the table knows, all of the same code, the names it doesn't, and which code.
 
     All code where some row has it: `instructions:k` beside `instructions` is another event then.
@@ -127,7 +127,7 @@ def _known(rows: Iterable[Row], uarch: Uarch) -> tuple[list[_Known], list[str], 
 
 def _agree(known: Iterable[_Known]) -> None:
     """BadCountsError where one event has two names and so two counts: nothing took turns there."""
-    first: dict[str, Row] = {}
+    first: dict[str, CountRow] = {}
     for item in known:
         row = first.setdefault(item.event, item.row)
         if row.count != item.row.count:
@@ -139,18 +139,20 @@ def _agree(known: Iterable[_Known]) -> None:
 def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
     """The clock that most groups of some part counted; None where none counted one twice."""
     most: Counter[str] = Counter()
-    for part in parts:
-        most |= Counter(item.event for item in part if item.event in _CLOCKS)
+    for rows in parts:
+        most |= Counter(item.event for item in rows if item.event in _CLOCKS)
     clock = max(_CLOCKS, key=lambda item: most[item])
     return clock if most[clock] > 1 else None
 
 
-def _part(rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]) -> dict[str, Reading]:
+def _scope_totals(
+    rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]
+) -> dict[str, Reading]:
     """One part's count of each event."""
     clocks = [row.row.count for row in rows if row.event == clock]
     ticks = [count for count in clocks if not isinstance(count, Missing)]
     mean_ticks = sum(ticks) / len(ticks) if ticks else 0.0
-    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     absent: dict[str, Reading] = {}
     for _, group in groupby(rows, key=lambda row: (row.row.running_ns, row.row.share)):
         together = list(group)
@@ -161,9 +163,9 @@ def _part(rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]) ->
                 absent[item.event] = Missing(count.reason, f"{count.message}: {item.row.event}")
             else:
                 # What counts for both threads of a core goes on while this one's clock halts.
-                beside = own if item.event not in of_core else None
-                found[item.event].append((count, beside or mean_ticks))
-    return absent | {event: _mean(counts, mean_ticks) for event, counts in found.items()}
+                reference = own if item.event not in of_core else None
+                spans[item.event].append((count, reference or mean_ticks))
+    return absent | {event: _mean(counts, mean_ticks) for event, counts in spans.items()}
 
 
 def _own_ticks(group: Sequence[_Known], clock: str | None) -> float | None:
@@ -184,8 +186,8 @@ def _mean(counts: Sequence[tuple[float, float]], mean_ticks: float) -> float:
 def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
     """The parts' counts added up; an event that some part lacks has no total."""
     totals: dict[str, Reading] = {}
-    for event in dict.fromkeys(event for part in parts for event in part):
-        counts = [part.get(event) for part in parts]
+    for event in dict.fromkeys(event for total in parts for event in total):
+        counts = [total.get(event) for total in parts]
         numbers = [count for count in counts if isinstance(count, float)]
         why = next((count for count in counts if isinstance(count, Missing)), None)
         if len(numbers) == len(parts):
@@ -199,13 +201,13 @@ def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
 
 
 def _notes(
-    parts: Mapping[Part, object], counted: int, clock: str | None, known: Sequence[_Known]
+    parts: Mapping[CountScope, object], counted: int, clock: str | None, known: Sequence[_Known]
 ) -> list[str]:
     notes = []
     if len(parts) > 1:
         kinds: dict[str, set[str]] = defaultdict(set)
-        for part in parts:
-            for kind, name in part:
+        for total in parts:
+            for kind, name in total:
                 kinds[kind].add(name)
         several = [
             f"{len(item)} {_PLURALS.get(kind, f'{kind}s')}"

@@ -32,7 +32,7 @@ _CACHED_EPP_FROM = (5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PolicyFacts:
     """What of a policy stays while its CPUs do; fields as in `model.sst.CpuFrequency`."""
 
     policy: int
@@ -45,7 +45,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FrequencyLimits:
     """What may change at any time and costs no interrupt; likewise."""
 
     governor: str | None
@@ -76,7 +76,7 @@ class FrequencyFiles:
         hit = _POLICY.fullmatch(target.name)
         return int(hit[1]) if hit else cpu
 
-    def standing(self, cpu: Cpu, policy: int) -> Standing | None:
+    def standing(self, cpu: Cpu, policy: int) -> PolicyFacts | None:
         """Of the policy that a CPU has; None where it is not in use, as of CPUs offline."""
         at = f"cpu{cpu}/cpufreq"
         driver = self._word(f"{at}/scaling_driver", cpu)
@@ -84,7 +84,7 @@ class FrequencyFiles:
         if driver is None and high is None:
             return None
         together = self.tree.text(f"{at}/affected_cpus", cpu=cpu) or ""
-        return Standing(
+        return PolicyFacts(
             policy=policy,
             together=tuple(Cpu(int(word)) for word in together.split() if word.isdecimal())
             or (cpu,),
@@ -95,9 +95,9 @@ class FrequencyFiles:
             hardware_max_hz=high,
         )
 
-    def limits(self, cpu: Cpu) -> Limits:
+    def limits(self, cpu: Cpu) -> FrequencyLimits:
         at = f"cpu{cpu}/cpufreq"
-        return Limits(
+        return FrequencyLimits(
             self._word(f"{at}/scaling_governor", cpu),
             self._hz(f"{at}/scaling_min_freq", cpu),
             self._hz(f"{at}/scaling_max_freq", cpu),
@@ -135,13 +135,13 @@ class FrequencyFiles:
 
     def uncore(self) -> tuple[UncoreLimits, ...]:
         """By package and die."""
-        found = []
+        limits = []
         folder = "intel_uncore_frequency"
         for hit in filter(None, map(_DIE.fullmatch, self.tree.names(folder))):
             names = ("min_freq_khz", "max_freq_khz", "initial_min_freq_khz", "initial_max_freq_khz")
             values = (self._hz(f"{folder}/{hit[0]}/{name}", None) for name in names)
-            found.append(UncoreLimits(Package(int(hit[1])), int(hit[2]), *values))
-        return tuple(sorted(found, key=lambda item: (item.package, item.die)))
+            limits.append(UncoreLimits(Package(int(hit[1])), int(hit[2]), *values))
+        return tuple(sorted(limits, key=lambda item: (item.package, item.die)))
 
     def _hz(self, path: str, cpu: Cpu | None) -> int | None:
         khz = self.tree.number(path, cpu)
@@ -205,9 +205,9 @@ def _running(root: Path) -> list[Keeper]:
 
 
 def _enabled(root: Path) -> list[Keeper]:
-    found: dict[str, Keeper] = {}
+    keepers: dict[str, Keeper] = {}
     for folder in _WANTS:
         for unit, name in SERVICES.items():
             if os.path.lexists(root / "etc/systemd/system" / folder / unit):
-                found.setdefault(unit, Keeper(name, f"{unit} is enabled", None))
-    return list(found.values())
+                keepers.setdefault(unit, Keeper(name, f"{unit} is enabled", None))
+    return list(keepers.values())

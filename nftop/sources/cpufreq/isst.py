@@ -22,10 +22,10 @@ from nftop.model.ids import Cpu, Package, parse_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstPackage, SstState, Switch
 from nftop.model.struct import dataclass, field
-from nftop.sources.runtime.helper import Said, find, run
+from nftop.sources.runtime.helper import ProgramOutput, find, run
 
 # A power domain without CPUs is `cpu--1`.
-_PLACE = re.compile(r"(package|die|powerdomain|cpu)-(-?\d{1,5})")
+_UNIT = re.compile(r"(package|die|powerdomain|cpu)-(-?\d{1,5})")
 _LEVEL = re.compile(r"perf-profile-level-(\d{1,2})")
 # Its lists are cut off at so many characters; its masks are long enough for any host.
 _LONGEST_LIST = 511
@@ -35,7 +35,7 @@ _MOST_MHZ = 20_000
 
 
 @dataclass(slots=True)
-class Place:
+class IsstUnit:
     """Where a line belongs."""
 
     package: int | None = None
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Level:
+class ProfileLevel:
     """What one SST-PP level of a die says."""
 
     values: dict[str, str] = field(default_factory=dict)
@@ -72,50 +72,50 @@ class Level:
 
     def cpus(self, name: str) -> tuple[Cpu, ...]:
         """Of `NAME-list`, or of `NAME-mask` where the list was cut off."""
-        told = self.values.get(f"{name}-list", "")
+        listed = self.values.get(f"{name}-list", "")
         try:
-            if len(told) < _LONGEST_LIST:
-                return parse_cpu_list(told)
+            if len(listed) < _LONGEST_LIST:
+                return parse_cpu_list(listed)
             bits = int(self.values.get(f"{name}-mask", "").replace(",", ""), 16)
         except ValueError:
             return ()
         return tuple(Cpu(cpu) for cpu in range(bits.bit_length()) if bits >> cpu & 1)
 
 
-def items(text: str) -> Iterator[tuple[Place, str, str]]:
+def items(text: str) -> Iterator[tuple[IsstUnit, str, str]]:
     """Every `key: value` and where it belongs; the place is the same object, changed."""
-    place = Place()
+    unit = IsstUnit()
     for raw in text.splitlines():
         line = raw.strip().rstrip(",")
         if line.endswith("{") or '"' not in line:
             head = line.removesuffix("{").strip().removesuffix(":").strip().strip('"')
-            if _moved(place, head):
+            if _moved(unit, head):
                 continue
         key, colon, value = line.replace('"', "").partition(":")
         if colon:
-            yield place, key.strip(), value.strip()
+            yield unit, key.strip(), value.strip()
 
 
-def _moved(place: Place, head: str) -> bool:
+def _moved(unit: IsstUnit, head: str) -> bool:
     """Go where a heading says; whether it is one."""
-    parts = [_PLACE.fullmatch(word) for word in head.split(":")]
+    parts = [_UNIT.fullmatch(word) for word in head.split(":")]
     if all(parts):
-        for part in filter(None, parts):
-            number = int(part[2])
-            match part[1]:
+        for token in filter(None, parts):
+            number = int(token[2])
+            match token[1]:
                 case "package":
-                    place.package, place.die, place.domain = number, 0, 0
-                    place.cpu = place.level = None
+                    unit.package, unit.die, unit.domain = number, 0, 0
+                    unit.cpu = unit.level = None
                 case "die":
-                    place.die, place.domain, place.cpu = number, 0, None
+                    unit.die, unit.domain, unit.cpu = number, 0, None
                 case "powerdomain":
-                    place.domain, place.cpu = number, None
+                    unit.domain, unit.cpu = number, None
                 case "cpu":
-                    place.cpu = None if number < 0 else number
+                    unit.cpu = None if number < 0 else number
         return True
     level = _LEVEL.fullmatch(head)
     if level:
-        place.level = int(level[1])
+        unit.level = int(level[1])
     return level is not None
 
 
@@ -124,7 +124,7 @@ LIMIT_S = 10.0
 # So many CPUs the first versions took at once.
 _AT_ONCE = 64
 _MODEL = re.compile(r"Executing on CPU model:(\d{1,4})\[")
-_MOST_SAID = 200
+_MOST_OUTPUT = 200
 _MOST_CLASS = 3
 _NO_TOOL = Missing(
     Reason.SOURCE,
@@ -133,7 +133,7 @@ _NO_TOOL = Missing(
 
 T = TypeVar("T")
 # Runs it with these words.
-Ask = Callable[[Sequence[str]], Said | Missing]
+Ask = Callable[[Sequence[str]], ProgramOutput | Missing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class Domains:
+class SstDomains:
     """All of them, ascending, one at least; `model` is the CPU's, as the tool says at its start."""
 
     model: int | None
@@ -184,10 +184,10 @@ def read_sst(cpus: Sequence[int], root: Path = Path("/")) -> SstState | Missing:
 
 def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     """As `read_sst`, of whatever `ask` answers."""
-    told = ask_domains(ask)
-    if isinstance(told, Missing):
-        return told
-    packages = _packages(told.rows)
+    output = ask_domains(ask)
+    if isinstance(output, Missing):
+        return output
+    packages = _packages(output.rows)
     classes = ask_classes(cpus, ask) if any(package.cp for package in packages) else {}
     if isinstance(classes, Missing):
         classes = {}
@@ -199,24 +199,24 @@ def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
     )
 
 
-def ask_domains(ask: Ask) -> Domains | Missing:
+def ask_domains(ask: Ask) -> SstDomains | Missing:
     """What `ask` answers of every power domain."""
-    told = _asked(ask, ("-f", "json", "perf-profile", "info"))
-    if isinstance(told, Missing):
-        return told
-    current = _asked(ask, ("-f", "json", "perf-profile", "get-config-current-level"))
-    rows = _domains(told, {} if isinstance(current, Missing) else _current_levels(current))
+    output = _query(ask, ("-f", "json", "perf-profile", "info"))
+    if isinstance(output, Missing):
+        return output
+    current = _query(ask, ("-f", "json", "perf-profile", "get-config-current-level"))
+    rows = _domains(output, {} if isinstance(current, Missing) else _current_levels(current))
     if not rows:
-        return Missing(Reason.SOURCE, f"{PROGRAM}: {_complaint(told)}")
-    model = _MODEL.search(told)
-    return Domains(None if model is None else int(model[1]), rows)
+        return Missing(Reason.SOURCE, f"{PROGRAM}: {_complaint(output)}")
+    model = _MODEL.search(output)
+    return SstDomains(None if model is None else int(model[1]), rows)
 
 
 def ask_classes(cpus: Sequence[int], ask: Ask) -> Mapping[int, int] | Missing:
     """SST-CP class of each of these CPUs that has one; why none, if a call failed."""
     classes: dict[int, int] = {}
     for some in at_once(cpus):
-        answer = _asked(ask, ("-f", "json", "-c", some, "core-power", "get-assoc"))
+        answer = _query(ask, ("-f", "json", "-c", some, "core-power", "get-assoc"))
         if isinstance(answer, Missing):
             return answer
         classes |= _classes(answer)
@@ -229,61 +229,61 @@ def at_once(cpus: Sequence[int]) -> Iterator[str]:
         yield ",".join(f"{cpu:d}" for cpu in cpus[first : first + _AT_ONCE])
 
 
-def refusal(said: Said) -> str:
+def refusal(output: ProgramOutput) -> str:
     """Why it did not do what it was told; "" where it says `success`, and of nothing otherwise.
 
     It ends with 0 whatever came of it.
     """
-    text = f"{said.output}\n{said.errors}"
+    text = f"{output.output}\n{output.errors}"
     results = [value for _, key, value in items(text) if key in ("enable", "disable", "assoc")]
     wrong = [value for _, key, value in items(text) if key == "message"]
     wrong += [result for result in results if result != "success"]
-    if said.code:
-        wrong.append(f"it ended with {said.code}")
+    if output.code:
+        wrong.append(f"it ended with {output.code}")
     if not wrong and not results:
-        wrong.append(f"it does not say that it was done: {_complaint(said.errors)}")
-    return "; ".join(item[:_MOST_SAID] for item in wrong)
+        wrong.append(f"it does not say that it was done: {_complaint(output.errors)}")
+    return "; ".join(item[:_MOST_OUTPUT] for item in wrong)
 
 
-def _asked(ask: Ask, words: Sequence[str]) -> str | Missing:
-    said = ask(words)
-    if isinstance(said, Missing):
-        return said
-    return f"{said.output}\n{said.errors}"
+def _query(ask: Ask, words: Sequence[str]) -> str | Missing:
+    output = ask(words)
+    if isinstance(output, Missing):
+        return output
+    return f"{output.output}\n{output.errors}"
 
 
 def _complaint(text: str) -> str:
     """The last thing it said that is no part of an answer."""
     lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}", "{}")]
-    return lines[-1][:_MOST_SAID] if lines else "it says nothing"
+    return lines[-1][:_MOST_OUTPUT] if lines else "it says nothing"
 
 
 def _domains(text: str, current: Mapping[tuple[int, int, int], int]) -> tuple[Domain, ...]:
-    levels: dict[tuple[int, int, int], dict[int, Level]] = {}
+    levels: dict[tuple[int, int, int], dict[int, ProfileLevel]] = {}
     address: dict[tuple[int, int, int], int | None] = {}
-    for place, key, value in items(text):
-        if place.package is not None and place.level is not None:
-            own = levels.setdefault(place.key, {})
-            own.setdefault(place.level, Level()).values.setdefault(key, value)
-            address.setdefault(place.key, place.cpu)
-    found = []
+    for unit, key, value in items(text):
+        if unit.package is not None and unit.level is not None:
+            own = levels.setdefault(unit.key, {})
+            own.setdefault(unit.level, ProfileLevel()).values.setdefault(key, value)
+            address.setdefault(unit.key, unit.cpu)
+    domains = []
     for where, known in sorted(levels.items()):
         only = next(iter(known)) if len(known) == 1 else None
         level = current.get(where, only)
         if level is not None and level in known:
-            found.append(_domain(where, address[where], level, known[level]))
-    return tuple(found)
+            domains.append(_domain(where, address[where], level, known[level]))
+    return tuple(domains)
 
 
-def _domain(key: tuple[int, int, int], cpu: int | None, level: int, told: Level) -> Domain:
-    bf, tf, cp = (told.switch(name) for name in ("base-freq", "turbo-freq", "core-power"))
+def _domain(key: tuple[int, int, int], cpu: int | None, level: int, values: ProfileLevel) -> Domain:
+    bf, tf, cp = (values.switch(name) for name in ("base-freq", "turbo-freq", "core-power"))
     return Domain(
         *key, cpu, level, bf[0], tf[0], cp[0], bf[1], tf[1], cp[1],
-        cpus=told.cpus("enable-cpu"),
-        base_hz=told.hz("base-frequency"),
-        bf_high=told.cpus("high-priority-cpu") if bf[1] else (),
-        bf_high_hz=told.hz("high-priority-base-frequency") if bf[1] else None,
-        bf_low_hz=told.hz("low-priority-base-frequency") if bf[1] else None,
+        cpus=values.cpus("enable-cpu"),
+        base_hz=values.hz("base-frequency"),
+        bf_high=values.cpus("high-priority-cpu") if bf[1] else (),
+        bf_high_hz=values.hz("high-priority-base-frequency") if bf[1] else None,
+        bf_low_hz=values.hz("low-priority-base-frequency") if bf[1] else None,
     )  # fmt: skip
 
 
@@ -320,9 +320,9 @@ def _same(values: Iterable[T]) -> T | None:
 
 def _current_levels(text: str) -> Mapping[tuple[int, int, int], int]:
     return {
-        place.key: int(value)
-        for place, key, value in items(text)
-        if place.package is not None
+        unit.key: int(value)
+        for unit, key, value in items(text)
+        if unit.package is not None
         and key == "get-config-current_level"
         and re.fullmatch(r"\d{1,2}", value)
     }
@@ -331,7 +331,7 @@ def _current_levels(text: str) -> Mapping[tuple[int, int, int], int]:
 def _classes(text: str) -> dict[int, int]:
     """SST-CP class by CPU."""
     return {
-        place.cpu: int(value)
-        for place, key, value in items(text)
-        if place.cpu is not None and key == "clos" and re.fullmatch(rf"[0-{_MOST_CLASS}]", value)
+        unit.cpu: int(value)
+        for unit, key, value in items(text)
+        if unit.cpu is not None and key == "clos" and re.fullmatch(rf"[0-{_MOST_CLASS}]", value)
     }

@@ -14,7 +14,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
 from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Check
-from nftop.sources.cpufreq.files import FrequencyFiles, Limits, Standing, read_keepers
+from nftop.sources.cpufreq.files import FrequencyFiles, FrequencyLimits, PolicyFacts, read_keepers
 from nftop.sources.cpufreq.isst import read_sst
 from nftop.sources.host.sysfs import OnlineCpus
 
@@ -123,11 +123,11 @@ AskSst = Callable[[Sequence[int]], SstState | Missing]
 class _Kept:
     """What is read seldom. `limits` are those that base frequencies were read at, `read_at_ns`."""
 
-    standing: dict[Cpu, Standing]
+    standing: dict[Cpu, PolicyFacts]
     base_hz: dict[Cpu, int | None]
     read_at_ns: dict[Cpu, int]
     epp: dict[Cpu, str | None]
-    limits: dict[Cpu, Limits]
+    limits: dict[Cpu, FrequencyLimits]
     hybrid: bool
 
 
@@ -183,12 +183,12 @@ class CpufreqSource:
             online = self._online.read()
         except (OSError, ValueError):
             online = self._seen
-        asked = self._soon.is_set()
+        requested = self._soon.is_set()
         self._soon.clear()
         if self._sst_due:
             # After a reading that had all the rest: this may take seconds.
             self._ask_about([cpu for cpu in online if cpu not in self._quiet], now_ns)
-        if asked or self._table is _ASKING:
+        if requested or self._table is _ASKING:
             self._next_limits_ns = self._next_seldom_ns = self._next_sst_ns = now_ns
         if online != self._seen or now_ns >= self._next_limits_ns:
             self._table = self._look(online, now_ns)
@@ -246,8 +246,8 @@ class CpufreqSource:
 
     def _stand(self, online: tuple[Cpu, ...]) -> None:
         """Which CPU has which policy; its files are read once for all CPUs of it."""
-        known: dict[int, Standing | None] = {}
-        found: dict[Cpu, Standing] = {}
+        known: dict[int, PolicyFacts | None] = {}
+        rows: dict[Cpu, PolicyFacts] = {}
         for cpu in online:
             policy = self._files.policy_of(cpu)
             if policy is None:
@@ -256,24 +256,24 @@ class CpufreqSource:
                 known[policy] = self._files.standing(cpu, policy)
             standing = known[policy]
             if standing is not None:
-                found[cpu] = standing
+                rows[cpu] = standing
         self._seen = online
-        self._kept.standing = found
+        self._kept.standing = rows
         self._kept.hybrid = self._files.hybrid
 
-    def _limits(self) -> dict[Cpu, Limits]:
+    def _limits(self) -> dict[Cpu, FrequencyLimits]:
         """Of every CPU that has a policy; a policy's are read once."""
-        known: dict[int, Limits] = {}
-        found: dict[Cpu, Limits] = {}
+        known: dict[int, FrequencyLimits] = {}
+        rows: dict[Cpu, FrequencyLimits] = {}
         for cpu, standing in self._kept.standing.items():
             if standing.policy not in known:
                 known[standing.policy] = self._files.limits(cpu)
             limits = known[standing.policy]
-            if limits != Limits(None, None, None):  # gone offline since
-                found[cpu] = limits
-        return found
+            if limits != FrequencyLimits(None, None, None):  # gone offline since
+                rows[cpu] = limits
+        return rows
 
-    def _read_seldom(self, limits: dict[Cpu, Limits], now_ns: int) -> None:
+    def _read_seldom(self, limits: dict[Cpu, FrequencyLimits], now_ns: int) -> None:
         """Base frequencies and preferences: of all CPUs, or of those whose limits have changed.
 
         A change that comes too soon after the last stays one until it has been looked at.
@@ -303,7 +303,7 @@ class CpufreqSource:
             kept.epp.pop(gone, None)
             kept.limits.pop(gone, None)
 
-    def _row(self, cpu: Cpu, limits: Limits) -> CpuFrequency:
+    def _row(self, cpu: Cpu, limits: FrequencyLimits) -> CpuFrequency:
         standing = self._kept.standing[cpu]
         return CpuFrequency(
             cpu=cpu,

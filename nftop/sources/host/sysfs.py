@@ -83,9 +83,9 @@ class SysTree:
     def members(self, directory: str, names: Iterable[str], cpu: Cpu) -> set[Cpu] | None:
         """The first of the files `names` that lists CPUs, `cpu` itself among them."""
         for name in names:
-            found = self.cpus(f"{directory}/{name}", cpu)
-            if found is not None and cpu in found:
-                return set(found)
+            listed = self.cpus(f"{directory}/{name}", cpu)
+            if listed is not None and cpu in listed:
+                return set(listed)
         return None
 
 

@@ -38,7 +38,7 @@ _CACHE_MEMBERS = ("shared_cpu_list", "shared_cpu_map")
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """Where a CPU sits, as firmware numbers it; -1 where the kernel does not say."""
 
     package: int
@@ -56,7 +56,7 @@ def read_topology(root: Path = Path("/")) -> Topology:
     online = _online(tree, present)
     isolated = frozenset(tree.cpus("cpu/isolated") or ())
     nohz_full = frozenset(tree.cpus("cpu/nohz_full") or ())
-    places = {cpu: _place(tree, cpu) for cpu in sorted(online)}
+    places = {cpu: _location(tree, cpu) for cpu in sorted(online)}
     cores = _cores(tree, places)
     core_of = {cpu: Core(index) for index, core in enumerate(cores) for cpu in core}
     caches = _caches(tree, sorted(online))
@@ -64,13 +64,13 @@ def read_topology(root: Path = Path("/")) -> Topology:
     node_of = _nodes(tree, present)
 
     def info(cpu: Cpu) -> CpuInfo:
-        place = places.get(cpu, _Place(-1, -1, -1))
+        location = places.get(cpu, _Location(-1, -1, -1))
         return CpuInfo(
             cpu=cpu,
             online=cpu in online,
             core=core_of.get(cpu),
-            package=Package(place.package) if place.package >= 0 else None,
-            die=place.die if place.die >= 0 else None,
+            package=Package(location.package) if location.package >= 0 else None,
+            die=location.die if location.die >= 0 else None,
             l3=l3_of.get(cpu),
             node=node_of.get(cpu),
             siblings=tuple(c for c in cores[core_of[cpu]] if c != cpu) if cpu in core_of else (),
@@ -94,8 +94,8 @@ def read_host(root: Path = Path("/"), uarch: str = "generic") -> Host:
 def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
     """Vendor, family, model and stepping as /proc/cpuinfo has them; None where it has not."""
     text = SysTree(root / "proc").text("cpuinfo", _CPUINFO_BYTES) or ""
-    found = [pattern.search(text) for pattern in _CPUID]
-    vendor, *numbers = (hit[1].strip() if hit else "" for hit in found)
+    matches = [pattern.search(text) for pattern in _CPUID]
+    vendor, *numbers = (hit[1].strip() if hit else "" for hit in matches)
     if not vendor or not all(number.isdecimal() for number in numbers):
         return None
     family, model, stepping = map(int, numbers)
@@ -103,9 +103,9 @@ def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
 
 
 def _present(tree: SysTree) -> tuple[Cpu, ...]:
-    found = _CPU_DIRECTORY.fullmatch
+    match_name = _CPU_DIRECTORY.fullmatch
     # Every present CPU has a directory, so a mangled list can't make us believe in a million.
-    directories = {Cpu(int(hit[1])) for hit in map(found, tree.names("cpu")) if hit}
+    directories = {Cpu(int(hit[1])) for hit in map(match_name, tree.names("cpu")) if hit}
     listed = tree.cpus("cpu/present")
     if listed is None:
         tree.note("cpu/present", "can't be read; the CPU directories are taken for it")
@@ -123,19 +123,19 @@ def _online(tree: SysTree, present: Iterable[Cpu]) -> frozenset[Cpu]:
     return frozenset(cpu for cpu in present if tree.names(f"cpu/cpu{cpu}/topology"))
 
 
-def _place(tree: SysTree, cpu: Cpu) -> _Place:
+def _location(tree: SysTree, cpu: Cpu) -> _Location:
     names = ("physical_package_id", "die_id", "core_id")
     package, die, core = (tree.number(f"cpu/cpu{cpu}/topology/{name}", cpu) for name in names)
     if package is None and core is None:
         tree.note("topology", "is not told", cpu)
-    return _Place(
+    return _Location(
         package=-1 if package is None else package,
         die=-1 if die is None else die,
         core=-1 if core is None else core,
     )
 
 
-def _cores(tree: SysTree, places: Mapping[Cpu, _Place]) -> tuple[tuple[Cpu, ...], ...]:
+def _cores(tree: SysTree, places: Mapping[Cpu, _Location]) -> tuple[tuple[Cpu, ...], ...]:
     """The online CPUs by physical core, in (package, die, core_id) order.
 
     The lists of siblings decide, not the ids: a core_id is unique only within its die, and older
@@ -148,22 +148,24 @@ def _cores(tree: SysTree, places: Mapping[Cpu, _Place]) -> tuple[tuple[Cpu, ...]
             continue
         members = tree.members(f"cpu/cpu{cpu}/topology", _CORE_MEMBERS, cpu)
         if members is None:
-            place = places[cpu]
-            members = {c for c in left if c == cpu or (place.core >= 0 and places[c] == place)}
+            location = places[cpu]
+            members = {
+                c for c in left if c == cpu or (location.core >= 0 and places[c] == location)
+            }
         core = tuple(sorted(left & members))
         left.difference_update(core)
         cores.append(core)
 
     def order(core: tuple[Cpu, ...]) -> tuple[int, int, int, int]:
-        place = places[core[0]]
-        return place.package, place.die, place.core, core[0]
+        location = places[core[0]]
+        return location.package, location.die, location.core, core[0]
 
     return tuple(sorted(cores, key=order))
 
 
 def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:
     left = set(online)
-    found: list[tuple[int | None, int, int | None, tuple[Cpu, ...]]] = []
+    instances: list[tuple[int | None, int, int | None, tuple[Cpu, ...]]] = []
     for cpu in sorted(left):
         if cpu not in left or (directory := _l3_directory(tree, cpu)) is None:
             continue
@@ -175,15 +177,15 @@ def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:
         left.difference_update(cpus)
         ways = tree.number(f"{directory}/ways_of_associativity", cpu)
         # 0 is the kernel's word for "fully associative or not told".
-        found.append((tree.number(f"{directory}/id", cpu), size_bytes, ways or None, cpus))
-    ids = [cache_id for cache_id, *_ in found]
+        instances.append((tree.number(f"{directory}/id", cpu), size_bytes, ways or None, cpus))
+    ids = [cache_id for cache_id, *_ in instances]
     # Virtual machines often have no id, some give every cache the same.
-    told = None not in ids and len(set(ids)) == len(ids)
-    if found and not told and ids != [None] * len(ids):
+    unique = None not in ids and len(set(ids)) == len(ids)
+    if instances and not unique and ids != [None] * len(ids):
         tree.note("L3 cache ids", "are not one per cache; each cache's lowest CPU is its id")
     return tuple(
-        L3Cache(L3Domain(cpus[0] if cache_id is None or not told else cache_id), size, ways, cpus)
-        for cache_id, size, ways, cpus in sorted(found, key=lambda cache: cache[3])
+        L3Cache(L3Domain(cpus[0] if cache_id is None or not unique else cache_id), size, ways, cpus)
+        for cache_id, size, ways, cpus in sorted(instances, key=lambda cache: cache[3])
     )
 
 

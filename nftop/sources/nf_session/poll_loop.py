@@ -21,7 +21,7 @@ Identity = tuple[int, int]
 _RESERVE_RATIO = 0.25  # of the deadline, for sessions that are not privileged
 
 
-class Standing(Enum):
+class PeerStanding(Enum):
     """What stands behind a socket, as far as was seen."""
 
     APPLICATION = auto()

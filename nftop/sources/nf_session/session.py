@@ -21,7 +21,7 @@ from nftop.sources.nf_session.connection import (
     RequestLink,
 )
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.nf_session.poll_loop import Identity, Standing
+from nftop.sources.nf_session.poll_loop import Identity, PeerStanding
 from nftop.sources.trust import peer, trust
 from nftop.sources.trust.peer import Credentials, Peer
 
@@ -46,7 +46,7 @@ class SocketSession(ABC, Generic[L, T]):
 
     def __init__(self, socket: UnixSocket, proc: Path, clock: Callable[[], int]) -> None:
         self.socket = socket
-        self.standing = Standing.APPLICATION
+        self.standing = PeerStanding.APPLICATION
         self.owner = socket.owner
         self.spent_ns = 0
         self._proc = proc
@@ -88,7 +88,7 @@ class SocketSession(ABC, Generic[L, T]):
         """
         self._tick += 1
         self._end_lost()
-        claimed_before = self.standing is Standing.DUPLICATE and self.identity in claimed
+        claimed_before = self.standing is PeerStanding.DUPLICATE and self.identity in claimed
         if not self.connected and self._due() and not claimed_before:
             self._connect(claimed)
         self._poll()
@@ -102,7 +102,7 @@ class SocketSession(ABC, Generic[L, T]):
 
         With a problem, the counters and their time are those of the last poll that succeeded.
         """
-        if self.standing is not Standing.APPLICATION or not self._tick:
+        if self.standing is not PeerStanding.APPLICATION or not self._tick:
             return None
         return self._sample()
 
@@ -133,13 +133,13 @@ class SocketSession(ABC, Generic[L, T]):
     def _sample(self) -> T: ...
 
     def _connect(self, claimed: set[Identity]) -> None:
-        self.standing = Standing.APPLICATION
+        self.standing = PeerStanding.APPLICATION
         try:
             link = self._open()
         except NoListenerError:
-            self._leave(Standing.NOBODY)
+            self._leave(PeerStanding.NOBODY)
         except PermissionError:
-            self.standing = Standing.FORBIDDEN
+            self.standing = PeerStanding.FORBIDDEN
             self._wait(_BACKOFF_S[-1])
         except LinkError as error:
             self._drop(error.why)
@@ -152,7 +152,7 @@ class SocketSession(ABC, Generic[L, T]):
             trust.is_trusted(link.peer.uid) and self.owner.reason != SOCKET_FILE
         ):
             link.close()
-            self._leave(Standing.UNTRUSTED)
+            self._leave(PeerStanding.UNTRUSTED)
             self._wait(_BACKOFF_S[-1])
             return
         before = self.identity
@@ -162,7 +162,7 @@ class SocketSession(ABC, Generic[L, T]):
             self._restart()
         if duplicate:
             link.close()
-            self.standing = Standing.DUPLICATE
+            self.standing = PeerStanding.DUPLICATE
             return
         claimed.add(self.identity)
         self._link = link
@@ -172,7 +172,7 @@ class SocketSession(ABC, Generic[L, T]):
         self._problem, self._failures = None, 0
         self._forget()
 
-    def _leave(self, standing: Standing) -> None:
+    def _leave(self, standing: PeerStanding) -> None:
         """No process is left behind the socket, or none that is read."""
         self.close()
         self._identify(None)
@@ -330,7 +330,7 @@ class DialogueSession(SocketSession[RequestLink[Q, A], T], Generic[Q, A, T]):
         super()._drop(why)
         now = peer.look_up(self._peer.pid, self._proc)
         if self._peer.pid and now.identity != self._peer.identity:
-            self.standing, self._retry_at_ns = Standing.NOBODY, 0
+            self.standing, self._retry_at_ns = PeerStanding.NOBODY, 0
 
     def _sample(self) -> T:
         problem = self._problem

@@ -11,7 +11,7 @@ from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.nf_session.connection import L
 from nftop.sources.nf_session.discovery import SocketFinder, UnixSocket, closed_sentence
-from nftop.sources.nf_session.poll_loop import Standing, poll_all
+from nftop.sources.nf_session.poll_loop import PeerStanding, poll_all
 from nftop.sources.nf_session.session import SocketSession, T
 
 DEADLINE_S = 0.2
@@ -103,22 +103,22 @@ class NfSource(ABC, Generic[L, T]):
         samples = [sample for s in self._sessions.values() if (sample := s.sample()) is not None]
         closed = (
             closed_sentence(session.socket.path, self._finder.search.application)
-            for session in self._standing(Standing.FORBIDDEN)
+            for session in self._standing(PeerStanding.FORBIDDEN)
         )
         untrusted = _untrusted(
             (session.owner.user, session.socket.path)
-            for session in self._standing(Standing.UNTRUSTED)
+            for session in self._standing(PeerStanding.UNTRUSTED)
         )
         return tuple(sorted(samples, key=self._order)), (*untrusted, *hidden, *closed)
 
-    def _standing(self, standing: Standing) -> list[SocketSession[L, T]]:
+    def _standing(self, standing: PeerStanding) -> list[SocketSession[L, T]]:
         return [s for s in self._sessions.values() if s.standing is standing]
 
     def _left_over(self) -> list[UnixSocket]:
-        running = {_folder(session.socket) for session in self._standing(Standing.APPLICATION)}
+        running = {_folder(session.socket) for session in self._standing(PeerStanding.APPLICATION)}
         return [
             session.socket
-            for session in self._standing(Standing.NOBODY)
+            for session in self._standing(PeerStanding.NOBODY)
             if not (self.one_per_folder and _folder(session.socket) in running)
         ]
 

@@ -46,7 +46,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PcmAnswer:
     """What came back; `status` is HTTP's, `kind` the content type in lower case."""
 
     status: int
@@ -88,7 +88,7 @@ def get(
     accept: str,
     until_ns: int,
     admit: Callable[[socket.socket], None] = lambda _: None,
-) -> Answer:
+) -> PcmAnswer:
     """GET one path, before CLOCK_MONOTONIC is `until_ns`.
 
     Args:
@@ -108,14 +108,14 @@ def get(
         except BaseException:
             connected.close()
             raise
-        return _asked(connected, address, path, accept)
+        return _request(connected, address, path, accept)
     except TimeoutError:
         raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
     except OSError as error:
         raise _unanswered(address, error) from None
 
 
-def _asked(connected: _Timed, address: Address, path: str, accept: str) -> Answer:
+def _request(connected: _Timed, address: Address, path: str, accept: str) -> PcmAnswer:
     # Only where somebody listens: it takes long, since the parser of e-mail comes with it.
     from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def _asked(connected: _Timed, address: Address, path: str, accept: str) -> Answe
         connection.request("GET", path, headers=headers)
         with connection.getresponse() as response:
             kind = response.getheader("Content-Type", "").lower()
-            return Answer(response.status, kind, _body(response))
+            return PcmAnswer(response.status, kind, _body(response))
     except RemoteDisconnected:
         why = f"{address.shown} closed the connection without an answer"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None
@@ -175,9 +175,9 @@ def _body(response: HTTPResponse) -> bytes:
     parts, size = [], 0
     if (response.length or 0) > MOST_BYTES:
         raise NoAnswerError(_too_much())
-    while part := response.read1(_CHUNK):
-        parts.append(part)
-        size += len(part)
+    while chunk := response.read1(_CHUNK):
+        parts.append(chunk)
+        size += len(chunk)
         if size > MOST_BYTES:
             raise NoAnswerError(_too_much())
     if response.length:  # the connection ended before what was announced
@@ -204,5 +204,5 @@ def _unanswered(address: Address, error: OSError) -> NoAnswerError:
     if isinstance(error, ConnectionRefusedError):
         why = f"no pcm-sensor-server listens at {address.shown}"
         return NoAnswerError(Missing(Reason.SOURCE, why))
-    told = error.strerror or str(error)
-    return NoAnswerError(Missing(Reason.ERROR, f"{address.shown}: {told}"))
+    message = error.strerror or str(error)
+    return NoAnswerError(Missing(Reason.ERROR, f"{address.shown}: {message}"))

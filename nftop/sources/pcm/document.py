@@ -63,8 +63,8 @@ class Document:
     def keep_pcie(self, socket: int, numbers: Numbers) -> None:
         """Of a socket's numbers those of the requests of its devices."""
         kept = {name.removeprefix("pcie_"): value for name, value in numbers.items()}
-        found = {name: value for name, value in kept.items() if name in PCIE_EVENTS}
-        self.pcie.setdefault(socket, {}).update(found)
+        events = {name: value for name, value in kept.items() if name in PCIE_EVENTS}
+        self.pcie.setdefault(socket, {}).update(events)
 
     def keep_accelerator(self, device: str, numbers: Mapping[str, float]) -> None:
         """What one accelerator counted, under the server's own names."""
@@ -211,11 +211,11 @@ def _decoded(body: bytes) -> object:
 
 
 def _socket(document: Document, socket: Mapping[str, object]) -> None:
-    place = whole(socket.get("Socket ID"), _MOST_NUMBER, "socket's number")
-    if place in document.sockets:
-        raise BadDocumentError(f"it names socket {place} twice")
+    socket_id = whole(socket.get("Socket ID"), _MOST_NUMBER, "socket's number")
+    if socket_id in document.sockets:
+        raise BadDocumentError(f"it names socket {socket_id} twice")
     uncore = _numbers(_object(socket.get("Uncore")).get("Uncore Counters"))
-    document.sockets[place] = known(uncore, _PACKAGE_FIELDS)
+    document.sockets[socket_id] = known(uncore, _PACKAGE_FIELDS)
     for index, core in enumerate(_objects(socket.get("Cores"))):
         # Older builds number cores within a module or die, so the place in the list is taken.
         for thread in _objects(core.get("Threads")):
@@ -224,7 +224,7 @@ def _socket(document: Document, socket: Mapping[str, object]) -> None:
             cpu = whole(thread.get("OS ID"), _MOST_NUMBER, "CPU's number")
             groups = (value for name, value in thread.items() if name.endswith("Counters"))
             numbers = {name: item for group in groups for name, item in _numbers(group).items()}
-            document.threads.append(Thread(cpu, index, place, known(numbers, _CPU_FIELDS)))
+            document.threads.append(Thread(cpu, index, socket_id, known(numbers, _CPU_FIELDS)))
 
 
 def _object(value: object) -> Mapping[str, object]:
@@ -247,7 +247,7 @@ def _numbers(value: object) -> Numbers:
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{([^{}]*)\})?[ \t]+(\S+)(?:[ \t]+-?[0-9]+)?")
 # Only from a name's begin: else a long run of letters is tried from each of them to its end.
 _LABEL = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)="([^"]*)"')
-_PLACE = re.compile(r"[0-9]{1,4}")
+_INDEX = re.compile(r"[0-9]{1,4}")
 _CPU = re.compile(r"-?[0-9]{1,4}")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _CPU_COLUMNS, _PACKAGE_COLUMNS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
@@ -258,7 +258,7 @@ _LONGEST_LINE, _MOST_LINES = 4096, 1 << 20
 
 
 @dataclass(slots=True)
-class _Found:
+class _CoreValues:
     cpu: int | None = None
     numbers: Numbers = field(default_factory=dict)
 
@@ -272,7 +272,7 @@ def parse_text(body: bytes) -> Document:
     if body.count(b"\n") > _MOST_LINES:
         raise BadDocumentError(f"it has more than {_MOST_LINES} lines")
     document: Document | None = None
-    cores: dict[tuple[int, int, int], _Found] = {}
+    cores: dict[tuple[int, int, int], _CoreValues] = {}
     for line in body.split(b"\n"):
         if len(line) > _LONGEST_LINE:
             continue
@@ -286,32 +286,32 @@ def parse_text(body: bytes) -> Document:
             _keep(document, cores, name, labels, text)
     if document is None:
         raise BadDocumentError(f"it has no {_FIRST_LINE}")
-    for (socket, core, _), found in sorted(cores.items()):
-        if found.cpu is not None and found.cpu >= 0:
-            numbers = known(found.numbers, _CPU_COLUMNS)
-            document.threads.append(Thread(found.cpu, core, socket, numbers))
+    for (socket, core, _), values in sorted(cores.items()):
+        if values.cpu is not None and values.cpu >= 0:
+            numbers = known(values.numbers, _CPU_COLUMNS)
+            document.threads.append(Thread(values.cpu, core, socket, numbers))
     return document
 
 
 def _keep(
     document: Document,
-    cores: dict[tuple[int, int, int], _Found],
+    cores: dict[tuple[int, int, int], _CoreValues],
     name: str,
     labels: dict[str, str],
     text: str,
 ) -> None:
     """One line's number in its place; whatever has none that is known is left out."""
-    socket = _place(labels, "socket")
+    socket = _index_of(labels, "socket")
     if socket is None:
         return
-    core, thread = _place(labels, "core"), _place(labels, "thread")
+    core, thread = _index_of(labels, "core"), _index_of(labels, "thread")
     key = snake(f"{name}_{labels['index']}" if "index" in labels else name)
     if core is not None and thread is not None:
-        found = cores.setdefault((socket, core, thread), _Found())
+        values = cores.setdefault((socket, core, thread), _CoreValues())
         if name == "OS_ID":
-            found.cpu = int(text) if _CPU.fullmatch(text) else None
+            values.cpu = int(text) if _CPU.fullmatch(text) else None
         else:
-            found.numbers[key] = _number(text)
+            values.numbers[key] = _number(text)
     elif labels.get("source") == "uncore":
         numbers = {key: _number(text)}
         if labels.get("aggregate") == "system":
@@ -322,9 +322,9 @@ def _keep(
             document.sockets.setdefault(socket, {}).update(known(numbers, _PACKAGE_COLUMNS))
 
 
-def _place(labels: dict[str, str], name: str) -> int | None:
+def _index_of(labels: dict[str, str], name: str) -> int | None:
     text = labels.get(name, "")
-    return int(text) if _PLACE.fullmatch(text) else None
+    return int(text) if _INDEX.fullmatch(text) else None
 
 
 def _whole(text: str) -> int | None:

@@ -19,7 +19,7 @@ from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
-from nftop.sources.pcm.client import Address, Answer, NoAnswerError, get
+from nftop.sources.pcm.client import Address, NoAnswerError, PcmAnswer, get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
 from nftop.sources.trust import tcp_peer, trust
 
@@ -211,7 +211,7 @@ class PcmSource:
         self._way = 0
         raise BadDocumentError(refused)
 
-    def _table(self, answer: Answer, way: _Way) -> PcmTable:
+    def _table(self, answer: PcmAnswer, way: _Way) -> PcmTable:
         if answer.status != _OK:
             raise BadDocumentError(f"it answers with HTTP {answer.status}")
         if answer.kind.startswith("application/json"):
@@ -238,10 +238,12 @@ class PcmSource:
         if self.owner.privileged:
             return
         if self.owner.reason == UNKNOWN:
-            whose = "has no owner that the kernel reports"
+            ownership = "has no owner that the kernel reports"
         else:
-            whose = f"belongs to user {self.owner.user}, neither root nor the user who runs nftop"
-        sentence = f"the server at {self.address.shown} {whose}: its numbers are not used"
+            ownership = (
+                f"belongs to user {self.owner.user}, neither root nor the user who runs nftop"
+            )
+        sentence = f"the server at {self.address.shown} {ownership}: its numbers are not used"
         raise NoAnswerError(Missing(Reason.PERMISSION, sentence))
 
     def _failed(self, why: Missing) -> Missing:
@@ -254,8 +256,8 @@ class PcmSource:
 
     def _rdt(self, table: PcmTable) -> tuple[str, ...]:
         """A server of this host that holds RDT."""
-        told = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
-        return (HOLDS_RDT,) if told and self._root is not None else ()
+        present = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
+        return (HOLDS_RDT,) if present and self._root is not None else ()
 
 
 _NOTE = "the server tells of no dies, caches or NUMA nodes"
@@ -264,23 +266,23 @@ _NOTE = "the server tells of no dies, caches or NUMA nodes"
 def topology_of(table: PcmTable) -> Topology:
     """CPUs, cores and packages, all online; last-level caches are not told."""
     places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
-    cores = {place: Core(index) for index, place in enumerate(sorted(set(places)))}
+    cores = {position: Core(index) for index, position in enumerate(sorted(set(places)))}
     threads: dict[tuple[int, int], list[Cpu]] = {}
-    for cpu, place in zip(table.cpus.tolist(), places, strict=True):
-        threads.setdefault(place, []).append(Cpu(cpu))
+    for cpu, position in zip(table.cpus.tolist(), places, strict=True):
+        threads.setdefault(position, []).append(Cpu(cpu))
     return Topology(
         tuple(
             CpuInfo(
                 cpu=Cpu(cpu),
                 online=True,
-                core=cores[place],
-                package=Package(place[0]),
+                core=cores[position],
+                package=Package(position[0]),
                 die=None,
                 l3=None,
                 node=None,
-                siblings=tuple(thread for thread in threads[place] if thread != cpu),
+                siblings=tuple(thread for thread in threads[position] if thread != cpu),
             )
-            for cpu, place in zip(table.cpus.tolist(), places, strict=True)
+            for cpu, position in zip(table.cpus.tolist(), places, strict=True)
         )
     )
 

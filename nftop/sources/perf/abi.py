@@ -40,7 +40,7 @@ _WHOLE_CPU = -1  # as a pid: every task
 
 _SYSCALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
 
-View: TypeAlias = Sequence[memoryview]
+MappedPage: TypeAlias = Sequence[memoryview]
 
 
 class PerfEventAttr(ctypes.Structure):
@@ -109,7 +109,7 @@ class Kernel:
     open_event: Callable[[PerfEventAttr, int, int], int]
     enable: Callable[[int], None]
     disable: Callable[[int], None]
-    readv: Callable[[int, View], int]
+    readv: Callable[[int, MappedPage], int]
     close: Callable[[int], None]
 
 

@@ -20,21 +20,21 @@ from nftop.model.reading import Reason
 from nftop.model.struct import replace
 from nftop.sources.perf.abi import Kernel
 from nftop.sources.perf.group import (
+    CounterGroup,
+    CpuRow,
     Fault,
-    Group,
     GroupReadings,
     Rotation,
-    Row,
     Trial,
     close_group,
     open_group,
 )
-from nftop.sources.perf.probe import OWN_LIMITS, Members, Step, Survey
+from nftop.sources.perf.probe import OWN_LIMITS, Members, PlanStep, Survey
 from nftop.sources.perf.problems import (
     LEVEL_1,
     NOT_IN_GROUP,
     QUIET,
-    Problem,
+    CounterProblem,
     explain,
     never_ran,
 )
@@ -48,20 +48,20 @@ _PASSING = (Reason.TAKEN, Reason.ERROR)
 _WORD = 1 << 64
 
 # A step and, where it is the row's own, which of its turns; None: the step's main group.
-Candidate: TypeAlias = tuple[int, int | None]
+TrialCandidate: TypeAlias = tuple[int, int | None]
 
 
-def candidates(row: Row, steps: Sequence[Step]) -> tuple[Candidate, ...]:
+def candidates(row: CpuRow, steps: Sequence[PlanStep]) -> tuple[TrialCandidate, ...]:
     """What the row has lost and may have again, best first."""
     if row.group is None:
         return ()
     better = range(row.step) if row.left is not None and row.left.reason in _PASSING else ()
     lost = (
-        place
-        for place, item in enumerate(row.further[: len(steps[row.step].turns)])
-        if isinstance(item, Problem) and item.reason in _PASSING
+        position
+        for position, item in enumerate(row.further[: len(steps[row.step].turns)])
+        if isinstance(item, CounterProblem) and item.reason in _PASSING
     )
-    return (*((step, None) for step in better), *((row.step, place) for place in lost))
+    return (*((step, None) for step in better), *((row.step, position) for position in lost))
 
 
 class Trials:
@@ -71,8 +71,8 @@ class Trials:
         self,
         kernel: Kernel,
         rotation: Rotation,
-        steps: Sequence[Step],
-        open_stopped: Callable[[int, Members], Group | Problem],
+        steps: Sequence[PlanStep],
+        open_stopped: Callable[[int, Members], CounterGroup | CounterProblem],
     ) -> None:
         """`open_stopped` opens a group on a CPU, not started, or says why there is none."""
         self._kernel = kernel
@@ -80,28 +80,30 @@ class Trials:
         self._steps = steps
         self._open_stopped = open_stopped
 
-    def begin(self, row: Row, untried: Iterable[Candidate]) -> Row:
+    def begin(self, row: CpuRow, untried: Iterable[TrialCandidate]) -> CpuRow:
         """The row with the first of these that opens on trial."""
-        for step, place in untried:
-            members = self._steps[step].main if place is None else self._steps[step].turns[place]
+        for step, position in untried:
+            members = (
+                self._steps[step].main if position is None else self._steps[step].turns[position]
+            )
             opened = self._open_stopped(row.cpu, members)
-            if isinstance(opened, Group):
-                return replace(row, trial=Trial(opened, step, place))
+            if isinstance(opened, CounterGroup):
+                return replace(row, trial=Trial(opened, step, position))
         return row
 
-    def judged(self, row: Row, readings: GroupReadings, main: int, cell: int) -> Row:
+    def judged(self, row: CpuRow, readings: GroupReadings, main: int, cell: int) -> CpuRow:
         """The row with what it tried, where that ran; else with the next trial, where it did not.
 
         `main` and `cell` are those of the main group and of the trial.
         """
         if row.trial is None or row.group is None:
             return row
-        tried, known = (row.trial.step, row.trial.place), candidates(row, self._steps)
+        tried, known = (row.trial.step, row.trial.position), candidates(row, self._steps)
         ran = bool(readings.running_ns[cell] > 0)
         if ran and tried in known:
-            if row.trial.place is None:
+            if row.trial.position is None:
                 return self._switched(row, row.trial, readings, main, cell)
-            at = row.trial.place
+            at = row.trial.position
             further = (*row.further[:at], row.trial.group, *row.further[at + 1 :])
             return replace(row, further=further, trial=None)
         if not ran and cell not in readings.faults:
@@ -110,8 +112,8 @@ class Trials:
         return self.begin(row, known[known.index(tried) + 1 :] if tried in known else ())
 
     def _switched(
-        self, row: Row, trial: Trial, readings: GroupReadings, main: int, cell: int
-    ) -> Row:
+        self, row: CpuRow, trial: Trial, readings: GroupReadings, main: int, cell: int
+    ) -> CpuRow:
         """The row with the better step of its trial: what both count goes on without a gap."""
         others = [group for group in row.groups if group is not None and group is not trial.group]
         retired_ns = self._closed(row, others)
@@ -122,7 +124,7 @@ class Trials:
         # An event that the other group lacked begins with 0.
         pairs = zip(self._steps[trial.step].names, readings.values[cell].tolist(), strict=False)
         carried = {name: (shown.get(name, 0) - value) % _WORD for name, value in pairs}
-        return Row(
+        return CpuRow(
             row.cpu,
             trial.step,
             row.left if trial.step else None,
@@ -132,7 +134,7 @@ class Trials:
             carried_running_ns=(ran_ns - int(readings.running_ns[cell])) % _WORD,
         )
 
-    def _closed(self, row: Row, groups: Iterable[Group]) -> int:
+    def _closed(self, row: CpuRow, groups: Iterable[CounterGroup]) -> int:
         """Close these groups of the row: its `retired_ns` after that."""
         retired_ns = row.retired_ns
         for group in groups:
@@ -142,15 +144,15 @@ class Trials:
         return retired_ns
 
 
-class Pace:
+class RetryPace:
     """Some time after something was lost, then ever more seldom while nothing changes."""
 
     def __init__(self) -> None:
-        self._lost: frozenset[tuple[int, Candidate]] = frozenset()
+        self._lost: frozenset[tuple[int, TrialCandidate]] = frozenset()
         self._wait_ns = FIRST_NS
         self._at_ns = 0
 
-    def is_due(self, now_ns: int, lost: frozenset[tuple[int, Candidate]]) -> bool:
+    def is_due(self, now_ns: int, lost: frozenset[tuple[int, TrialCandidate]]) -> bool:
         """Whether to try now; `lost` is what there is to try, by CPU. To be asked every tick."""
         if lost != self._lost:
             self._lost, self._wait_ns = lost, FIRST_NS
@@ -168,7 +170,7 @@ class CoreGroups:
     def __init__(
         self,
         kernel: Kernel,
-        found: Survey,
+        survey: Survey,
         *,
         quiet: Collection[int],
         online: Callable[[], Collection[int]],
@@ -181,18 +183,18 @@ class CoreGroups:
         """
         self.rotation = Rotation(kernel)
         self._kernel = kernel
-        self._found = found
+        self._survey = survey
         self._quiet = frozenset(quiet)
         self._online = online
         self._root = root
         self._turns = turns
-        self._looked_at: frozenset[int] = frozenset()
-        self._exhausted: Problem | None = None
-        self._trials = Trials(kernel, self.rotation, found.steps, self._further)
+        self._focused: frozenset[int] = frozenset()
+        self._exhausted: CounterProblem | None = None
+        self._trials = Trials(kernel, self.rotation, survey.steps, self._further)
         self._install(())
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[CpuRow]:
         """Ascending by CPU."""
         return self._rows
 
@@ -202,7 +204,7 @@ class CoreGroups:
         return self._ailing
 
     @property
-    def lost(self) -> frozenset[tuple[int, Candidate]]:
+    def lost(self) -> frozenset[tuple[int, TrialCandidate]]:
         """What CPUs that count something could not, for a reason that may pass."""
         return self._lost
 
@@ -214,44 +216,45 @@ class CoreGroups:
     @property
     def blind(self) -> bool:
         """No group is known to try, because every CPU was to be left alone until now."""
-        return not self._found.steps
+        return not self._survey.steps
 
     @property
     def usual_turns(self) -> int:
         """How many groups take turns on a CPU that nobody looks at, on the one with the most."""
         further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
         return max(
-            (sum(isinstance(group, Group) for group in groups) for groups in further), default=0
+            (sum(isinstance(group, CounterGroup) for group in groups) for groups in further),
+            default=0,
         )
 
-    def step(self, row: Row) -> Step:
-        return self._found.steps[row.step]
+    def step(self, row: CpuRow) -> PlanStep:
+        return self._survey.steps[row.step]
 
-    def members(self, row: Row) -> tuple[Members, ...]:
+    def members(self, row: CpuRow) -> tuple[Members, ...]:
         """The events of the row's groups as in `Row.groups`, none where one is absent."""
         if row.group is None:
             return ()
-        further = (*self.step(row).turns, *self._found.focus)
+        further = (*self.step(row).turns, *self._survey.focus)
         pairs = zip(further, row.further, strict=False)
         return (
             self.step(row).main,
-            *(known if isinstance(group, Group) else Members() for known, group in pairs),
+            *(known if isinstance(group, CounterGroup) else Members() for known, group in pairs),
         )
 
-    def absences(self, row: Row) -> Mapping[str, Problem]:
+    def absences(self, row: CpuRow) -> Mapping[str, CounterProblem]:
         """Why the row lacks what none of its groups counts, by event."""
         if row.problem is not None:
-            return dict.fromkeys(self._found.events, row.problem)
+            return dict.fromkeys(self._survey.events, row.problem)
         step = self.step(row)
-        absent = {**self._found.unfocused, **step.absent}
+        absent = {**self._survey.unfocused, **step.absent}
         if row.left is not None:
-            better = self._found.steps[: row.step]
+            better = self._survey.steps[: row.step]
             groups = [turn for step in better for turn in (step.main, *step.turns)]
             fuller = {name for item in groups for name in item.names}
             absent |= {name: row.left for name in absent if name in fuller}
         counted = {name for member in self.members(row) for name in member.names}
-        for known, group in zip((*step.turns, *self._found.focus), row.further, strict=False):
-            if isinstance(group, Problem):
+        for known, group in zip((*step.turns, *self._survey.focus), row.further, strict=False):
+            if isinstance(group, CounterProblem):
                 absent |= dict.fromkeys(known.names, group)
         return {name: problem for name, problem in absent.items() if name not in counted}
 
@@ -261,25 +264,25 @@ class CoreGroups:
         for cpu in known.keys() - set(cpus):
             self._drop(known[cpu])
         self._exhausted = None
-        rows: list[Row | None] = []
+        rows: list[CpuRow | None] = []
         for cpu in sorted(cpus):
             row = known.get(cpu)
             if row is None or row.group is None:
-                row = Row(cpu, problem=QUIET) if cpu in self._quiet else self._start(cpu)
+                row = CpuRow(cpu, problem=QUIET) if cpu in self._quiet else self._start(cpu)
             rows.append(row)
         self._install(rows)
 
     def look_at(self, cpus: Collection[int]) -> None:
         """Count more of these CPUs from now on, and no more than usual of all others."""
-        if self._looked_at != frozenset(cpus):
-            self._looked_at = frozenset(cpus)
+        if self._focused != frozenset(cpus):
+            self._focused = frozenset(cpus)
             self._exhausted = None
             self._install(self._rows)
 
     def try_again(self) -> None:
         """Begin a trial wherever something was lost."""
         self._exhausted = None
-        steps = self._found.steps
+        steps = self._survey.steps
         self._install(
             row if row.trial else self._trials.begin(row, candidates(row, steps))
             for row in self._rows
@@ -290,26 +293,26 @@ class CoreGroups:
 
         A group that has turns goes alone.
         """
-        rows: list[Row | None] = list(self._rows)
+        rows: list[CpuRow | None] = list(self._rows)
         self._exhausted = None
         whole = {}
         for cell, (fault, code) in readings.faults.items():
-            index, part = self.rotation.cells[cell]
-            if part == self._rows[index].trial_part:
+            index, slot = self.rotation.cells[cell]
+            if slot == self._rows[index].trial_slot:
                 continue
-            if part == 0 or fault is Fault.ENDED:
+            if slot == 0 or fault is Fault.ENDED:
                 whole[index] = (fault, code)
             else:
-                group = self.members(self._rows[index])[part]
+                group = self.members(self._rows[index])[slot]
                 why = self._never_ran(group)
                 if fault is Fault.FAILED:
                     why = explain(code, self._root)
-                rows[index] = self._without(rows[index] or self._rows[index], part - 1, why)
-        cells = {place: cell for cell, place in enumerate(self.rotation.cells)}
+                rows[index] = self._without(rows[index] or self._rows[index], slot - 1, why)
+        cells = {position: cell for cell, position in enumerate(self.rotation.cells)}
         for index, before in enumerate(self._rows):
             row = rows[index]
-            if before.trial_part is not None and index not in whole and row is not None:
-                of_trial = cells[index, before.trial_part]
+            if before.trial_slot is not None and index not in whole and row is not None:
+                of_trial = cells[index, before.trial_slot]
                 rows[index] = self._trials.judged(row, readings, cells[index, 0], of_trial)
         for index, (fault, code) in whole.items():
             row = rows[index] or self._rows[index]
@@ -323,21 +326,21 @@ class CoreGroups:
             self._drop(row)
         self._install(())
 
-    def _instead(self, row: Row, fault: Fault, code: int) -> Row | None:
+    def _instead(self, row: CpuRow, fault: Fault, code: int) -> CpuRow | None:
         if fault is Fault.FAILED:
-            return Row(row.cpu, problem=explain(code, self._root))
+            return CpuRow(row.cpu, problem=explain(code, self._root))
         if fault is Fault.ENDED:
             return self._start(row.cpu)
         return self._start(row.cpu, row.step + 1, self._never_ran(self.step(row).main))
 
-    def _never_ran(self, group: Members) -> Problem:
-        return never_ran(self._root, fits_beside_watchdog=group.fits_beside_watchdog)
+    def _never_ran(self, group: Members) -> CounterProblem:
+        return never_ran(self._root, fits_with_watchdog=group.fits_with_watchdog)
 
-    def _start(self, cpu: int, first: int = 0, left: Problem | None = None) -> Row | None:
+    def _start(self, cpu: int, first: int = 0, left: CounterProblem | None = None) -> CpuRow | None:
         """The row of a CPU with the best group from step `first` on; None if the CPU vanished."""
-        for index, step in enumerate(self._found.steps[first:], first):
+        for index, step in enumerate(self._survey.steps[first:], first):
             if self._exhausted is not None:
-                return Row(cpu, problem=self._exhausted)
+                return CpuRow(cpu, problem=self._exhausted)
             try:
                 group = open_group(self._kernel, cpu, step.main.encodings)
             except OSError as error:
@@ -347,31 +350,31 @@ class CoreGroups:
                 left = explain(code, self._root)
                 self._exhausted = left if code in OWN_LIMITS else None
             else:
-                return Row(cpu, index, left, group)
-        return Row(cpu, problem=left)
+                return CpuRow(cpu, index, left, group)
+        return CpuRow(cpu, problem=left)
 
-    def _completed(self, row: Row) -> Row:
+    def _completed(self, row: CpuRow) -> CpuRow:
         """The row with the further groups that it is to have now, and no others."""
         if row.group is None:
             return row
-        looked_at = row.cpu in self._looked_at
+        focused = row.cpu in self._focused
         turns = self.step(row).turns
-        wanted = (*turns, *(self._found.focus if looked_at else ()))
-        for place in reversed(range(len(wanted), len(row.further))):
-            row = self._without(row, place, NOT_IN_GROUP)
+        wanted = (*turns, *(self._survey.focus if focused else ()))
+        for position in reversed(range(len(wanted), len(row.further))):
+            row = self._without(row, position, NOT_IN_GROUP)
         row = replace(row, further=row.further[: len(wanted)])
-        for place, members in enumerate(wanted):
-            known = row.further[place] if place < len(row.further) else LEVEL_1
-            if not looked_at and not self._turns:
-                row = self._without(row, place, LEVEL_1)
+        for position, members in enumerate(wanted):
+            known = row.further[position] if position < len(row.further) else LEVEL_1
+            if not focused and not self._turns:
+                row = self._without(row, position, LEVEL_1)
             elif known is LEVEL_1:
                 opened = self._further(row.cpu, members)
                 row = replace(
-                    row, further=(*row.further[:place], opened, *row.further[place + 1 :])
+                    row, further=(*row.further[:position], opened, *row.further[position + 1 :])
                 )
         return row
 
-    def _further(self, cpu: int, members: Members) -> Group | Problem:
+    def _further(self, cpu: int, members: Members) -> CounterGroup | CounterProblem:
         if not members.names:
             return NOT_IN_GROUP
         if self._exhausted is not None:
@@ -383,38 +386,38 @@ class CoreGroups:
             self._exhausted = why if error.errno in OWN_LIMITS else None
             return why
 
-    def _without(self, row: Row, place: int, why: Problem) -> Row:
+    def _without(self, row: CpuRow, position: int, why: CounterProblem) -> CpuRow:
         """The row with no group at this place of `further`, and why."""
-        group = row.further[place] if place < len(row.further) else None
+        group = row.further[position] if position < len(row.further) else None
         retired_ns = row.retired_ns
-        if isinstance(group, Group) and row.group is not None:
+        if isinstance(group, CounterGroup) and row.group is not None:
             retired_ns += self.rotation.leave(row.group, group)
             close_group(self._kernel, group)
-        further = (*row.further[:place], why, *row.further[place + 1 :])
+        further = (*row.further[:position], why, *row.further[position + 1 :])
         return replace(row, further=further, retired_ns=retired_ns)
 
-    def _drop(self, row: Row) -> None:
+    def _drop(self, row: CpuRow) -> None:
         for group in row.groups:
             if group is not None:
                 close_group(self._kernel, group)
 
-    def _install(self, rows: Iterable[Row | None]) -> None:
+    def _install(self, rows: Iterable[CpuRow | None]) -> None:
         # Every CPU's main group comes before any further one, should descriptors run out.
         self._rows = tuple(self._completed(row) for row in rows if row is not None)
         self._ailing = any(row.problem not in (None, QUIET) for row in self._rows)
-        steps = self._found.steps
+        steps = self._survey.steps
         self._lost = frozenset(
             (row.cpu, candidate) for row in self._rows for candidate in candidates(row, steps)
         )
         orders = [self._order(row) if row.group else () for row in self._rows]
         self.rotation.install(self._rows, orders)
 
-    def _order(self, row: Row) -> tuple[Group, ...]:
+    def _order(self, row: CpuRow) -> tuple[CounterGroup, ...]:
         """The round of the row's further groups: everybody's and those of its own alternate.
 
         Its trial comes last.
         """
         turns = len(self.step(row).turns)
         pairs = zip_longest(row.further[:turns], row.further[turns:])
-        order = tuple(item for pair in pairs for item in pair if isinstance(item, Group))
+        order = tuple(item for pair in pairs for item in pair if isinstance(item, CounterGroup))
         return (*order, row.trial.group) if row.trial else order

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nftop.model.struct import dataclass, field
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 from nftop.uarch.table import Encoding
 
 # The kernel rotates groups that share counters every perf_event_mux_interval_ms (4 by default):
@@ -31,7 +31,7 @@ _WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class CounterGroup:
     """An open group; `fds[0]` is the leader's, and closing any of them takes it out.
 
     It is equal to itself alone: the numbers of closed descriptors are given out again.
@@ -43,7 +43,7 @@ class Group:
 
 def open_group(
     kernel: Kernel, cpu: int, encodings: Sequence[Encoding], *, start: bool = True
-) -> Group:
+) -> CounterGroup:
     """Open a group on a CPU, all of it or nothing, and start it unless told not to.
 
     Raises:
@@ -57,12 +57,12 @@ def open_group(
         if start:
             kernel.enable(fds[0])
     except OSError:
-        close_group(kernel, Group(cpu, tuple(fds)))
+        close_group(kernel, CounterGroup(cpu, tuple(fds)))
         raise
-    return Group(cpu, tuple(fds))
+    return CounterGroup(cpu, tuple(fds))
 
 
-def close_group(kernel: Kernel, group: Group) -> None:
+def close_group(kernel: Kernel, group: CounterGroup) -> None:
     """Close every event of the group, the leader last."""
     for fd in reversed(group.fds):
         kernel.close(fd)
@@ -105,7 +105,7 @@ class GroupReader:
     def __init__(
         self,
         kernel: Kernel,
-        groups: Sequence[Group | None],
+        groups: Sequence[CounterGroup | None],
         before: GroupReader | None = None,
     ) -> None:
         """What `before` knows of the same groups is taken over."""
@@ -144,7 +144,7 @@ class GroupReader:
         self._fetched[row] = True
         self._stopped[row] = stopped
 
-    def enabled_ns(self, group: Group) -> int:
+    def enabled_ns(self, group: CounterGroup) -> int:
         """How long the group had been enabled when it was read last; 0 if it never was."""
         return int(self._enabled[self._groups.index(group)]) if group in self._groups else 0
 
@@ -197,13 +197,13 @@ class Trial:
         step, place: what it is, as `retry.Candidate`.
     """
 
-    group: Group
+    group: CounterGroup
     step: int
-    place: int | None
+    position: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CpuRow:
     """One CPU.
 
     Attributes:
@@ -221,26 +221,26 @@ class Row:
 
     cpu: int
     step: int = 0
-    left: Problem | None = None
-    group: Group | None = None
-    problem: Problem | None = None
-    further: tuple[Group | Problem, ...] = ()
+    left: CounterProblem | None = None
+    group: CounterGroup | None = None
+    problem: CounterProblem | None = None
+    further: tuple[CounterGroup | CounterProblem, ...] = ()
     retired_ns: int = 0
     trial: Trial | None = None
     carried: Mapping[str, int] = field(default_factory=dict)
     carried_running_ns: int = 0
 
     @property
-    def groups(self) -> tuple[Group | None, ...]:
+    def groups(self) -> tuple[CounterGroup | None, ...]:
         """The main group and those that take turns with it; None for one that is not there.
 
         Its trial comes last.
         """
-        further = (item if isinstance(item, Group) else None for item in self.further)
+        further = (item if isinstance(item, CounterGroup) else None for item in self.further)
         return (self.group, *further, *((self.trial.group,) if self.trial else ()))
 
     @property
-    def trial_part(self) -> int | None:
+    def trial_slot(self) -> int | None:
         """Where among `groups` its trial is."""
         return 1 + len(self.further) if self.trial else None
 
@@ -269,21 +269,23 @@ class Rotation:
         self.costs = Costs()
         self._kernel = kernel
         self._rounds = 0
-        self._turned: dict[Group, Group] = {}  # by main group, the one that runs in its place
+        self._turned: dict[
+            CounterGroup, CounterGroup
+        ] = {}  # by main group, the one that runs in its place
         self._reader = GroupReader(kernel, ())
         self.install((), ())
 
-    def install(self, rows: Sequence[Row], orders: Iterable[Sequence[Group]]) -> None:
+    def install(self, rows: Sequence[CpuRow], orders: Iterable[Sequence[CounterGroup]]) -> None:
         """From now on these rows' groups; of each row those that take turns, in their order."""
-        each = [
-            (index, part, group)
+        cells = [
+            (index, slot, group)
             for index, row in enumerate(rows)
-            for part, group in enumerate(row.groups)
-            if group is not None or part == 0
+            for slot, group in enumerate(row.groups)
+            if group is not None or slot == 0
         ]
-        groups = [group for *_, group in each]
+        groups = [group for *_, group in cells]
         self._reader = GroupReader(self._kernel, groups, self._reader)
-        self.cells = tuple((index, part) for index, part, _ in each)
+        self.cells = tuple((index, slot) for index, slot, _ in cells)
         self._cell_of = {group: cell for cell, group in enumerate(groups) if group is not None}
         self._mains = [(row.group, self._cell_of[row.group]) for row in rows if row.group]
         pairs = zip(rows, orders, strict=True)
@@ -336,11 +338,11 @@ class Rotation:
         """What was read last of each group, nothing of one that was opened since."""
         return self._reader.finish()
 
-    def start(self, main: Group) -> None:
+    def start(self, main: CounterGroup) -> None:
         """Let a main group run that was stopped until now."""
         self._begin(main)
 
-    def leave(self, main: Group, group: Group) -> int:
+    def leave(self, main: CounterGroup, group: CounterGroup) -> int:
         """The main group runs again if `group` did in its place: that one is to be closed.
 
         How long it had been enabled when it was read last, in ns.
@@ -350,12 +352,12 @@ class Rotation:
             self._begin(main)
         return self._reader.enabled_ns(group)
 
-    def _stop(self, group: Group) -> None:
+    def _stop(self, group: CounterGroup) -> None:
         with suppress(OSError):  # it then goes on, or is found faulty when it is read
             self._kernel.disable(group.fds[0])
         self.costs.interrupts += 1
 
-    def _begin(self, group: Group) -> None:
+    def _begin(self, group: CounterGroup) -> None:
         with suppress(OSError):
             self._kernel.enable(group.fds[0])
         self.costs.interrupts += 1

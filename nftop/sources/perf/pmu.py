@@ -115,8 +115,8 @@ def _format(pmu: Pmu, term: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _expand(pmu: Pmu, terms: str, *, nested: bool = False) -> Iterator[tuple[str, int]]:
-    for part in terms.split(","):
-        term, has_value, text = part.strip().partition("=")
+    for assignment in terms.split(","):
+        term, has_value, text = assignment.strip().partition("=")
         if term in pmu.formats or (term in CONFIG_WORDS and has_value):
             yield term, _number(pmu, term, text) if has_value else 1
         elif term in pmu.events and not has_value and not nested:

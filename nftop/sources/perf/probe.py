@@ -25,7 +25,7 @@ from nftop.sources.perf.problems import (
     NO_REGISTER,
     NOT_IN_GROUP,
     REGISTER_IGNORED,
-    Problem,
+    CounterProblem,
     explain,
 )
 from nftop.uarch.events import PERF_TYPES
@@ -81,7 +81,7 @@ def general_counters_needed(uarch: Uarch, events: Collection[str], *, watchdog: 
     return needed
 
 
-def fits_beside_watchdog(
+def fits_with_watchdog(
     uarch: Uarch, events: Collection[str], opened: Sequence[Collection[str]]
 ) -> bool:
     """Whether a group fits on a CPU of which the NMI watchdog has the counter of cycles.
@@ -174,7 +174,7 @@ def _entries(folder: Path) -> tuple[Path, ...]:
 
 
 LEVELS = 2  # of top-down, that are counted of every core
-# No register beside an event has this bit (`valid_mask` of struct extra_reg in the kernel's
+# No register alongside an event has this bit (`valid_mask` of struct extra_reg in the kernel's
 # arch/x86/events/perf_event.h).
 _INVALID_REGISTER_BIT = 1 << 63
 # Errors about nftop's own means: they say nothing about the event that met them.
@@ -187,16 +187,16 @@ class Members:
 
     Attributes:
         names, encodings: its events in the order they are opened; none: it can't be.
-        fits_beside_watchdog: there are counters for it while the NMI watchdog has one.
+        fits_with_watchdog: there are counters for it while the NMI watchdog has one.
     """
 
     names: tuple[str, ...] = ()
     encodings: tuple[Encoding, ...] = ()
-    fits_beside_watchdog: bool = False
+    fits_with_watchdog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """A way to count.
 
     Attributes:
@@ -207,7 +207,7 @@ class Step:
 
     main: Members
     turns: tuple[Members, ...]
-    absent: Mapping[str, Problem]
+    absent: Mapping[str, CounterProblem]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -227,10 +227,10 @@ class Survey:
     """
 
     events: tuple[str, ...]
-    steps: tuple[Step, ...]
-    problem: Problem | None
+    steps: tuple[PlanStep, ...]
+    problem: CounterProblem | None
     focus: tuple[Members, ...] = ()
-    unfocused: Mapping[str, Problem] = field(default_factory=dict)
+    unfocused: Mapping[str, CounterProblem] = field(default_factory=dict)
 
 
 def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Survey:
@@ -240,44 +240,46 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
     planned = dict.fromkeys(e for plan in uarch.plans for group in plan.groups for e in group)
     most = max(len(plan.turns) for plan in uarch.plans)
     tried = _Trial(kernel, cpu, encodings, problems, root)
-    steps: dict[tuple[str, ...], Step] = {}
+    steps: dict[tuple[str, ...], PlanStep] = {}
     try:
         tried.look_for_pmu()
         tried.check_registers()
         for plan in uarch.plans:
             names = tried.whole(plan)
             if names and names not in steps:
-                found = (tried.part(turn, beside=plan.events) for turn in plan.turns)
-                turns = (*found, *[Members()] * (most - len(plan.turns)))
+                members = (
+                    tried.further_members(turn, alongside=plan.events) for turn in plan.turns
+                )
+                turns = (*members, *[Members()] * (most - len(plan.turns)))
                 counted = {*names, *(name for turn in turns for name in turn.names)}
                 absent = {e: problems.get(e, NOT_IN_GROUP) for e in planned if e not in counted}
-                steps[names] = Step(tried.members(names), turns, absent)
+                steps[names] = PlanStep(tried.members(names), turns, absent)
         best = uarch.plans[0].events
-        focus = tuple(tried.part(group, beside=best) for group in uarch.focus_groups)
+        focus = tuple(tried.further_members(group, alongside=best) for group in uarch.focus_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
     steps, focus = _with_watchdog(uarch, steps, focus)
     problem = None if steps else _chief(problems[e] for e in uarch.main_events if e in problems)
-    looked_at = {name for group in focus for name in group.names}
+    focused = {name for group in focus for name in group.names}
     unfocused = {
         event: problems.get(event, NOT_IN_GROUP)
         for group in uarch.focus_groups
         for event in group
-        if event not in looked_at
+        if event not in focused
     }
     return Survey(events, tuple(steps.values()), problem, focus, unfocused)
 
 
 def _with_watchdog(
-    uarch: Uarch, steps: Mapping[tuple[str, ...], Step], focus: Sequence[Members]
-) -> tuple[dict[tuple[str, ...], Step], tuple[Members, ...]]:
-    """The same, each group with whether it fits beside the NMI watchdog."""
+    uarch: Uarch, steps: Mapping[tuple[str, ...], PlanStep], focus: Sequence[Members]
+) -> tuple[dict[tuple[str, ...], PlanStep], tuple[Members, ...]]:
+    """The same, each group with whether it fits alongside the NMI watchdog."""
     groups = [*(group for step in steps.values() for group in (step.main, *step.turns)), *focus]
     opened = [group.names for group in groups]
 
     def known(group: Members) -> Members:
-        fits = fits_beside_watchdog(uarch, group.names, opened)
-        return replace(group, fits_beside_watchdog=fits)
+        fits = fits_with_watchdog(uarch, group.names, opened)
+        return replace(group, fits_with_watchdog=fits)
 
     return (
         {
@@ -290,9 +292,9 @@ def _with_watchdog(
 
 def _resolve(
     specs: Mapping[str, EventSpec], names: Iterable[str], root: Path
-) -> tuple[dict[str, Encoding], dict[str, Problem]]:
+) -> tuple[dict[str, Encoding], dict[str, CounterProblem]]:
     encodings: dict[str, Encoding] = {}
-    problems: dict[str, Problem] = {}
+    problems: dict[str, CounterProblem] = {}
     for name in names:
         spec = specs[name]
         if isinstance(spec, Encoding):
@@ -302,12 +304,12 @@ def _resolve(
             encodings[name] = pmu.encode(pmu.read_pmu(spec.pmu, root), spec.terms)
         except FileNotFoundError:
             sentence = f"this kernel has no PMU {spec.pmu} (no {spec} in sysfs)"
-            problems[name] = Problem(Reason.HARDWARE, sentence)
+            problems[name] = CounterProblem(Reason.HARDWARE, sentence)
         except OSError as error:
             sentence = f"the PMU {spec.pmu} can't be read in sysfs: {error.strerror}"
-            problems[name] = Problem(Reason.ERROR, sentence)
+            problems[name] = CounterProblem(Reason.ERROR, sentence)
         except pmu.PmuError as error:
-            problems[name] = Problem(Reason.HARDWARE, str(error))
+            problems[name] = CounterProblem(Reason.HARDWARE, str(error))
     return encodings, problems
 
 
@@ -322,7 +324,7 @@ class _Trial:
     kernel: Kernel
     cpu: int
     encodings: dict[str, Encoding]
-    problems: dict[str, Problem]
+    problems: dict[str, CounterProblem]
     root: Path
     has_pmu: bool = False
 
@@ -337,7 +339,7 @@ class _Trial:
     def check_registers(self) -> None:
         """Give up the events whose register this kernel would not set.
 
-        For an event that needs a register beside its counter (`config1`: MSR_OFFCORE_RSP_x,
+        For an event that needs a register alongside its counter (`config1`: MSR_OFFCORE_RSP_x,
         MSR_PEBS_FRONTEND) the kernel has an entry with the bits that are valid; any other bit is
         EINVAL. Without an entry it ignores config1, and the event counts something else:
         `x86_pmu_extra_regs` in arch/x86/events/core.c. So Linux 5.12 and 5.13 count
@@ -367,14 +369,14 @@ class _Trial:
         names, fits = self._open(plan.events, stop=True)
         return names if fits and plan.needs <= set(names) else ()
 
-    def part(self, listed: tuple[str, ...], *, beside: Collection[str]) -> Members:
-        """What of a further group opened; nothing where that is no more than there is `beside`.
+    def further_members(self, listed: tuple[str, ...], *, alongside: Collection[str]) -> Members:
+        """What of a further group opened; nothing where that is no more than there is `alongside`.
 
         Raises:
             OSError: nftop's own limits.
         """
         names, _ = self._open(listed, stop=False)
-        return self.members(names) if set(names) - set(beside) else Members()
+        return self.members(names) if set(names) - set(alongside) else Members()
 
     def _open(self, listed: tuple[str, ...], *, stop: bool) -> tuple[tuple[str, ...], bool]:
         """What opened, and whether nothing was left out for want of counters; `stop` there."""
@@ -397,7 +399,7 @@ class _Trial:
                     self.problems[name] = self._refused(name, refusal)
         return tuple(names), fits
 
-    def _refused(self, name: str, code: int) -> Problem:
+    def _refused(self, name: str, code: int) -> CounterProblem:
         if code == errno.ENOENT and self.has_pmu:
             return NO_EVENT
         if code == errno.ENXIO and self.encodings[name].config1:
@@ -434,7 +436,7 @@ def _descriptors(kernel: Kernel) -> Iterator[list[int]]:
             kernel.close(fd)
 
 
-def _chief(problems: Iterable[Problem]) -> Problem:
+def _chief(problems: Iterable[CounterProblem]) -> CounterProblem:
     """The one to tell where nothing can be counted: first of all what a privilege would cure."""
     ranked = sorted(problems, key=lambda problem: problem.reason is not Reason.PERMISSION)
     return ranked[0] if ranked else DOES_NOT_FIT
@@ -448,7 +450,7 @@ def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:
     return uarch.extras | (frozenset(uarch.all_events) - promised)
 
 
-def made_up_for(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -> frozenset[str]:
+def substituted(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -> frozenset[str]:
     """The events of top-down, if without some of them it is as whole as by the best plan.
 
     Whole are levels 1 and 2, or what the plan's own group has of them without `turns`. Cycles are

@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CounterProblem:
     """Why a counter is absent, and the fix as `nftop doctor` prints it; "" where there is none."""
 
     reason: Reason
@@ -28,26 +28,28 @@ class Problem:
         return Missing(self.reason, self.sentence)
 
 
-QUIET = Problem(Reason.SOURCE, "left out by --quiet-cpus or --cpu-list")
-NO_CPU = Problem(Reason.SOURCE, "none of the CPUs asked for is online")
-CAME_BACK = Problem(Reason.RESET, "the CPU went offline and came back: counting starts again")
-DOES_NOT_FIT = Problem(
+QUIET = CounterProblem(Reason.SOURCE, "left out by --quiet-cpus or --cpu-list")
+NO_CPU = CounterProblem(Reason.SOURCE, "none of the CPUs asked for is online")
+CAME_BACK = CounterProblem(
+    Reason.RESET, "the CPU went offline and came back: counting starts again"
+)
+DOES_NOT_FIT = CounterProblem(
     Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
 )
-LEVEL_1 = Problem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
-NO_EVENT = Problem(Reason.HARDWARE, "this CPU or kernel has no such event")
-NO_REGISTER = Problem(
+LEVEL_1 = CounterProblem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
+NO_EVENT = CounterProblem(Reason.HARDWARE, "this CPU or kernel has no such event")
+NO_REGISTER = CounterProblem(
     Reason.HARDWARE,
     "the register that the event needs can't be accessed here; guests often lack it",
 )
-REGISTER_IGNORED = Problem(
+REGISTER_IGNORED = CounterProblem(
     Reason.HARDWARE,
     "this kernel does not set the register that the event needs (config1), so it would count "
     "something else",
     "a later kernel (UOPS_RETIRED.MS of Sapphire Rapids: Linux 5.14)",
 )
-NOT_IN_GROUP = Problem(Reason.SOURCE, "the counter group in use does not count it")
-STALLED = Problem(
+NOT_IN_GROUP = CounterProblem(Reason.SOURCE, "the counter group in use does not count it")
+STALLED = CounterProblem(
     Reason.WARMING, "the counter group did not run; the next tick counts with a smaller one"
 )
 
@@ -116,37 +118,37 @@ _BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
 }
 
 
-def explain(code: int, root: Path = Path("/")) -> Problem:
+def explain(code: int, root: Path = Path("/")) -> CounterProblem:
     """The problem behind an errno of perf_event_open, ioctl or read."""
     if code not in _BY_ERRNO:
-        return Problem(Reason.ERROR, f"the kernel answered: {os.strerror(code)}")
+        return CounterProblem(Reason.ERROR, f"the kernel answered: {os.strerror(code)}")
     reason, sentence, fix = _BY_ERRNO[code]
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     paranoid = sysctl(root, "perf_event_paranoid") if "{paranoid}" in sentence else ""
-    return Problem(reason, sentence.format(paranoid=paranoid, files=files), fix)
+    return CounterProblem(reason, sentence.format(paranoid=paranoid, files=files), fix)
 
 
-def never_ran(root: Path = Path("/"), *, fits_beside_watchdog: bool = False) -> Problem:
+def never_ran(root: Path = Path("/"), *, fits_with_watchdog: bool = False) -> CounterProblem:
     """A group that the kernel accepted and then did not put on the counters.
 
     The usual holder is the NMI watchdog, whose pinned cycles event the kernel does not consider
     when it accepts a group. A group that fits beside it is kept off by another program.
     """
     watchdog = sysctl(root, "nmi_watchdog") == "1"
-    if watchdog and fits_beside_watchdog:
-        return Problem(
+    if watchdog and fits_with_watchdog:
+        return CounterProblem(
             Reason.TAKEN,
             "the kernel accepted the group but never ran it: another program holds a counter, "
             "beside the NMI watchdog's",
             _DOCTOR_FIX,
         )
     if watchdog:
-        return Problem(
+        return CounterProblem(
             Reason.TAKEN,
             "the kernel accepted the group but never ran it: the NMI watchdog holds a counter",
             "sudo sysctl kernel.nmi_watchdog=0",
         )
-    return Problem(
+    return CounterProblem(
         Reason.TAKEN,
         "the kernel accepted the group but never ran it: another program holds a counter",
         _DOCTOR_FIX,

@@ -23,15 +23,15 @@ from nftop.model.struct import replace
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
-from nftop.sources.perf.cpu_groups import CoreGroups, Pace
-from nftop.sources.perf.group import Fault, GroupReadings, Row
+from nftop.sources.perf.cpu_groups import CoreGroups, RetryPace
+from nftop.sources.perf.group import CpuRow, Fault, GroupReadings
 from nftop.sources.perf.probe import (
     Members,
     Survey,
     count_general_counters,
-    made_up_for,
     perf_event_holders,
     stand_ins,
+    substituted,
     survey,
 )
 from nftop.sources.perf.problems import (
@@ -40,7 +40,7 @@ from nftop.sources.perf.problems import (
     NO_CPU,
     NOT_IN_GROUP,
     STALLED,
-    Problem,
+    CounterProblem,
     explain,
     never_ran,
     sysctl,
@@ -60,17 +60,17 @@ class TableLayout:
         cores: CoreGroups,
         *,
         turns: bool = True,
-        looked_at: Collection[int] | None = None,
+        focused: Collection[int] | None = None,
     ) -> None:
-        """A row for every CPU, or for those `looked_at` with all that is counted of these.
+        """A row for every CPU, or for those `focused` with all that is counted of these.
 
         Without `turns` the columns of groups that take turns are there, and say that they are not
         counted.
         """
-        slots = _slots(uarch) if looked_at is None else (*_slots(uarch), *uarch.focus_groups)
-        self._columns = [(part, name) for part, names in enumerate(slots) for name in names]
+        slots = _slots(uarch) if focused is None else (*_slots(uarch), *uarch.focus_groups)
+        self._columns = [(slot, name) for slot, names in enumerate(slots) for name in names]
         self._events = tuple(name for _, name in self._columns)
-        self._group = np.array([part for part, _ in self._columns], np.int32)
+        self._group = np.array([slot for slot, _ in self._columns], np.int32)
         self._extras = stand_ins(uarch, turns=turns)
         counting = [
             {name for group in cores.members(row) for name in group.names}
@@ -79,20 +79,20 @@ class TableLayout:
         ]
         if counting:
             everywhere = counting[0].intersection(*counting[1:])
-            self._extras |= made_up_for(uarch, everywhere, turns=turns)
-        if looked_at is not None:
-            self._turns = cores.rotation.turns(looked_at)
+            self._extras |= substituted(uarch, everywhere, turns=turns)
+        if focused is not None:
+            self._turns = cores.rotation.turns(focused)
         else:
             self._turns = cores.usual_turns if turns else 0
         shown = [
             (index, row)
             for index, row in enumerate(cores.rows)
-            if looked_at is None or row.cpu in looked_at
+            if focused is None or row.cpu in focused
         ]
         self._cpus = np.array([row.cpu for _, row in shown], np.int32)
         members = [cores.members(row) for _, row in shown]
         self._absent = [dict(cores.absences(row)) for _, row in shown]
-        if not turns and looked_at is None:
+        if not turns and focused is None:
             further = {name for turn in slots[1:] for name in turn}
             for absent, member in zip(self._absent, members, strict=True):
                 if member:
@@ -101,19 +101,17 @@ class TableLayout:
             members = [item[:1] for item in members]
         members = [item[: len(slots)] for item in members]
         self._members = [tuple(frozenset(entry.names) for entry in row) for row in members]
-        self._fits_beside_watchdog = [
-            [entry.fits_beside_watchdog for entry in row] for row in members
-        ]
+        self._fits_with_watchdog = [[entry.fits_with_watchdog for entry in row] for row in members]
         self._counting = np.array([row.group is not None for _, row in shown], np.bool_)
         self._retired_ns = np.array([row.retired_ns for _, row in shown], np.uint64)
-        place = {index: at for at, (index, _) in enumerate(shown)}
-        self._place = {
-            cell: (place[index], part)
-            for cell, (index, part) in enumerate(cores.rotation.cells)
-            if index in place
+        position = {index: at for at, (index, _) in enumerate(shown)}
+        self._positions = {
+            cell: (position[index], slot)
+            for cell, (index, slot) in enumerate(cores.rotation.cells)
+            if index in position
         }
-        self._cells = np.array(list(self._place), np.int64)
-        first = [at for at, (_, part) in enumerate(self._place.values()) if part == 0]
+        self._cells = np.array(list(self._positions), np.int64)
+        first = [at for at, (_, slot) in enumerate(self._positions.values()) if slot == 0]
         self._starts = np.array(first, np.int64)
         self._carried, self._carried_ns = self._carried_on([row for _, row in shown])
         self._moves = self._moved(members)
@@ -127,16 +125,16 @@ class TableLayout:
         rows, groups = len(self._cpus), int(self._group.max(initial=0)) + 1
         values = np.zeros((rows, len(self._events)), np.uint64)
         running = np.zeros((rows, groups), np.uint64)
-        for where, cells, width, part in self._moves:
+        for where, cells, width, slot in self._moves:
             values[where] = readings.values[cells, :width]
-            running[where[0][:, 0], part] = readings.running_ns[cells]
+            running[where[0][:, 0], slot] = readings.running_ns[cells]
         values += self._carried  # modulo 2**64, as is what is added
         running += self._carried_ns
         enabled = self._retired_ns
         if len(self._starts):
             enabled = enabled + np.add.reduceat(readings.enabled_ns[self._cells], self._starts)
         reasons, details, counting = self._reasons, self._details, self._counting
-        faults = [cell for cell in readings.faults if cell in self._place]
+        faults = [cell for cell in readings.faults if cell in self._positions]
         if faults:
             counting = counting.copy()
             reasons, details = self._reasons_of(self._faulty(readings, counting, root))
@@ -156,32 +154,32 @@ class TableLayout:
 
     def _faulty(
         self, readings: GroupReadings, counting: NDArray[np.bool_], root: Path
-    ) -> list[dict[str, Problem]]:
+    ) -> list[dict[str, CounterProblem]]:
         """Why each row lacks what; a row that has no numbers at all is no longer `counting`."""
         absent = [dict(item) for item in self._absent]
         for cell, (fault, code) in readings.faults.items():
-            if cell not in self._place:
+            if cell not in self._positions:
                 continue
-            row, part = self._place[cell]
-            if part == 0 or fault is Fault.ENDED:
+            row, slot = self._positions[cell]
+            if slot == 0 or fault is Fault.ENDED:
                 problem = _PROBLEM_OF.get(fault) or explain(code, root)
                 absent[row] = dict.fromkeys(self._events, problem)
                 counting[row] = False
-            elif counting[row] and part < len(self._members[row]):
-                fits = self._fits_beside_watchdog[row][part]
-                problem = never_ran(root, fits_beside_watchdog=fits)
+            elif counting[row] and slot < len(self._members[row]):
+                fits = self._fits_with_watchdog[row][slot]
+                problem = never_ran(root, fits_with_watchdog=fits)
                 if fault is Fault.FAILED:
                     problem = explain(code, root)
                 others = {
                     name
                     for other, names in enumerate(self._members[row])
                     for name in names
-                    if other != part
+                    if other != slot
                 }
-                absent[row].update(dict.fromkeys(self._members[row][part] - others, problem))
+                absent[row].update(dict.fromkeys(self._members[row][slot] - others, problem))
         return absent
 
-    def _carried_on(self, rows: Sequence[Row]) -> tuple[Counts, Counts]:
+    def _carried_on(self, rows: Sequence[CpuRow]) -> tuple[Counts, Counts]:
         """What counts, and the time groups ran, have to be added to go on: shapes of the table."""
         counts = np.zeros((len(rows), len(self._columns)), np.uint64)
         running = np.zeros((len(rows), int(self._group.max(initial=0)) + 1), np.uint64)
@@ -196,27 +194,27 @@ class TableLayout:
     ) -> list[tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64], int, int]]:
         """Per group of the table and members of it: where they go, from which cells, how many."""
         alike: dict[tuple[int, tuple[str, ...]], list[tuple[int, int]]] = {}
-        for cell, (row, part) in self._place.items():
-            if self._counting[row] and part < len(members[row]) and members[row][part].names:
-                alike.setdefault((part, members[row][part].names), []).append((row, cell))
+        for cell, (row, slot) in self._positions.items():
+            if self._counting[row] and slot < len(members[row]) and members[row][slot].names:
+                alike.setdefault((slot, members[row][slot].names), []).append((row, cell))
         column = {key: index for index, key in enumerate(self._columns)}
         moves = []
-        for (part, names), found in alike.items():
-            rows, cells = np.array(found, np.int64).T
-            columns = np.array([column[part, name] for name in names], np.int64)
-            moves.append((np.ix_(rows, columns), cells, len(columns), part))
+        for (slot, names), result in alike.items():
+            rows, cells = np.array(result, np.int64).T
+            columns = np.array([column[slot, name] for name in names], np.int64)
+            moves.append((np.ix_(rows, columns), cells, len(columns), slot))
         return moves
 
     def _reasons_of(
-        self, absent: Sequence[Mapping[str, Problem]]
+        self, absent: Sequence[Mapping[str, CounterProblem]]
     ) -> tuple[NDArray[np.uint8], dict[str, dict[int, str]]]:
         """Per row and column; an event that another group of the row counts has no sentence."""
         reasons = np.zeros((len(absent), len(self._columns)), np.uint8)
         for row, (lacks, members) in enumerate(zip(absent, self._members, strict=True)):
-            for index, (part, name) in enumerate(self._columns):
+            for index, (slot, name) in enumerate(self._columns):
                 if name in lacks:
                     reasons[row, index] = lacks[name].reason
-                elif part >= len(members) or name not in members[part]:
+                elif slot >= len(members) or name not in members[slot]:
                     reasons[row, index] = NOT_IN_GROUP.reason
         details: dict[str, dict[int, str]] = {}
         for event in dict.fromkeys(self._events):
@@ -236,7 +234,7 @@ def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
     )
 
 
-_NO_TABLE = Problem(
+_NO_TABLE = CounterProblem(
     Reason.SOURCE,
     "nftop has no table for this CPU model: it counts the kernel's generic events, which give no "
     "top-down",
@@ -254,8 +252,8 @@ def table_checks(
     to do without `turns`.
     """
     extras = stand_ins(uarch, turns=turns)
-    idle: dict[Problem, list[int]] = {}
-    lacking: dict[tuple[str, Problem], list[int]] = {}
+    idle: dict[CounterProblem, list[int]] = {}
+    lacking: dict[tuple[str, CounterProblem], list[int]] = {}
     counted: dict[str, None] = {}
     for row in cores.rows:
         if row.problem is not None:
@@ -263,7 +261,7 @@ def table_checks(
             continue
         names = dict.fromkeys(name for group in cores.members(row) for name in group.names)
         counted |= names
-        needless = extras | made_up_for(uarch, names.keys(), turns=turns)
+        needless = extras | substituted(uarch, names.keys(), turns=turns)
         for event, problem in cores.absences(row).items():
             if event not in needless:
                 lacking.setdefault((event, problem), []).append(row.cpu)
@@ -271,7 +269,7 @@ def table_checks(
     checks = [_whole(name, active, list(counted), cores.rotation.turns(), idle)]
     for problem, cpus in idle.items():
         checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
-    alike: dict[tuple[Problem, tuple[int, ...]], list[str]] = {}
+    alike: dict[tuple[CounterProblem, tuple[int, ...]], list[str]] = {}
     order = {event: index for index, event in enumerate(uarch.all_events)}
     for (event, problem), cpus in sorted(lacking.items(), key=lambda item: order[item[0][0]]):
         alike.setdefault((problem, tuple(cpus)), []).append(event)
@@ -295,10 +293,10 @@ def counter_checks(
     row = next((row for row in cores.rows if _lacks_counter(row, cores)), None)
     if row is None:
         return ()
-    found = count_general_counters(kernel, row.cpu)
+    general = count_general_counters(kernel, row.cpu)
     text = f"no general counter of CPU {row.cpu} can be opened"
-    if found is not None:
-        text = f"{found.free} of {found.total} general counters of CPU {row.cpu} are free"
+    if general is not None:
+        text = f"{general.free} of {general.total} general counters of CPU {row.cpu} are free"
     if sysctl(root, "nmi_watchdog") == "1":
         text += ", and the NMI watchdog holds a counter of cycles"
     holders = perf_event_holders(root)
@@ -311,7 +309,7 @@ def counter_checks(
     return (Check(f"{name} counters", Reason.TAKEN, text),)
 
 
-def _lacks_counter(row: Row, cores: CoreGroups) -> bool:
+def _lacks_counter(row: CpuRow, cores: CoreGroups) -> bool:
     problems = (row.problem, row.left, *cores.absences(row).values())
     return any(problem is not None and problem.reason is Reason.TAKEN for problem in problems)
 
@@ -321,7 +319,7 @@ def _whole(
     active: Sequence[int],
     counted: Sequence[str],
     turns: int,
-    idle: dict[Problem, list[int]],
+    idle: dict[CounterProblem, list[int]],
 ) -> Check:
     if not active:
         problem = next(iter(idle), NO_CPU)
@@ -334,11 +332,11 @@ def _whole(
     return Check(name, Reason.PRESENT, text)
 
 
-def _check(name: str, problem: Problem, where: str = "") -> Check:
+def _check(name: str, problem: CounterProblem, where: str = "") -> Check:
     return Check(name, problem.reason, problem.sentence + where, problem.fix)
 
 
-_CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
+_CLOSED = CounterProblem(Reason.SOURCE, "the perf source has been closed")
 
 
 class PerfSource:
@@ -379,9 +377,9 @@ class PerfSource:
         self._cpus: tuple[Cpu, ...] = ()
         self._cores: CoreGroups | None = None
         self._layout: TableLayout | None = None
-        self._problem: Problem | None = None
+        self._problem: CounterProblem | None = None
         self._retry_at_ns = 0
-        self._pace = Pace()
+        self._pace = RetryPace()
         self._closed = False
         self._turns = turns
         self._threads_of = threads_of
@@ -420,7 +418,9 @@ class PerfSource:
         try:
             cpus = self._chosen()
         except (OSError, ValueError) as error:
-            self._problem = Problem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
+            self._problem = CounterProblem(
+                Reason.ERROR, f"the list of online CPUs can't be read: {error}"
+            )
             return self._problem.missing
         if not cpus:
             self._problem = NO_CPU
@@ -486,17 +486,17 @@ class PerfSource:
         if self._cores is not None:
             focus = self._focus
             if focus:
-                self._focus_layout = TableLayout(self._uarch, self._cores, looked_at=focus)
+                self._focus_layout = TableLayout(self._uarch, self._cores, focused=focus)
             self._layout = TableLayout(self._uarch, self._cores, turns=self._turns)
 
     def _begin(self, cpus: tuple[Cpu, ...]) -> None:
         raise_open_files()
-        found = self._survey(cpus)
-        self._problem = found.problem
-        if found.problem is None:
+        result = self._survey(cpus)
+        self._problem = result.problem
+        if result.problem is None:
             self._cores = CoreGroups(
                 self._kernel,
-                found,
+                result,
                 quiet=self._quiet,
                 online=self._online.read,
                 root=self._root,
@@ -507,14 +507,14 @@ class PerfSource:
 
     def _survey(self, cpus: tuple[Cpu, ...]) -> Survey:
         """The survey on the first CPU that stays online for it and that we may disturb."""
-        found = Survey(self._uarch.all_events, (), None)
+        result = Survey(self._uarch.all_events, (), None)
         for cpu in cpus:
             if cpu in self._quiet:
                 continue
-            found = survey(self._kernel, cpu, self._uarch, self._root)
-            if found.problem is None or cpu in self._chosen():
+            result = survey(self._kernel, cpu, self._uarch, self._root)
+            if result.problem is None or cpu in self._chosen():
                 break
-        return found
+        return result
 
     def _read(self, cores: CoreGroups, layout: TableLayout) -> CounterTable:
         readings = cores.rotation.read()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from nftop.sources.pqos.protocol import Looked
+from nftop.sources.pqos.protocol import MsrState
 
 # PyPI's pqos reads structures of libpqos: a pair that does not fit returns garbage or crashes, so
 # the versions are checked before the first call. Tested: 4.3 to 4.5 of both fit each other, 5.0
@@ -32,10 +32,10 @@ def binding_version() -> tuple[int, int] | None:
     from importlib import metadata  # noqa: PLC0415 - it takes long to import
 
     try:
-        found = _VERSION.match(metadata.version("pqos"))
+        match = _VERSION.match(metadata.version("pqos"))
     except metadata.PackageNotFoundError:
         return None
-    return None if found is None else (int(found[1]), int(found[2]))
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def unfit(binding: tuple[int, int] | None, maps: Path = Path("/proc/self/maps")) -> str:
@@ -67,14 +67,14 @@ def unfit_library(
     maps: str, binding: tuple[int, int], least: tuple[int, int], most: tuple[int, int]
 ) -> str:
     """Why the library in a text of /proc/PID/maps does not fit; its file's name has its version."""
-    found = _PATH.search(maps)
-    if found is None:
+    match = _PATH.search(maps)
+    if match is None:
         return "the file of libpqos does not tell its version, so whether it fits is not known"
-    version = int(found[2]), int(found[3])
+    version = int(match[2]), int(match[3])
     if least <= version <= most:
         return ""
     return (
-        f"{found[1]} does not fit PyPI's pqos {_text(binding)}, which takes {_text(least)} to "
+        f"{match[1]} does not fit PyPI's pqos {_text(binding)}, which takes {_text(least)} to "
         f"{_text(most)}: its structures would be misread"
     )
 
@@ -137,19 +137,19 @@ class Library:
         """Give it back."""
         self._pqos.fini()
 
-    def look(self, quiet: Collection[int] = ()) -> Looked:
+    def look(self, quiet: Collection[int] = ()) -> MsrState:
         """Classes, masks, limits and who has which, of all but `quiet` CPUs."""
         cat, mba, mon = (self._cap(name) for name in ("l3ca", "mba", "mon"))
-        asked = [cache for cache in self.cpus if cache not in quiet]
-        rows = {cache: self._masks(cache) for cache in asked} if cat is not None else {}
+        usable = [cache for cache in self.cpus if cache not in quiet]
+        rows = {cache: self._masks(cache) for cache in usable} if cat is not None else {}
         apart = bool(cat is not None and cat.cdp_on)
         data = {
-            cache: tuple(row.data_mask if apart else row.mask for row in found)
-            for cache, found in rows.items()
+            cache: tuple(row.data_mask if apart else row.mask for row in classes)
+            for cache, classes in rows.items()
         }
-        codes = {cache: tuple(row.code_mask for row in found) for cache, found in rows.items()}
+        codes = {cache: tuple(row.code_mask for row in classes) for cache, classes in rows.items()}
         wanted = [core for core in sorted(self._infos) if core not in quiet]
-        return Looked(
+        return MsrState(
             cpus=self.cpus,
             class_of={core: int(self.classes.assoc_get(core)) for core in wanted},
             ways=0 if cat is None else int(cat.num_ways),
@@ -163,7 +163,7 @@ class Library:
             codes=codes if apart else {},
             limits={
                 cache: tuple(int(row.mb_max) for row in self._ordered(self.limits, "mba_id", cache))
-                for cache in asked
+                for cache in usable
             }
             if mba is not None
             else {},

@@ -34,7 +34,7 @@ _EMPTY = Missing(Reason.IDLE, "no CPU beside this cache is in this class")
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class MsrState:
     """All that a look found. A cache goes by the number of its first CPU.
 
     Attributes:
@@ -68,7 +68,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Metered:
+class MsrMetered:
     """What a class' CPUs beside one cache hold and have moved since they are metered, in bytes.
 
     Attributes:
@@ -83,13 +83,13 @@ class Metered:
     why: tuple[str, str] | None = None
 
 
-def looked_of(raw: Mapping[str, Any]) -> Looked:
+def state_of(raw: Mapping[str, Any]) -> MsrState:
     """From JSON, whose keys are texts.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is nothing of the kind.
     """
-    return Looked(
+    return MsrState(
         cpus=_rows(raw["cpus"]),
         class_of={int(cpu): int(clos) for cpu, clos in raw["class_of"].items()},
         ways=int(raw["ways"]),
@@ -105,10 +105,10 @@ def looked_of(raw: Mapping[str, Any]) -> Looked:
     )
 
 
-def metered_of(raw: Any) -> tuple[Metered, ...]:
-    """What a worker said of its monitors; errors as of `looked_of`."""
+def metered_of(raw: Any) -> tuple[MsrMetered, ...]:
+    """What a worker said of its monitors; errors as of `state_of`."""
     return tuple(
-        Metered(
+        MsrMetered(
             int(item["clos"]),
             int(item["cache"]),
             {str(event): int(value) for event, value in item["values"].items()},
@@ -129,36 +129,36 @@ def group_name(clos: int) -> str:
     return f"COS{clos}" if clos else ROOT
 
 
-def domains(looked: Looked, topology: Topology) -> Mapping[int, L3Domain]:
+def domains(state: MsrState, topology: Topology) -> Mapping[int, L3Domain]:
     """The kernel's number of each cache; one that sysfs does not know is left out."""
     l3_of = {info.cpu: info.l3 for info in topology.cpus}
-    found = {cache: l3_of.get(Cpu(cache)) for cache in looked.cpus}
-    return {cache: l3 for cache, l3 in found.items() if l3 is not None}
+    l3s = {cache: l3_of.get(Cpu(cache)) for cache in state.cpus}
+    return {cache: l3 for cache, l3 in l3s.items() if l3 is not None}
 
 
 def table_of(
-    looked: Looked, metered: tuple[Metered, ...], topology: Topology, *, metering: bool
+    state: MsrState, metered: tuple[MsrMetered, ...], topology: Topology, *, metering: bool
 ) -> ResctrlTable:
     """Every class as a control group. Classes have no directory: the number stands for its inode.
 
     Args:
-        looked: the classes.
+        state: the classes.
         metered: what monitors say of them.
         topology: whose caches they are in.
         metering: monitors were asked for.
     """
-    l3s = domains(looked, topology)
+    l3s = domains(state, topology)
     known = {(item.clos, item.cache): item for item in metered}
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
 
     def in_cache(clos: int, cache: int) -> GroupCache:
-        beside = any(looked.class_of.get(cpu) == clos for cpu in looked.cpus[cache])
-        none = NOT_METERED if not metering else _EMPTY if not beside else _warming()
+        present = any(state.class_of.get(cpu) == clos for cpu in state.cpus[cache])
+        none = NOT_METERED if not metering else _EMPTY if not present else _warming()
         return GroupCache(
             l3=l3s[cache],
-            cbm=_mask(looked, looked.masks, clos, cache),
-            code=_code(looked, clos, cache),
-            mba=_limit(looked, clos, cache),
+            cbm=_mask(state, state.masks, clos, cache),
+            code=_code(state, clos, cache),
+            mba=_limit(state, clos, cache),
             values=_values(known.get((clos, cache)), none),
             read_at_ns=known[clos, cache].read_at_ns if (clos, cache) in known else 0,
         )
@@ -168,35 +168,35 @@ def table_of(
             name=group_name(clos),
             inode=clos,
             clos=clos,
-            cpus=tuple(Cpu(cpu) for cpu, own in sorted(looked.class_of.items()) if own == clos),
+            cpus=tuple(Cpu(cpu) for cpu, own in sorted(state.class_of.items()) if own == clos),
             mode="shareable",
             caches=tuple(in_cache(clos, cache) for cache in sorted(l3s, key=lambda c: l3s[c])),
         )
-        for clos in range(looked.classes)
+        for clos in range(state.classes)
     ]
-    every = {cpu for cpus in looked.cpus.values() for cpu in cpus}
-    unasked = len(every - looked.class_of.keys())
+    every = {cpu for cpus in state.cpus.values() for cpu in cpus}
+    unasked = len(every - state.class_of.keys())
     notes = (f"{unasked} CPUs of --quiet-cpus were not asked for their class",) if unasked else ()
     return ResctrlTable(
         groups=tuple(groups),
         domains=tuple(
             CacheDomain(
                 l3=l3,
-                ways=looked.ways or None,
-                size_bytes=sizes.get(l3, looked.ways * looked.way_bytes),
-                io=_io(looked),
+                ways=state.ways or None,
+                size_bytes=sizes.get(l3, state.ways * state.way_bytes),
+                io=_io(state),
                 read_on=Cpu(cache),
             )
             for cache, l3 in sorted(l3s.items(), key=lambda pair: pair[1])
         ),
         limits=Limits(
-            closids=looked.classes,
-            rmids=looked.rmids or None,
+            closids=state.classes,
+            rmids=state.rmids or None,
             min_bits=None,
             sparse=False,
-            cdp=looked.apart,
-            mba_least=looked.least or None,
-            mba_step=looked.step or None,
+            cdp=state.apart,
+            mba_least=state.least or None,
+            mba_step=state.step or None,
         ),
         notes=notes,
     )
@@ -211,30 +211,30 @@ def _warming() -> Missing:
 
 
 def _mask(
-    looked: Looked, masks: Mapping[int, tuple[int, ...]], clos: int, cache: int
+    state: MsrState, masks: Mapping[int, tuple[int, ...]], clos: int, cache: int
 ) -> Cbm | Missing:
-    if not looked.ways:
+    if not state.ways:
         return _NO_CAT
     if cache not in masks:
         return _QUIET
-    return Cbm(masks[cache][clos], looked.ways) if clos < len(masks[cache]) else _NO_CAT
+    return Cbm(masks[cache][clos], state.ways) if clos < len(masks[cache]) else _NO_CAT
 
 
-def _code(looked: Looked, clos: int, cache: int) -> Cbm | None:
-    found = _mask(looked, looked.codes, clos, cache) if looked.apart else None
-    return found if isinstance(found, Cbm) else None
+def _code(state: MsrState, clos: int, cache: int) -> Cbm | None:
+    mask = _mask(state, state.codes, clos, cache) if state.apart else None
+    return mask if isinstance(mask, Cbm) else None
 
 
-def _limit(looked: Looked, clos: int, cache: int) -> int | Missing:
-    if not looked.least:
+def _limit(state: MsrState, clos: int, cache: int) -> int | Missing:
+    if not state.least:
         return Missing(Reason.HARDWARE, "this CPU has no limits on memory bandwidth")
-    if cache not in looked.limits:
+    if cache not in state.limits:
         return _QUIET
-    row = looked.limits[cache]
+    row = state.limits[cache]
     return row[clos] if clos < len(row) else _NO_MBA
 
 
-def _values(metered: Metered | None, none: Missing) -> dict[Event, int | Missing]:
+def _values(metered: MsrMetered | None, none: Missing) -> dict[Event, int | Missing]:
     if metered is None:
         return dict.fromkeys(EVENTS, none)
     if metered.why is not None:
@@ -244,7 +244,7 @@ def _values(metered: Metered | None, none: Missing) -> dict[Event, int | Missing
     return {event: metered.values.get(event, unknown) for event in EVENTS}
 
 
-def _io(looked: Looked) -> IoWays | Missing:
-    if not looked.ways or not 0 < looked.contention < 1 << looked.ways:
+def _io(state: MsrState) -> IoWays | Missing:
+    if not state.ways or not 0 < state.contention < 1 << state.ways:
         return Missing(Reason.SOURCE, "CPUID tells no ways that devices write into")
-    return IoWays(Cbm(looked.contention, looked.ways), "cpuid")
+    return IoWays(Cbm(state.contention, state.ways), "cpuid")

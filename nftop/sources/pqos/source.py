@@ -18,7 +18,7 @@ from nftop.model.topology import Topology
 from nftop.sources.base import RETRY_AFTER_NS, Check
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pqos.library import INSTALL, binding_version
-from nftop.sources.pqos.protocol import Looked, Metered, line, looked_of, metered_of, table_of
+from nftop.sources.pqos.protocol import MsrMetered, MsrState, line, metered_of, state_of, table_of
 from nftop.sources.resctrl.files import Mount, find_mount, read_text
 from nftop.sources.runtime import helper
 from nftop.sources.runtime.helper import Helper
@@ -40,7 +40,7 @@ class Client:
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
-    ) -> tuple[Looked, tuple[Metered, ...]] | Missing:
+    ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
         """What it finds, or why it finds nothing; then it is started anew at the next question."""
         running = self._running = self._running or helper.start(self._module)
         with contextlib.suppress(OSError):  # it has ended: what it said before tells why
@@ -50,11 +50,11 @@ class Client:
             self._end(kill=True)
             late = f"libpqos did not answer within {self._answer_s:g} s"
             return Missing(Reason.ERROR, f"{late}; RMIDs that it had set may be left")
-        found = _understood(answer)
-        if isinstance(found, Missing):
+        result = _understood(answer)
+        if isinstance(result, Missing):
             complaint = self._end(kill=False)
-            return replace(found, detail=f"{found.message}{complaint}")
-        return found
+            return replace(result, detail=f"{result.message}{complaint}")
+        return result
 
     def close(self) -> None:
         """End it; it takes its monitors away first. Safe to call twice."""
@@ -68,12 +68,12 @@ class Client:
         return helper.end(running, kill=kill).complaint
 
 
-def _understood(answer: bytes) -> tuple[Looked, tuple[Metered, ...]] | Missing:
+def _understood(answer: bytes) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
     """An answer, or what it says is wrong."""
     try:
         raw = json.loads(answer)
         if "looked" in raw:
-            return looked_of(raw["looked"]), metered_of(raw["metered"])
+            return state_of(raw["looked"]), metered_of(raw["metered"])
         if "unusable" in raw:
             return Missing(Reason.SOURCE, str(raw["unusable"]))
         return Missing(Reason.ERROR, f"libpqos: {raw['failed']}")
@@ -122,7 +122,7 @@ class Worker(Protocol):
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
-    ) -> tuple[Looked, tuple[Metered, ...]] | Missing: ...
+    ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing: ...
 
     def close(self) -> None: ...
 
@@ -188,7 +188,7 @@ class PqosSource:
         self._quiet = frozenset(quiet_cpus)
         self._new_worker, self._clock = worker or _client, clock
         self._worker: Worker | None = None
-        self._said: ResctrlTable | Missing | None = None
+        self._table: ResctrlTable | Missing | None = None
         self._next_look_ns = self._next_ns = 0
         self._reads = 0
 
@@ -226,9 +226,9 @@ class PqosSource:
             self.close()  # resctrl was mounted meanwhile: its RMIDs are the kernel's now
             return refused
         now_ns = self._clock()
-        if self._said is None or now_ns >= self._next_ns:
-            self._said = self._asked(now_ns)
-        return self._said
+        if self._table is None or now_ns >= self._next_ns:
+            self._table = self._query(now_ns)
+        return self._table
 
     def check(self) -> tuple[Check, ...]:
         """Whether libpqos can be used, and what reading through it disturbs and writes."""
@@ -247,27 +247,27 @@ class PqosSource:
     def close(self) -> None:
         """End the process, and with it the monitors."""
         worker, self._worker = self._worker, None
-        self._said, self._next_look_ns = None, 0
+        self._table, self._next_look_ns = None, 0
         if worker is not None:
             worker.close()
 
-    def _asked(self, now_ns: int) -> ResctrlTable | Missing:
+    def _query(self, now_ns: int) -> ResctrlTable | Missing:
         metering = self._way == "monitor"
         look = now_ns >= self._next_look_ns
         if look:
             self._topology = self._known()
         if self._worker is None:
             self._worker = self._new_worker()
-        found = self._worker.ask(self._quiet, look=look, meter=metering)
-        if isinstance(found, Missing):
+        result = self._worker.ask(self._quiet, look=look, meter=metering)
+        if isinstance(result, Missing):
             self._next_look_ns, self._next_ns = 0, now_ns + RETRY_AFTER_NS
-            return found
+            return result
         if look:
             self._next_look_ns = now_ns + _LOOK_EVERY_NS
         self._next_ns = now_ns + _METER_EVERY_NS if metering else self._next_look_ns
-        looked, metered = found
-        self._reads += _costs(looked, metered, look=look)
-        return table_of(looked, metered, self._topology, metering=metering)
+        state, metered = result
+        self._reads += _costs(state, metered, look=look)
+        return table_of(state, metered, self._topology, metering=metering)
 
     def _known(self) -> Topology:
         """The topology now; libpqos knows the CPUs of its start, so it starts anew with others."""
@@ -281,10 +281,10 @@ def _client() -> Worker:
     return Client()
 
 
-def _costs(looked: Looked, metered: tuple[Metered, ...], *, look: bool) -> int:
+def _costs(state: MsrState, metered: tuple[MsrMetered, ...], *, look: bool) -> int:
     """Registers that this took: a class of each CPU, masks and limits; two for each event."""
-    rows = (*looked.masks.values(), *looked.codes.values(), *looked.limits.values())
-    seen = len(looked.class_of) + sum(len(row) for row in rows) if look else 0
+    rows = (*state.masks.values(), *state.codes.values(), *state.limits.values())
+    seen = len(state.class_of) + sum(len(row) for row in rows) if look else 0
     return seen + sum(2 * len(item.values) for item in metered)
 
 

@@ -19,7 +19,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import Event
 from nftop.model.struct import dataclass, field
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.protocol import Looked, Metered, line
+from nftop.sources.pqos.protocol import MsrMetered, MsrState, line
 
 # As libpqos calls them, and the members of its values: a state, and what was added since the poll
 # before.
@@ -31,7 +31,7 @@ _EVENTS: Mapping[Event, tuple[str, str]] = {
     "mbm_total_bytes": ("tmem_bw", "mbm_total_delta"),
     "mbm_local_bytes": ("lmem_bw", "mbm_local_delta"),
 }
-Key: TypeAlias = tuple[int, int]
+MeterKey: TypeAlias = tuple[int, int]
 """A class, and a cache by its first CPU."""
 
 
@@ -64,49 +64,49 @@ class Meters:
     """Those of one process: a class' CPUs beside a cache each."""
 
     hardware: Hardware
-    _running: dict[Key, _Meter] = field(default_factory=dict)
-    _moved: dict[Key, dict[str, int]] = field(default_factory=dict)
+    _running: dict[MeterKey, _Meter] = field(default_factory=dict)
+    _moved: dict[MeterKey, dict[str, int]] = field(default_factory=dict)
     # Those that could not begin with this look, and why: to try again costs every CPU a read.
-    _looked: Looked | None = None
-    _refused: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    _state: MsrState | None = None
+    _refused: dict[MeterKey, tuple[str, str]] = field(default_factory=dict)
 
-    def read(self, looked: Looked) -> tuple[Metered, ...]:
+    def read(self, state: MsrState) -> tuple[MsrMetered, ...]:
         """What every class holds and has moved; monitors follow CPUs that changed their class.
 
         What can't begin is tried again with another look.
         """
-        if looked is not self._looked:
-            self._looked = looked
+        if state is not self._state:
+            self._state = state
             self._refused.clear()
-        wanted = _wanted(looked)
+        wanted = _wanted(state)
         polled = self._poll()
         for key in list(self._running):
             if key in polled or self._running[key].cores != wanted.get(key):
                 self._stop(key)
-        found = []
+        values = []
         for key, cores in sorted(wanted.items()):
             why = polled.get(key) or self._refused.get(key) or ("", "")
             if key not in self._running and not why[1]:
-                why = self._start(key, cores, looked)
+                why = self._start(key, cores, state)
                 if why[1]:
                     self._refused[key] = why
-            found.append(self._said(key, why))
-        return tuple(found)
+            values.append(self._metered(key, why))
+        return tuple(values)
 
     def stop(self) -> None:
         """All of them: every CPU has RMID 0 again."""
         for key in list(self._running):
             self._stop(key)
 
-    def _start(self, key: Key, cores: tuple[int, ...], looked: Looked) -> tuple[str, str]:
+    def _start(self, key: MeterKey, cores: tuple[int, ...], state: MsrState) -> tuple[str, str]:
         """Begin; why not, as a reason's name and a sentence."""
         clos, cache = key
-        beside = [cpu for cpu in looked.cpus[cache] if cpu in looked.class_of]
+        members = [cpu for cpu in state.cpus[cache] if cpu in state.class_of]
         try:
-            busy = _busy(cores, self.hardware.rmids(beside), looked.rmids)
+            busy = _busy(cores, self.hardware.rmids(members), state.rmids)
             if busy:
                 return "TAKEN", busy
-            before = {core: int(self.hardware.classes.assoc_get(core)) for core in beside}
+            before = {core: int(self.hardware.classes.assoc_get(core)) for core in members}
         except self.hardware.error as error:
             return "ERROR", f"libpqos can't read who is metered: {error}"
         if any(before[core] != clos for core in cores):
@@ -137,12 +137,12 @@ class Meters:
                 return f"CPU {core} may be in another class than COS{clos}, where it was: {error}"
         return f"it had moved CPU {format_cpu_list(put)}, now back in its class" if put else ""
 
-    def _poll(self) -> dict[Key, tuple[str, str]]:
+    def _poll(self) -> dict[MeterKey, tuple[str, str]]:
         """Add up what was counted; those where that failed, and why."""
-        said = {key: self._poll_one(key, first=False) for key in self._running}
-        return {key: ("ERROR", why) for key, why in said.items() if why}
+        results = {key: self._poll_one(key, first=False) for key in self._running}
+        return {key: ("ERROR", why) for key, why in results.items() if why}
 
-    def _poll_one(self, key: Key, *, first: bool) -> str:
+    def _poll_one(self, key: MeterKey, *, first: bool) -> str:
         meter = self._running[key]
         try:
             self.hardware.monitors.poll([meter.handle])
@@ -157,7 +157,7 @@ class Meters:
                 meter.moved[event] = meter.moved.get(event, 0) + (0 if first else value)
         return ""
 
-    def _stop(self, key: Key) -> None:
+    def _stop(self, key: MeterKey) -> None:
         meter = self._running.pop(key)
         try:
             meter.handle.stop()
@@ -165,23 +165,23 @@ class Meters:
             # What holds its RMID is then seen as another program's, and said so.
             return
 
-    def _said(self, key: Key, why: tuple[str, str]) -> Metered:
+    def _metered(self, key: MeterKey, why: tuple[str, str]) -> MsrMetered:
         clos, cache = key
         if why[1]:
-            return Metered(clos, cache, why=why)
-        return Metered(clos, cache, dict(self._moved[key]), self._running[key].read_at_ns)
+            return MsrMetered(clos, cache, why=why)
+        return MsrMetered(clos, cache, dict(self._moved[key]), self._running[key].read_at_ns)
 
 
-def _wanted(looked: Looked) -> dict[Key, tuple[int, ...]]:
+def _wanted(state: MsrState) -> dict[MeterKey, tuple[int, ...]]:
     """CPUs to be metered together; those that were not asked for their class are left alone."""
-    found: dict[Key, list[int]] = {}
-    if not looked.rmids:
+    cores: dict[MeterKey, list[int]] = {}
+    if not state.rmids:
         return {}
-    for cache, cpus in looked.cpus.items():
+    for cache, cpus in state.cpus.items():
         for cpu in cpus:
-            if cpu in looked.class_of:
-                found.setdefault((looked.class_of[cpu], cache), []).append(cpu)
-    return {key: tuple(cpus) for key, cpus in found.items()}
+            if cpu in state.class_of:
+                cores.setdefault((state.class_of[cpu], cache), []).append(cpu)
+    return {key: tuple(cpus) for key, cpus in cores.items()}
 
 
 def _busy(cores: Sequence[int], rmids: Mapping[int, int], count: int) -> str:
@@ -213,14 +213,14 @@ def main() -> int:
         os.write(channel, line({"unusable": str(error)}))
         return 0
     meters = Meters(library)
-    looked: Looked | None = None
+    state: MsrState | None = None
     try:
         for text in sys.stdin.buffer:
-            asked = json.loads(text)
+            request = json.loads(text)
             try:
-                if looked is None or asked["look"]:
-                    looked = library.look(asked["quiet"])
-                answer = _answer(looked, meters, metering=asked["meter"])
+                if state is None or request["look"]:
+                    state = library.look(request["quiet"])
+                answer = _answer(state, meters, metering=request["meter"])
             except library.error as error:
                 answer = {"failed": str(error)}
             _write(channel, line(answer))
@@ -232,11 +232,11 @@ def main() -> int:
     return 0
 
 
-def _answer(looked: Looked, meters: Meters, *, metering: bool) -> dict[str, Any]:
+def _answer(state: MsrState, meters: Meters, *, metering: bool) -> dict[str, Any]:
     if not metering:
         meters.stop()
-    rows = meters.read(looked) if metering else ()
-    return {"looked": asdict(looked), "metered": [asdict(row) for row in rows]}
+    rows = meters.read(state) if metering else ()
+    return {"looked": asdict(state), "metered": [asdict(row) for row in rows]}
 
 
 def _write(channel: int, data: bytes) -> None:

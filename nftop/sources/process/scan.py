@@ -127,7 +127,7 @@ UNPINNED_POLLER_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ThreadCandidate:
     """A thread worth watching; the fields as in `model.sample.ThreadRow`."""
 
     pid: int
@@ -146,7 +146,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ScanResult:
     """What a pass found.
 
     Attributes:
@@ -154,7 +154,7 @@ class Found:
             hidepid=2 the kernel does not even list them.
     """
 
-    threads: tuple[Candidate, ...]
+    threads: tuple[ThreadCandidate, ...]
     processes: int
     hidden: int
 
@@ -193,7 +193,7 @@ class _Pass:
     """A pass under way; `hidden` and `processes` as in `Found`."""
 
     usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
-    threads: list[Candidate] = field(default_factory=list)
+    threads: list[ThreadCandidate] = field(default_factory=list)
     processes: int = 0
     hidden: int = 0
 
@@ -206,14 +206,14 @@ def process_names(proc: str) -> list[tuple[int, str]]:
     """Every process by pid with its name, untrusted text; OSError when `proc` can't be listed."""
     with os.scandir(proc) as entries:
         pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
-    found = []
+    names = []
     for pid in pids:
         try:
             comm = read_up_to(f"{proc}/{pid}/comm", _COMM_BYTES)
         except OSError:
             continue  # it has ended, or is hidden
-        found.append((pid, comm.decode("utf-8", "replace").removesuffix("\n")))
-    return found
+        names.append((pid, comm.decode("utf-8", "replace").removesuffix("\n")))
+    return names
 
 
 class Scanner:
@@ -227,14 +227,14 @@ class Scanner:
         self._usage: Mapping[tuple[int, int], _Usage] = {}
         self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
-        self._steps: Generator[None, None, Found] | None = None
+        self._steps: Generator[None, None, ScanResult] | None = None
 
     @property
     def known_threads(self) -> int:
         """Threads outside the kernel that the last whole pass examined."""
         return len(self._usage)
 
-    def scan(self, most_threads: int | None = None) -> Found | None:
+    def scan(self, most_threads: int | None = None) -> ScanResult | None:
         """Examine all processes, up to `most_threads` threads in this call.
 
         Returns None while the pass is incomplete; the next call continues it.
@@ -249,14 +249,14 @@ class Scanner:
                 next(self._steps)
             except StopIteration as end:
                 self._steps = None
-                found: Found = end.value
-                return found
+                result: ScanResult = end.value
+                return result
             except OSError:
                 self._steps = None
                 raise
         return None
 
-    def _look(self) -> Generator[None, None, Found]:
+    def _look(self) -> Generator[None, None, ScanResult]:
         """One pass; yields before each thread it reads."""
         with os.scandir(self._proc) as entries:
             pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
@@ -271,7 +271,7 @@ class Scanner:
         self._usage = self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
-        return Found(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
+        return ScanResult(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
 
     def _own_pid(self) -> int | None:
         try:
@@ -330,7 +330,7 @@ class Scanner:
             (now.wait_ns - before.wait_ns) / elapsed_ns,
         )
 
-    def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[Candidate]:
+    def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[ThreadCandidate]:
         comms = {seen.tid: seen.stat.comm for seen in members}
         program = comms.get(pid, members[0].stat.comm)
         main = Role("dpdk_main") if has_dpdk_main(tuple(comms.values())) else NO_ROLE
@@ -345,7 +345,9 @@ class Scanner:
         has_vcpus = any(role.name == "qemu_vcpu" for _, role in wanted)
         vm = self._vm(pid, members[0].stat.start_ticks) if has_vcpus else ""
         return [
-            Candidate(pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container, vm)
+            ThreadCandidate(
+                pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container, vm
+            )
             for s, role in wanted
         ]
 

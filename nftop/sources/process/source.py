@@ -14,7 +14,14 @@ from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import dataclass
 from nftop.sources.base import Check
 from nftop.sources.process.facts import FactsReader, process_facts
-from nftop.sources.process.scan import GONE, NS_PER_TICK, Candidate, Found, Scanner, settle_index
+from nftop.sources.process.scan import (
+    GONE,
+    NS_PER_TICK,
+    Scanner,
+    ScanResult,
+    ThreadCandidate,
+    settle_index,
+)
 from nftop.sources.process.threads import ThreadFiles
 
 _SCAN_EVERY_NS = 5_000_000_000
@@ -31,7 +38,7 @@ _MAX_DESCRIBED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    thread: Candidate
+    thread: ThreadCandidate
     files: ThreadFiles
 
 
@@ -64,7 +71,7 @@ class ProcessSource:
         self._clock = clock
         self._scanner = Scanner(self._proc, clock)
         self._watched: dict[tuple[int, int], _Watched] = {}
-        self._found = Found((), 0, 0)
+        self._result = ScanResult((), 0, 0)
         self._scanned_at_ns: int | None = None
         self._next_scan_ns = 0
         self._threads_per_read = threads_per_read
@@ -98,11 +105,11 @@ class ProcessSource:
         """What can be seen of this host's processes, by a scan of its own."""
         scanner = Scanner(self._proc, self._clock)
         try:
-            found = scanner.scan() or Found((), 0, 0)
+            result = scanner.scan() or ScanResult((), 0, 0)
         except OSError as error:
             why = f"{self._proc} can't be looked at: {error.strerror}"
             return (Check(self.name, Reason.SOURCE, why, "mount -t proc proc /proc"),)
-        return (_check_processes(self.name, found), self._check_schedstat())
+        return (_check_processes(self.name, result), self._check_schedstat())
 
     def focus_processes(self, cpu: Cpu | None) -> None:
         """As `ProcessFocusing`."""
@@ -124,7 +131,7 @@ class ProcessSource:
         self._read_at_ns = now_ns
         rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
         scanned_at_ns = self._scanned_at_ns or now_ns
-        return ThreadTable(tuple(rows), self._found.hidden, scanned_at_ns, self._describe(rows))
+        return ThreadTable(tuple(rows), self._result.hidden, scanned_at_ns, self._describe(rows))
 
     def _describe(self, rows: list[ThreadRow]) -> tuple[ProcessFacts, ...]:
         """Facts of the processes whose threads are on the selected CPU, read once each."""
@@ -156,11 +163,11 @@ class ProcessSource:
         if self._scan_began_ns is None:
             self._scan_began_ns = now_ns
         began_ns, self._scan_began_ns = self._scan_began_ns, None
-        found = self._scanner.scan(most_threads)
-        if found is None:
+        result = self._scanner.scan(most_threads)
+        if result is None:
             self._scan_began_ns = began_ns
             return
-        self._found = found
+        self._result = result
         self._adopt()
         pause_ns = min(self._scan_every_ns, _SECOND_SCAN_AFTER_NS if first else 1 << 62)
         self._scanned_at_ns, self._next_scan_ns = began_ns, began_ns + pause_ns
@@ -181,7 +188,7 @@ class ProcessSource:
 
     def _adopt(self) -> None:
         """Watch what the pass found and nothing else."""
-        wanted = {thread.identity: thread for thread in self._found.threads}
+        wanted = {thread.identity: thread for thread in self._result.threads}
         for identity, watched in list(self._watched.items()):
             if identity not in wanted:
                 self._drop(watched)
@@ -249,10 +256,10 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
     )
 
 
-def _check_processes(name: str, found: Found) -> Check:
-    roles = sum(thread.role.name != "" for thread in found.threads)
-    text = f"{found.processes} processes, {roles} threads of network functions among them"
-    if found.hidden:
-        why = f"{text}; {found.hidden} more can't be looked into"
+def _check_processes(name: str, result: ScanResult) -> Check:
+    roles = sum(thread.role.name != "" for thread in result.threads)
+    text = f"{result.processes} processes, {roles} threads of network functions among them"
+    if result.hidden:
+        why = f"{text}; {result.hidden} more can't be looked into"
         return Check(name, Reason.PERMISSION, why, "run as root, or mount /proc without hidepid")
     return Check(name, Reason.PRESENT, text)

@@ -10,7 +10,7 @@ from typing import Any
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
-from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.perf.problems import CounterProblem, explain
 from nftop.sources.pyperf.module import Evlist, Evsel, PerfModule
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.kernel_metrics import Translated, event_key, nodes, same, translate
@@ -31,9 +31,13 @@ _MSR = "sys/bus/event_source/devices/msr/events"
 _ON_CORE = ("cycles", "instructions")
 # PERF_FORMAT_TOTAL_TIME_ENABLED and _RUNNING; without them the module gives times of 0.
 _WITH_TIMES = 3
-_UNKNOWN_EVENT = Problem(Reason.HARDWARE, "the kernel's perf knows no such event on this CPU")
-_HYBRID = Problem(Reason.SOURCE, "cores of several kinds are not counted through the kernel's perf")
-_ELSEWHERE = Problem(
+_UNKNOWN_EVENT = CounterProblem(
+    Reason.HARDWARE, "the kernel's perf knows no such event on this CPU"
+)
+_HYBRID = CounterProblem(
+    Reason.SOURCE, "cores of several kinds are not counted through the kernel's perf"
+)
+_ELSEWHERE = CounterProblem(
     Reason.SOURCE, "this perf would count it on other CPUs than told: it knows no `cpu` term"
 )
 
@@ -61,12 +65,12 @@ class Opened:
 
 
 def open_groups(
-    module: PerfModule, groups: Iterable[Group], asked: Mapping[str, str], cpus: Sequence[Cpu]
-) -> Opened | Problem:
+    module: PerfModule, groups: Iterable[Group], requested: Mapping[str, str], cpus: Sequence[Cpu]
+) -> Opened | CounterProblem:
     """Open and start groups on all of the CPUs, or none of it and why."""
     opened = Opened()
     for group in groups:
-        problem = _open(module, group, asked, cpus, opened)
+        problem = _open(module, group, requested, cpus, opened)
         if problem is not None:
             opened.close()
             return problem
@@ -76,11 +80,11 @@ def open_groups(
 
 def basic_events(root: Path) -> Mapping[str, str]:
     """The events of every host; how to ask for each of them."""
-    found = dict(_GENERIC)
+    events = dict(_GENERIC)
     for name, event in _OF_MSR.items():
         if (root / _MSR / event).exists():
-            found[name] = f"msr/{event},{{}}/"
-    return found
+            events[name] = f"msr/{event},{{}}/"
+    return events
 
 
 def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, ...]:
@@ -93,23 +97,23 @@ def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, .
 
 
 def fitting(
-    module: PerfModule, groups: Iterable[Group], asked: Mapping[str, str], cpu: Cpu
-) -> tuple[tuple[Group, ...], Mapping[str, Problem]]:
+    module: PerfModule, groups: Iterable[Group], requested: Mapping[str, str], cpu: Cpu
+) -> tuple[tuple[Group, ...], Mapping[str, CounterProblem]]:
     """Of these groups what opens on a CPU, as few groups as can be, and why the rest does not."""
-    found: list[Group] = []
-    absent: dict[str, Problem] = {}
+    usable: list[Group] = []
+    absent: dict[str, CounterProblem] = {}
     for group in groups:
-        problem = _trial(module, group, asked, cpu)
+        problem = _trial(module, group, requested, cpu)
         parts = parts_of(group)
         if problem is None:
-            found.append(group)
+            usable.append(group)
         elif len(parts) == 1:
             absent |= dict.fromkeys(group, problem)
         else:
-            fit, lacks = fitting(module, parts, asked, cpu)
-            found += fit
+            fit, lacks = fitting(module, parts, requested, cpu)
+            usable += fit
             absent |= lacks
-    return tuple(found), absent
+    return tuple(usable), absent
 
 
 def parts_of(group: Group) -> tuple[Group, ...]:
@@ -126,24 +130,26 @@ def parts_of(group: Group) -> tuple[Group, ...]:
     return (slots, *singles) if slots else singles
 
 
-def _trial(module: PerfModule, group: Group, asked: Mapping[str, str], cpu: Cpu) -> Problem | None:
+def _trial(
+    module: PerfModule, group: Group, requested: Mapping[str, str], cpu: Cpu
+) -> CounterProblem | None:
     """Why the group does not open on a CPU; None where it does. It is closed again."""
-    found = open_groups(module, (group,), asked, (cpu,))
-    if isinstance(found, Problem):
-        return found
-    found.close()
+    opened = open_groups(module, (group,), requested, (cpu,))
+    if isinstance(opened, CounterProblem):
+        return opened
+    opened.close()
     return None
 
 
 def _open(
     module: PerfModule,
     group: Group,
-    asked: Mapping[str, str],
+    requested: Mapping[str, str],
     cpus: Sequence[Cpu],
     opened: Opened,
-) -> Problem | None:
+) -> CounterProblem | None:
     where = ",".join(f"cpu={span}" for span in format_cpu_list(cpus).split(","))
-    names = {asked[name].format(where): name for name in group}
+    names = {requested[name].format(where): name for name in group}
     terms = ",".join(names)
     try:
         events = module.parse_events(terms if len(group) == 1 else f"{{{terms}}}")
@@ -151,12 +157,12 @@ def _open(
         # Its errno is what some other call left behind.
         return _UNKNOWN_EVENT
     # perf may put them in another order, top-down events side by side.
-    found = [(_name(event, names), event) for event in events]
-    if sorted(name for name, _ in found) != sorted(group):
+    named = [(_name(event, names), event) for event in events]
+    if sorted(name for name, _ in named) != sorted(group):
         return _HYBRID
-    if not all(set(event.cpus()) <= set(cpus) for _, event in found):
+    if not all(set(event.cpus()) <= set(cpus) for _, event in named):
         return _ELSEWHERE
-    for _, event in found:
+    for _, event in named:
         event.read_format = _WITH_TIMES
     try:
         events.open()
@@ -164,7 +170,7 @@ def _open(
         return explain(error.errno or 0)
     opened.lists.append(events)
     events.enable()
-    for name, event in found:
+    for name, event in named:
         opened.reads += [(Cpu(cpu), name, event) for cpu in event.cpus()]
     return None
 
@@ -183,7 +189,7 @@ def shown_as(event: Evsel) -> str:
 # An event as it shows itself: cpu/TOPDOWN.SLOTS/, cpu/cpu/event=0x3c,cmask=1//, TOPDOWN.SLOTS.
 _SHOWN = re.compile(r"(?P<pmu>[^/:]+)/(?:(?P=pmu)/(?P<terms>[^/:]+)/|(?P<name>[^/:]+))/")
 _BARE = re.compile(r"[^/:]+")
-_UNKNOWN_METRIC = Problem(Reason.HARDWARE, "perf has no such metric for this CPU")
+_UNKNOWN_METRIC = CounterProblem(Reason.HARDWARE, "perf has no such metric for this CPU")
 _UNRESOLVED = "perf has {metric} for this CPU, but the kernel here has not all it counts ({event})"
 
 
@@ -201,10 +207,10 @@ class KernelMetrics:
 
     formulas: Mapping[str, str]
     events: Mapping[str, str]
-    absent: Mapping[str, Problem]
+    absent: Mapping[str, CounterProblem]
 
 
-def without_metrics(problem: Problem) -> KernelMetrics:
+def without_metrics(problem: CounterProblem) -> KernelMetrics:
     """No metric, for one reason."""
     return KernelMetrics({}, {}, dict.fromkeys(nodes(), problem))
 
@@ -212,7 +218,7 @@ def without_metrics(problem: Problem) -> KernelMetrics:
 def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
     """The kernel's formulas of the top-down's first level. Never raises for what perf answers."""
     rows = [row for row in module.metrics() if "MetricName" in row and "MetricExpr" in row]
-    absent: dict[str, Problem] = {}
+    absent: dict[str, CounterProblem] = {}
     names: dict[str, str] = {}
     for node, spellings in nodes().items():
         known = next((name for name in spellings if _row(rows, name)), None)
@@ -227,17 +233,19 @@ def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
     read: dict[str, str] = {}
     for node, metric in names.items():
         try:
-            found = _translated(rows, metric, root)
+            translated = _translated(rows, metric, root)
         except FormulaError as error:
-            absent[node] = Problem(Reason.SOURCE, f"perf's formula can't be computed: {error}")
+            absent[node] = CounterProblem(
+                Reason.SOURCE, f"perf's formula can't be computed: {error}"
+            )
             continue
-        counted = {name: key for name, key in found.events.items() if key not in same()}
+        counted = {name: key for name, key in translated.events.items() if key not in same()}
         lost = [key for key in counted.values() if key not in shown]
         if lost:
             sentence = _UNRESOLVED.format(metric=metric, event=lost[0])
-            absent[node] = Problem(Reason.HARDWARE, sentence)
+            absent[node] = CounterProblem(Reason.HARDWARE, sentence)
             continue
-        formulas[node] = found.formula
+        formulas[node] = translated.formula
         read |= counted
     order = list(shown)
     in_order = sorted(read.items(), key=lambda item: order.index(item[1]))
@@ -271,16 +279,16 @@ def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
     except OSError:
         # Its errno is what some other call left behind.
         return {}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for event in events:
         shown = shown_as(event)
         parts = _SHOWN.fullmatch(shown)
         if parts is not None:
             name = parts["terms"] or parts["name"]
-            found.setdefault(event_key(name), f"{parts['pmu']}/{name},{{}}/")
+            result.setdefault(event_key(name), f"{parts['pmu']}/{name},{{}}/")
         elif _BARE.fullmatch(shown):
-            found.setdefault(event_key(shown), f"{shown}/{{}}/")
-    return found
+            result.setdefault(event_key(shown), f"{shown}/{{}}/")
+    return result
 
 
 def _literals(root: Path) -> Mapping[str, float]:
@@ -289,10 +297,10 @@ def _literals(root: Path) -> Mapping[str, float]:
         "#smt_on": root / "sys/devices/system/cpu/smt/active",
         "#slots": root / "sys/bus/event_source/devices/armv8_pmuv3_0/caps/slots",
     }
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for name, file in files.items():
         try:
-            found[name] = float(int(file.read_text(encoding="ascii"), 0))
+            result[name] = float(int(file.read_text(encoding="ascii"), 0))
         except (OSError, ValueError):
             continue  # the formula that asks for it says that it is not known
-    return found
+    return result

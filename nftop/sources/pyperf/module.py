@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nftop.model.reading import Reason
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 
 # Of this Python only: another's object files may load and then crash.
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
@@ -38,7 +38,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 _FIX = "install a linux-perf of Linux 6.18 or later that is built for {python}"
 
 
-class Counts(Protocol):
+class ModuleCounts(Protocol):
     """What one read gives: the count, and the ns enabled and running, since the read before."""
 
     val: int
@@ -53,7 +53,7 @@ class Evsel(Protocol):
 
     def cpus(self) -> Iterable[int]: ...
 
-    def read(self, cpu: int, thread: int, /) -> Counts: ...
+    def read(self, cpu: int, thread: int, /) -> ModuleCounts: ...
 
 
 class Evlist(Protocol):
@@ -82,7 +82,7 @@ class PerfModule(Protocol):
 
 def load_module(
     root: Path = Path("/"), *, suffix: str = SUFFIX, owner: int = 0
-) -> PerfModule | Problem:
+) -> PerfModule | CounterProblem:
     """The module, or why there is none that can count.
 
     `suffix` is that of this Python's object files; files must be the user `owner`'s.
@@ -94,14 +94,16 @@ def load_module(
         return _absent(root, python, fix)
     unsafe = _unsafe(path.resolve(), root, owner)
     if unsafe:
-        return Problem(Reason.SOURCE, f"{path} is not loaded: {unsafe}", "sudo chown, chmod go-w")
+        return CounterProblem(
+            Reason.SOURCE, f"{path} is not loaded: {unsafe}", "sudo chown, chmod go-w"
+        )
     try:
         module = _import(path)
     except (ImportError, OSError, SystemError) as error:
-        return Problem(Reason.ERROR, f"{path} can't be loaded: {error}", fix)
+        return CounterProblem(Reason.ERROR, f"{path} can't be loaded: {error}", fix)
     lacks = lacking(module)
     if lacks:
-        return Problem(Reason.SOURCE, f"{path} is too old to count: it has no {lacks}", fix)
+        return CounterProblem(Reason.SOURCE, f"{path} is too old to count: it has no {lacks}", fix)
     return module  # type: ignore[no-any-return]
 
 
@@ -146,7 +148,7 @@ def _find(root: Path, suffix: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _absent(root: Path, python: str, fix: str) -> Problem:
+def _absent(root: Path, python: str, fix: str) -> CounterProblem:
     others = [
         path for folder in _folders(root) for path in sorted(folder.glob("perf.cpython-*.so"))
     ]
@@ -154,9 +156,9 @@ def _absent(root: Path, python: str, fix: str) -> Problem:
         sentence = (
             f"the kernel's module is there for another Python ({others[0]}), not for {python}"
         )
-        return Problem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
+        return CounterProblem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
     sentence = f"the kernel's Python module perf is not installed for {python}"
-    return Problem(Reason.SOURCE, sentence, fix)
+    return CounterProblem(Reason.SOURCE, sentence, fix)
 
 
 def _unsafe(path: Path, root: Path, owner: int) -> str:
@@ -164,10 +166,10 @@ def _unsafe(path: Path, root: Path, owner: int) -> str:
     for parent in (path, *path.parents):
         if not parent.is_relative_to(root.resolve()):
             break
-        found = parent.stat()
-        if found.st_uid != owner:
-            return f"{parent} belongs to user {found.st_uid}"
-        if found.st_mode & _OTHERS_MAY_WRITE:
+        status = parent.stat()
+        if status.st_uid != owner:
+            return f"{parent} belongs to user {status.st_uid}"
+        if status.st_mode & _OTHERS_MAY_WRITE:
             return f"others may write to {parent}"
     return ""
 

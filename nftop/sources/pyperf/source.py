@@ -17,7 +17,7 @@ from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
 from nftop.sources.perf.group import STALLED_AFTER_NS
-from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, Problem, never_ran
+from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, CounterProblem, never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf.metrics import (
     Group,
@@ -105,7 +105,7 @@ _TURNS = (
 def table_checks(
     name: str,
     table: CounterTable,
-    absent: Mapping[str, Problem],
+    absent: Mapping[str, CounterProblem],
     metrics: KernelMetrics,
     root: Path,
 ) -> tuple[Check, ...]:
@@ -151,7 +151,7 @@ def _of_turns(
     """Of the events that were not on the counters all the time."""
     enabled, running = table.enabled_ns[rows], table.running_ns[rows]
     share = np.where(enabled > 0, running / np.maximum(enabled, 1), 1.0).min(axis=0)
-    never = [event for event, part in zip(table.events, share, strict=True) if part == 0]
+    never = [event for event, ratio in zip(table.events, share, strict=True) if ratio == 0]
     if never:
         problem = never_ran(root)
         text = f"{', '.join(_shown(event, metrics) for event in never)}: {problem.sentence}"
@@ -161,8 +161,8 @@ def _of_turns(
         yield Check(f"{name} turns", Reason.PRESENT, _TURNS.format(share=partly.min()))
 
 
-_CLOSED = Problem(Reason.SOURCE, "the perf source has been closed")
-_NOT_OPENED = Problem(Reason.WARMING, "it has not been opened yet")
+_CLOSED = CounterProblem(Reason.SOURCE, "the perf source has been closed")
+_NOT_OPENED = CounterProblem(Reason.WARMING, "it has not been opened yet")
 
 
 class PythonPerfSource:
@@ -197,14 +197,14 @@ class PythonPerfSource:
         self._quiet = frozenset(quiet_cpus)
         self._clock_ns = clock_ns
         self._online = OnlineCpus(root)
-        self._asked = {**basic_events(root), **metrics.events}
-        self._events = tuple(self._asked)
+        self._requested = {**basic_events(root), **metrics.events}
+        self._events = tuple(self._requested)
         self._totals = Totals(self._events)
         self._cpus: tuple[Cpu, ...] = ()
         self._groups: tuple[Group, ...] | None = None
-        self._absent: Mapping[str, Problem] = {}
+        self._absent: Mapping[str, CounterProblem] = {}
         self._opened = Opened()
-        self._problem: Problem | None = _NOT_OPENED
+        self._problem: CounterProblem | None = _NOT_OPENED
         self._retry_at_ns = 0
         self._counter_reads = 0
         self._closed = False
@@ -275,13 +275,13 @@ class PythonPerfSource:
         if self._groups is None:
             raise_open_files()
             groups = grouped(self._events, self._metrics.events)
-            found, self._absent = fitting(self._module, groups, self._asked, cpus[0])
-            if not found:
+            usable, self._absent = fitting(self._module, groups, self._requested, cpus[0])
+            if not usable:
                 self._problem = self._absent["cycles"]
                 return
-            self._groups = found
-        opened = open_groups(self._module, self._groups, self._asked, cpus)
-        if isinstance(opened, Problem):
+            self._groups = usable
+        opened = open_groups(self._module, self._groups, self._requested, cpus)
+        if isinstance(opened, CounterProblem):
             self._problem = opened
         else:
             self._opened, self._problem = opened, None
@@ -302,7 +302,7 @@ class PythonPerfSource:
         reasons = np.zeros((len(self._cpus), width), np.uint8)
         details: dict[str, dict[int, str]] = {}
 
-        def lacks(names: Collection[str], rows: list[int], problem: Problem) -> None:
+        def lacks(names: Collection[str], rows: list[int], problem: CounterProblem) -> None:
             for name in names:
                 reasons[rows, self._events.index(name)] = problem.reason
                 details.setdefault(name, {})[int(problem.reason)] = problem.sentence
@@ -330,7 +330,7 @@ class PythonPerfSource:
 
 WAYS = ("auto", "perf", "python-perf")
 _NAME = "python-perf"
-_UNUSED = Problem(
+_UNUSED = CounterProblem(
     Reason.HARDWARE,
     "it can count here, but the kernel has no top-down for this CPU: nftop's own groups give the "
     "rest with fewer reads",
@@ -345,7 +345,7 @@ class NoCounters:
     counter_reads = 0
     counter_interrupts = 0
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: CounterProblem) -> None:
         self._problem = problem
 
     def read(self) -> Missing:
@@ -362,7 +362,7 @@ class NoCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CounterChoice:
     """The source that counts, and what `nftop doctor` has to say of the one that does not."""
 
     source: PerfSource | PythonPerfSource | NoCounters
@@ -376,48 +376,50 @@ def choose(
     *,
     quiet_cpus: Collection[int],
     root: Path = Path("/"),
-    module: PerfModule | Problem | None = None,
-) -> Choice:
+    module: PerfModule | CounterProblem | None = None,
+) -> CounterChoice:
     """For `--pmu`, one of `WAYS`, `own` or the module's source; loaded only where it may be used.
 
     By itself nftop uses the module on CPUs that it has no table for, and only where the kernel
     has top-down for them: anything else its own groups give at one read a tick.
     """
     if way == "perf" or (way == "auto" and uarch.name != GENERIC):
-        return Choice(own)
+        return CounterChoice(own)
     try:
         with unheard():
-            found = load_module(root) if module is None else module
-            if not isinstance(found, Problem):
-                return _by_module(way, found, own, quiet_cpus, root)
+            loaded = load_module(root) if module is None else module
+            if not isinstance(loaded, CounterProblem):
+                return _by_module(way, loaded, own, quiet_cpus, root)
     except Exception as error:  # noqa: BLE001 - the boundary: a C module may raise anything
-        said = f"the kernel's Python module perf failed: {type(error).__name__}: {error}"
-        found = Problem(Reason.ERROR, said)
+        message = f"the kernel's Python module perf failed: {type(error).__name__}: {error}"
+        loaded = CounterProblem(Reason.ERROR, message)
     if way == "python-perf":
-        return Choice(NoCounters(found))
-    return Choice(own, (Check(_NAME, found.reason, found.sentence, found.fix),))
+        return CounterChoice(NoCounters(loaded))
+    return CounterChoice(own, (Check(_NAME, loaded.reason, loaded.sentence, loaded.fix),))
 
 
 def _by_module(
-    way: str, found: PerfModule, own: PerfSource, quiet_cpus: Collection[int], root: Path
-) -> Choice:
+    way: str, module: PerfModule, own: PerfSource, quiet_cpus: Collection[int], root: Path
+) -> CounterChoice:
     """Who counts where the module is there; raises whatever the module does."""
-    problem = _cycles_problem(found, quiet_cpus, root)
+    problem = _cycles_problem(module, quiet_cpus, root)
     # perf complains on standard error of formulas whose events it can't find: don't ask for them.
-    metrics = find_metrics(found, root) if problem is None else without_metrics(problem)
+    metrics = find_metrics(module, root) if problem is None else without_metrics(problem)
     if way == "auto" and not metrics.formulas:
         why = problem or _UNUSED
-        return Choice(own, (Check(_NAME, why.reason, why.sentence, why.fix),))
-    return Choice(PythonPerfSource(found, metrics, root=root, quiet_cpus=quiet_cpus))
+        return CounterChoice(own, (Check(_NAME, why.reason, why.sentence, why.fix),))
+    return CounterChoice(PythonPerfSource(module, metrics, root=root, quiet_cpus=quiet_cpus))
 
 
-def _cycles_problem(module: PerfModule, quiet_cpus: Collection[int], root: Path) -> Problem | None:
+def _cycles_problem(
+    module: PerfModule, quiet_cpus: Collection[int], root: Path
+) -> CounterProblem | None:
     """Why cycles can't be counted here, tried on a CPU that may be disturbed; None if they can."""
     online = OnlineCpus(root)
     try:
         cpu = next((cpu for cpu in online.read() if cpu not in quiet_cpus), None)
     except (OSError, ValueError) as error:
-        return Problem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
+        return CounterProblem(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
     finally:
         online.close()
     if cpu is None:

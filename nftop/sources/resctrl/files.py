@@ -42,10 +42,10 @@ def read_as(path: str, parse: Callable[[str], T]) -> T | Missing:
         return Missing(Reason.ERROR, f"{path}: {error}")
 
 
-def read_if_there(path: str, parse: Callable[[str], T]) -> T | Missing | None:
+def read_optional(path: str, parse: Callable[[str], T]) -> T | Missing | None:
     """As `read_as`; None where there is no such file, as every file of resctrl is optional."""
-    found = read_as(path, parse)
-    return None if isinstance(found, Missing) and found.reason is Reason.SOURCE else found
+    value = read_as(path, parse)
+    return None if isinstance(value, Missing) and value.reason is Reason.SOURCE else value
 
 
 def reason(path: str, error: OSError) -> Missing:
@@ -63,8 +63,8 @@ def folders(path: str) -> list[tuple[str, str]]:
     The name is to be shown: what is no UTF-8 in it is escaped.
     """
     with os.scandir(path) as entries:
-        found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted((_shown(item.name), item.path) for item in found)
+        directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted((_shown(item.name), item.path) for item in directories)
 
 
 def inode(path: str) -> int | None:
@@ -114,12 +114,12 @@ def find_mount(root: Path) -> Mount | Missing:
     """The mount that /proc/mounts lists first; SOURCE where there is none, with the fix."""
     path = os.fspath(root / "proc/mounts")
     try:
-        found = parse_mounts(read_up_to(path, _MOUNTS_BYTES).decode("utf-8", "surrogateescape"))
+        mounted = parse_mounts(read_up_to(path, _MOUNTS_BYTES).decode("utf-8", "surrogateescape"))
     except OSError as error:
         return reason(path, error)
-    if found is None:
+    if mounted is None:
         return _NOT_MOUNTED if _offered(root) else _NO_RESCTRL
-    shown, options = found
+    shown, options = mounted
     return Mount(os.fspath(root / shown.lstrip("/")), shown, options)
 
 
@@ -187,12 +187,12 @@ def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
 def holder(root: Path, path: str) -> str:
     """Who holds the lock, as `NAME (pid N)`; "another program" where that can't be told."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return "another program"
-    device = found.st_dev
+    device = status.st_dev
     # As the kernel prints it in /proc/locks: major and minor in hexadecimal, then the inode.
-    file = f"{os.major(device):02x}:{os.minor(device):02x}:{found.st_ino}"
+    file = f"{os.major(device):02x}:{os.minor(device):02x}:{status.st_ino}"
     locks = read_as(os.fspath(root / "proc/locks"), str.splitlines)
     for line in [] if isinstance(locks, Missing) else locks:
         fields = line.split()

@@ -9,7 +9,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import Event, IoWays, Limits
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
-from nftop.sources.resctrl.files import folders, read_if_there
+from nftop.sources.resctrl.files import folders, read_optional
 from nftop.sources.resctrl.tree import (
     parse_bit_usage,
     parse_domains,
@@ -74,16 +74,16 @@ class _Reader:
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
         """A file as parsed; None where it is absent or, with a note, can't be read."""
-        found = read_if_there(f"{self._path}/{name}", parse)
-        if isinstance(found, Missing):
-            self.notes.append(found.message)
+        value = read_optional(f"{self._path}/{name}", parse)
+        if isinstance(value, Missing):
+            self.notes.append(value.message)
             return None
-        return found
+        return value
 
-    def each(self, folders: Iterable[str], name: str) -> list[int]:
+    def numbers(self, folders: Iterable[str], name: str) -> list[int]:
         """The number that a file says in each of these folders where it is."""
-        found = (self.read(f"{folder}/{name}", parse_number) for folder in folders)
-        return [item for item in found if item is not None]
+        values = (self.read(f"{folder}/{name}", parse_number) for folder in folders)
+        return [item for item in values if item is not None]
 
 
 def read_info(path: str) -> Info:
@@ -95,7 +95,7 @@ def read_info(path: str) -> Info:
     files = _Reader(path)
     l3 = next((name for name in ("L3", "L3DATA") if name in here), "L3")
     l2 = next((name for name in ("L2", "L2DATA") if name in here), "L2")
-    closids = files.each(sorted(resources), "num_closids")
+    closids = files.numbers(sorted(resources), "num_closids")
     io_alloc = _io_alloc(files, l3)
     limits = Limits(
         # io_alloc has the highest class for I/O, so that no group can have it.

@@ -31,12 +31,12 @@ from nftop.model.topology import Topology
 from nftop.sources.resctrl.files import folders, inode, read_as, read_text
 from nftop.sources.resctrl.info import Info
 from nftop.sources.resctrl.tree import (
-    Found,
+    GroupFiles,
     Schemata,
     Tree,
     monitor_domain,
-    monitor_part,
     parse_value,
+    sub_monitor,
 )
 
 # Which CPU reads a cache's counters, because the kernel disturbs that CPU. Only a CPU of the cache
@@ -51,7 +51,7 @@ _QUEUES_SINCE = (6, 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CacheReader:
     """Where a cache's counters are read.
 
     Attributes:
@@ -66,29 +66,31 @@ class Place:
 def queues(root: Path) -> bool:
     """Whether this kernel has a worker read counters; true as well where it tells no release."""
     try:
-        found = _RELEASE.match(read_text(os.fspath(root / "proc/sys/kernel/osrelease")))
+        match = _RELEASE.match(read_text(os.fspath(root / "proc/sys/kernel/osrelease")))
     except OSError:
         return True
-    return found is None or (int(found[1]), int(found[2])) >= _QUEUES_SINCE
+    return match is None or (int(match[1]), int(match[2])) >= _QUEUES_SINCE
 
 
-def place_of(l3: int, topology: Topology, usable: Collection[int], *, queued: bool) -> Place:
+def choose_reader(
+    l3: int, topology: Topology, usable: Collection[int], *, queued: bool
+) -> CacheReader:
     """Where the counters of a cache are read by a thread that may use the `usable` CPUs."""
-    beside = [info for info in topology.cpus if info.l3 == l3 and info.online]
-    if not beside:
-        return Place(None)
+    members = [info for info in topology.cpus if info.l3 == l3 and info.online]
+    if not members:
+        return CacheReader(None)
     if queued:
-        first = next((info.cpu for info in beside if not info.nohz_full), None)
+        first = next((info.cpu for info in members if not info.nohz_full), None)
         if first is not None:
-            return Place(first)
-    own = frozenset(info.cpu for info in beside if info.cpu in usable)
-    return Place(min(own), own) if own else Place(beside[0].cpu)
+            return CacheReader(first)
+    own = frozenset(info.cpu for info in members if info.cpu in usable)
+    return CacheReader(min(own), own) if own else CacheReader(members[0].cpu)
 
 
 _REPLACED = Missing(Reason.RESET, "the group was removed or made anew while it was read")
 
 # By the inode of a group's directory, which no other group ever has, then by cache.
-Counters: TypeAlias = Mapping[int, Mapping[L3Domain, Metered]]
+MonitorCounters: TypeAlias = Mapping[int, Mapping[L3Domain, Metered]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +103,22 @@ class Monitored:
     l3: L3Domain
     directory: str
     parts: tuple[int, ...]
-    place: Place
+    reader: CacheReader
     silent: Missing | None = None
 
 
 def find_monitors(
-    mount: str, place: Callable[[L3Domain], tuple[Place, Missing | None]]
+    mount: str, reader: Callable[[L3Domain], tuple[CacheReader, Missing | None]]
 ) -> tuple[Monitored, ...]:
     """The caches that are metered, ascending; every group has the same. Empty where none is."""
     try:
         named = [(monitor_domain(name), name, path) for name, path in folders(f"{mount}/mon_data")]
     except OSError:
         return ()
-    found = [
-        Monitored(l3, name, _parts(path), *place(l3)) for l3, name, path in named if l3 is not None
+    monitors = [
+        Monitored(l3, name, _parts(path), *reader(l3)) for l3, name, path in named if l3 is not None
     ]
-    return tuple(sorted(found, key=lambda item: item.l3))
+    return tuple(sorted(monitors, key=lambda item: item.l3))
 
 
 def unmetered(why: Missing) -> Mapping[Event, Missing]:
@@ -131,7 +133,7 @@ def read_counters(
     clock: Callable[[], int] = time.monotonic_ns,
     *,
     staying_on: Callable[[Collection[int]], AbstractContextManager[None]],
-) -> Counters:
+) -> MonitorCounters:
     """What every group's counters say now; a group that is another by then has none.
 
     `staying_on` keeps this thread on CPUs for a while, as `Affinity` does.
@@ -139,18 +141,18 @@ def read_counters(
     The files of a divided cache sum its nodes, so that each event costs one read all the same.
     """
     groups = list(_everyone(tree))
-    found: dict[int, dict[L3Domain, Metered]] = {group.inode: {} for group in groups}
+    counters: dict[int, dict[L3Domain, Metered]] = {group.inode: {} for group in groups}
     for monitor in monitors:
-        stay_on = monitor.place.stay_on
+        stay_on = monitor.reader.stay_on
         with staying_on(stay_on) if stay_on else nullcontext():
             for group in groups:
-                found[group.inode][monitor.l3] = _read(group, monitor, events, clock)
+                counters[group.inode][monitor.l3] = _read(group, monitor, events, clock)
     for group in groups:
         if inode(group.path) != group.inode:
-            found[group.inode] = {
-                l3: Metered(l3, unmetered(_REPLACED)) for l3 in found[group.inode]
+            counters[group.inode] = {
+                l3: Metered(l3, unmetered(_REPLACED)) for l3 in counters[group.inode]
             }
-    return found
+    return counters
 
 
 def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) -> tuple[int, int]:
@@ -160,7 +162,7 @@ def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) ->
     """
     of_cache = sum(1 for _ in _everyone(tree)) * len(frozenset(events))
     read = [monitor for monitor in monitors if monitor.silent is None]
-    return of_cache * len(read), of_cache * sum(not item.place.stay_on for item in read)
+    return of_cache * len(read), of_cache * sum(not item.reader.stay_on for item in read)
 
 
 def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple[str, ...]:
@@ -184,7 +186,7 @@ def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple
 
 
 def _read(
-    group: Found, cache: Monitored, events: Sequence[Event], clock: Callable[[], int]
+    group: GroupFiles, cache: Monitored, events: Sequence[Event], clock: Callable[[], int]
 ) -> Metered:
     if cache.silent is not None:
         return Metered(cache.l3, unmetered(cache.silent))
@@ -199,7 +201,7 @@ def _read(
     return Metered(cache.l3, values, (began_ns + clock()) // 2)
 
 
-def _everyone(tree: Tree) -> Iterator[Found]:
+def _everyone(tree: Tree) -> Iterator[GroupFiles]:
     for group in tree.groups:
         yield group
         yield from group.monitors
@@ -207,10 +209,10 @@ def _everyone(tree: Tree) -> Iterator[Found]:
 
 def _parts(path: str) -> tuple[int, ...]:
     try:
-        found = [monitor_part(name) for name, _ in folders(path)]
+        numbers = [sub_monitor(name) for name, _ in folders(path)]
     except OSError:
         return ()
-    return tuple(sorted(part for part in found if part is not None))
+    return tuple(sorted(number for number in numbers if number is not None))
 
 
 _UNLIMITED = Missing(Reason.UNDEFINED, "not limited")
@@ -250,7 +252,7 @@ class Gathered:
     info: Info
     mba_unit: MbaUnit
     monitors: tuple[Monitored, ...]
-    counters: Counters
+    counters: MonitorCounters
     tasks: Mapping[str, tuple[int, ...]]
     registers: Mapping[L3Domain, Cbm]
     notes: tuple[str, ...]
@@ -275,11 +277,11 @@ def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
             io=info.io(l3, read.registers.get(l3)),
             usage=info.usage.get(l3, ""),
             parts=() if monitor is None else monitor.parts,
-            read_on=None if monitor is None or monitor.silent else monitor.place.cpu,
+            read_on=None if monitor is None or monitor.silent else monitor.reader.cpu,
         )
 
     return ResctrlTable(
-        groups=tuple(_group(found, ids, read) for found in read.tree.groups),
+        groups=tuple(_group(group, ids, read) for group in read.tree.groups),
         domains=tuple(domain(l3) for l3 in ids),
         mba_unit=read.mba_unit,
         limits=info.limits,
@@ -287,18 +289,18 @@ def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
     )
 
 
-def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGroup:
-    own = read.counters.get(found.inode)
-    schemata = found.schemata
+def _group(group: GroupFiles, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGroup:
+    own = read.counters.get(group.inode)
+    schemata = group.schemata
     return ResctrlGroup(
-        name=found.name,
-        inode=found.inode,
-        clos=found.clos,
-        cpus=found.cpus,
-        mode=found.mode,
+        name=group.name,
+        inode=group.inode,
+        clos=group.clos,
+        cpus=group.cpus,
+        mode=group.mode,
         caches=tuple(_cache(l3, schemata, read, _metered(l3, read, own)) for l3 in ids),
-        rmid=found.rmid,
-        tasks=read.tasks.get(found.name, ()),
+        rmid=group.rmid,
+        tasks=read.tasks.get(group.name, ()),
         l2=() if isinstance(schemata, Missing) else _l2(schemata, read.info.l2_ways),
         monitors=tuple(
             MonitoringGroup(
@@ -308,7 +310,7 @@ def _group(found: Found, ids: tuple[L3Domain, ...], read: Gathered) -> ResctrlGr
                 cpus=monitor.cpus,
                 caches=_monitor_caches(read, read.counters.get(monitor.inode)),
             )
-            for monitor in found.monitors
+            for monitor in group.monitors
         ),
     )
 
@@ -317,8 +319,8 @@ def _metered(l3: L3Domain, read: Gathered, own: Mapping[L3Domain, Metered] | Non
     """What a group's monitor says of a cache, or why there is nothing."""
     if own is None and any(monitor.l3 == l3 for monitor in read.monitors):
         return Metered(l3, unmetered(_NOT_YET))
-    found = None if own is None else own.get(l3)
-    return Metered(l3, unmetered(_NO_CMT)) if found is None else found
+    value = None if own is None else own.get(l3)
+    return Metered(l3, unmetered(_NO_CMT)) if value is None else value
 
 
 def _monitor_caches(read: Gathered, own: Mapping[L3Domain, Metered] | None) -> tuple[Metered, ...]:
@@ -375,5 +377,5 @@ def _l2(schemata: Schemata, ways: int | None) -> tuple[L2Mask, ...]:
     def mask(bits: int | None) -> Cbm | None:
         return Cbm(bits, ways) if bits is not None and bits < 1 << ways else None
 
-    each = ((l2, mask(bits), mask(code.get(l2))) for l2, bits in sorted(whole.items()))
-    return tuple(L2Mask(l2, cbm, own) for l2, cbm, own in each if cbm is not None)
+    caches = ((l2, mask(bits), mask(code.get(l2))) for l2, bits in sorted(whole.items()))
+    return tuple(L2Mask(l2, cbm, own) for l2, cbm, own in caches if cbm is not None)

@@ -29,14 +29,14 @@ from nftop.sources.resctrl.files import (
 )
 from nftop.sources.resctrl.info import Info, read_info
 from nftop.sources.resctrl.monitor import (
-    Counters,
+    CacheReader,
     Gathered,
+    MonitorCounters,
     Monitored,
-    Place,
+    choose_reader,
     costs,
     divided_unawares,
     find_monitors,
-    place_of,
     queues,
     read_counters,
     table_of,
@@ -110,9 +110,11 @@ def _mounted(mount: Mount, table: ResctrlTable) -> Check:
     own = sorted(mount.options - {"rw", "ro", "relatime", "nosuid", "nodev", "noexec"})
     text = f"{mount.shown}, options {', '.join(own) or 'none'}"
     owners = Counter(group.owner or "unknown" for group in table.groups[1:])
-    made = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
+    counts = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
     count = len(table.groups)
-    text += f"; {count} group{'s' * (count != 1)}" + (f", by their names {made}" if made else "")
+    text += f"; {count} group{'s' * (count != 1)}" + (
+        f", by their names {counts}" if counts else ""
+    )
     if "debug" not in mount.options:
         text += "; the numbers of classes show with the mount option debug (Linux 6.7)"
     if table.notes:
@@ -153,8 +155,8 @@ def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
         for event in EVENTS
         if not values
         or any(
-            isinstance(said, Missing) and said.reason is Reason.HARDWARE
-            for said in (value[event] for value in values)
+            isinstance(metered, Missing) and metered.reason is Reason.HARDWARE
+            for metered in (value[event] for value in values)
         )
     ]
     hidden = [_FLAGS[_EVENT_FLAGS[event]] for event in lost if _EVENT_FLAGS[event] in flags]
@@ -222,7 +224,7 @@ _LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _Inventory:
     info: Info
     tree: Tree
     notes: tuple[str, ...] = ()
@@ -264,8 +266,8 @@ class ResctrlSource:
         self._affinity = affinity or Affinity()
         self._clock = clock
         self._queued = queues(root)
-        self._looked_for: frozenset[L3Domain] = frozenset()
-        self._counters: Counters = {}
+        self._searched: frozenset[L3Domain] = frozenset()
+        self._counters: MonitorCounters = {}
         self._next_counters_ns = 0
         self._tasks: Mapping[str, tuple[int, ...]] = {}
         self._next_tasks_ns = 0
@@ -322,74 +324,74 @@ class ResctrlSource:
         self._registers, self._next_registers_ns = {}, 0
 
     def _table(self, mount: Mount) -> ResctrlTable | Missing:
-        looked = self._look(mount)
-        if isinstance(looked, Missing):
-            return looked
-        monitors = find_monitors(mount.path, self._place)
+        inventory = self._look(mount)
+        if isinstance(inventory, Missing):
+            return inventory
+        monitors = find_monitors(mount.path, self._reader)
         self._know_caches(monitors)
-        self._count(looked, monitors)
-        tasks = self._tasks_now(looked.tree)
+        self._count(inventory, monitors)
+        tasks = self._tasks_now(inventory.tree)
         # Once: Linux 5.x interrupts CPUs when /proc/cpuinfo is opened (arch_freq_prepare_all).
         self._cpuid = self._cpuid or read_cpuid(self._root)
         gathered = Gathered(
-            tree=looked.tree,
-            info=looked.info,
+            tree=inventory.tree,
+            info=inventory.info,
             mba_unit=mba_unit_of(mount, self._cpuid),
             monitors=monitors,
             counters=self._counters,
             tasks=tasks,
-            registers=self._registers_now(looked.info.ways),
+            registers=self._registers_now(inventory.info.ways),
             notes=(
-                *looked.notes,
+                *inventory.notes,
                 *divided_unawares(monitors, self._topology),
                 *self._old_tasks(),
             ),
         )
         return table_of(gathered, self._topology)
 
-    def _look(self, mount: Mount) -> _Looked | Missing:
+    def _look(self, mount: Mount) -> _Inventory | Missing:
         """The groups as they are at one moment: under the lock, else twice the same."""
         info = read_info(f"{mount.path}/info")
         notes: tuple[str, ...] = ()
         with shared_lock(mount.path) as lock:
             before = read_tree(mount.path, lock.in_time) if lock.held else None
         if before is not None:
-            return _Looked(info, before)
+            return _Inventory(info, before)
         if not lock.held:
             notes = (f"read without resctrl's lock, which {holder(self._root, mount.path)} holds",)
         for _ in range(_LOOKS):
             now = read_tree(mount.path)
             if now is not None and now == before:
-                return _Looked(info, now, notes)
+                return _Inventory(info, now, notes)
             before = now
         return Missing(Reason.TAKEN, "its groups changed whenever they were looked at")
 
-    def _place(self, l3: L3Domain) -> tuple[Place, Missing | None]:
-        place = place_of(
+    def _reader(self, l3: L3Domain) -> tuple[CacheReader, Missing | None]:
+        reader = choose_reader(
             l3, self._topology, os.sched_getaffinity(0) - self._quiet, queued=self._queued
         )
-        if place.cpu not in self._quiet:
-            return place, None
-        why = f"the kernel reads this cache's counters on CPU {place.cpu}, one of --quiet-cpus"
-        return place, Missing(Reason.SOURCE, why)
+        if reader.cpu not in self._quiet:
+            return reader, None
+        why = f"the kernel reads this cache's counters on CPU {reader.cpu}, one of --quiet-cpus"
+        return reader, Missing(Reason.SOURCE, why)
 
     def _know_caches(self, monitors: tuple[Monitored, ...]) -> None:
         """Look at the topology again, once, for caches that were offline at the start."""
-        unknown = frozenset(monitor.l3 for monitor in monitors if monitor.place.cpu is None)
-        if unknown - self._looked_for:
+        unknown = frozenset(monitor.l3 for monitor in monitors if monitor.reader.cpu is None)
+        if unknown - self._searched:
             self._topology = read_topology(self._root)
-            self._looked_for |= unknown
+            self._searched |= unknown
 
-    def _count(self, looked: _Looked, monitors: tuple[Monitored, ...]) -> None:
+    def _count(self, inventory: _Inventory, monitors: tuple[Monitored, ...]) -> None:
         """Read every counter, unless that was a moment ago."""
         now_ns = self._clock()
         if now_ns >= self._next_counters_ns:
             self._next_counters_ns = now_ns + _COUNTERS_EVERY_NS
-            events = looked.info.events
+            events = inventory.info.events
             self._counters = read_counters(
-                looked.tree, monitors, events, self._clock, staying_on=self._affinity.staying_on
+                inventory.tree, monitors, events, self._clock, staying_on=self._affinity.staying_on
             )
-            reads, interrupts = costs(looked.tree, monitors, events)
+            reads, interrupts = costs(inventory.tree, monitors, events)
             self._counter_reads += reads
             self._counter_interrupts += interrupts
 
@@ -419,11 +421,11 @@ class ResctrlSource:
             return self._registers
         self._next_registers_ns = now_ns + _REGISTER_EVERY_NS
         usable = os.sched_getaffinity(0) - self._quiet
-        found = {}
+        values = {}
         for cache in self._topology.l3:
             cpu = next((item for item in cache.cpus if item in usable), None)
-            said = None if cpu is None else read_io_ways(self._root, cpu, ways)
-            if said is not None:
-                found[cache.id] = said
-        self._registers = found
-        return found
+            value = None if cpu is None else read_io_ways(self._root, cpu, ways)
+            if value is not None:
+                values[cache.id] = value
+        self._registers = values
+        return values

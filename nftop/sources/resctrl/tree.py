@@ -18,7 +18,7 @@ from nftop.sources.resctrl.files import (
     TASKS_BYTES,
     folders,
     inode,
-    read_if_there,
+    read_optional,
     read_text,
     reason,
 )
@@ -33,7 +33,7 @@ _NUMBERS = {10: re.compile(r"[0-9]{1,10}"), 16: re.compile(r"[0-9a-f]{1,8}")}
 _DOMAIN = re.compile(r"[0-9]{1,6}")
 _COUNT = re.compile(r"[0-9]{1,20}")
 _MONITOR = re.compile(r"mon_L3_([0-9]{2,6})")
-_PART = re.compile(r"mon_sub_L3_([0-9]{2,6})")
+_SUB_MONITOR = re.compile(r"mon_sub_L3_([0-9]{2,6})")
 _UNSET = "uninitialized"
 _LARGEST_COUNT = (1 << 64) - 1
 
@@ -49,16 +49,16 @@ def parse_schemata(text: str) -> Schemata:
     Raises:
         ValueError: a line is not `NAME:DOMAIN=VALUE;...`, or says the same thing twice.
     """
-    found: dict[str, Mapping[int, int]] = {}
+    result: dict[str, Mapping[int, int]] = {}
     for line in text.splitlines():
         name, colon, body = line.strip().partition(":")
         if not colon or not _NAME.fullmatch(name):
             raise ValueError(f"{line[:80]!r} is no line of schemata")
-        if name in found:
+        if name in result:
             raise ValueError(f"two lines of schemata are called {name}")
         if name in _BASES:
-            found[name] = {} if body == _UNSET else parse_domains(body, _BASES[name])
-    return found
+            result[name] = {} if body == _UNSET else parse_domains(body, _BASES[name])
+    return result
 
 
 def parse_domains(text: str, base: int) -> Mapping[int, int]:
@@ -141,20 +141,20 @@ def monitor_domain(name: str) -> L3Domain | None:
     return None if hit is None else L3Domain(int(hit[1]))
 
 
-def monitor_part(name: str) -> int | None:
+def sub_monitor(name: str) -> int | None:
     """The node of a directory `mon_sub_L3_YY`; None for what is no such directory."""
-    hit = _PART.fullmatch(name)
+    hit = _SUB_MONITOR.fullmatch(name)
     return None if hit is None else int(hit[1])
 
 
 def _by_domain(text: str, value: Callable[[str], T]) -> Mapping[int, T]:
-    found: dict[int, T] = {}
+    result: dict[int, T] = {}
     for word in text.split(";"):
         domain, equals, rest = word.partition("=")
-        if not equals or not _DOMAIN.fullmatch(domain) or int(domain) in found:
+        if not equals or not _DOMAIN.fullmatch(domain) or int(domain) in result:
             raise ValueError(f"{word[:80]!r} is not DOMAIN=VALUE, or is there twice")
-        found[int(domain)] = value(rest)
-    return found
+        result[int(domain)] = value(rest)
+    return result
 
 
 # Directories beside the control groups that are none.
@@ -162,7 +162,7 @@ _NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GroupFiles:
     """A group's directory as it is now; of a monitoring group `schemata` is empty.
 
     Attributes:
@@ -181,7 +181,7 @@ class Found:
     rmid: int | None
     schemata: Schemata | Missing
     mode: str
-    monitors: tuple[Found, ...]
+    monitors: tuple[GroupFiles, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Tree:
         unread: of `notes` those of which a place of CPUs or groups is unknown: empty is not empty.
     """
 
-    groups: tuple[Found, ...]
+    groups: tuple[GroupFiles, ...]
     notes: tuple[str, ...]
     unread: tuple[str, ...] = ()
 
@@ -207,13 +207,13 @@ def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | 
     """
     notes, unread = list[str](), list[str]()
     below = [(name, path) for name, path in folders(mount) if name not in _NO_GROUPS]
-    found = []
+    groups = []
     for name, path in [(ROOT, mount), *below]:
         if not in_time():
             return None
-        found.append(_control(name, path, notes, unread))
-    there = tuple(group for group in found if group is not None)
-    return Tree(there, (*notes, *unread), tuple(unread))
+        groups.append(_control(name, path, notes, unread))
+    present = tuple(group for group in groups if group is not None)
+    return Tree(present, (*notes, *unread), tuple(unread))
 
 
 def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
@@ -221,17 +221,17 @@ def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
 
     A group whose file can't be read has none here.
     """
-    found = {}
+    tasks = {}
     for group in tree.groups:
         if group.name != ROOT:
             try:
-                found[group.name] = parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
+                tasks[group.name] = parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
             except (OSError, ValueError):
                 continue
-    return found
+    return tasks
 
 
-def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found | None:
+def _control(name: str, path: str, notes: list[str], unread: list[str]) -> GroupFiles | None:
     group = _group(name, path, notes, unread)
     if group is None:
         return None
@@ -243,8 +243,8 @@ def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found
         unread.append(reason(f"{path}/mon_groups", error).message)
         below = []
     monitors = [_group(name, path, notes, unread, control=False) for name, path in below]
-    schemata = read_if_there(f"{path}/schemata", parse_schemata)
-    return Found(
+    schemata = read_optional(f"{path}/schemata", parse_schemata)
+    return GroupFiles(
         name=name,
         path=path,
         inode=group.inode,
@@ -260,19 +260,19 @@ def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Found
 
 def _group(
     name: str, path: str, notes: list[str], unread: list[str], *, control: bool = True
-) -> Found | None:
+) -> GroupFiles | None:
     number = inode(path)
     if number is None:
         return None
     cpus = _optional(f"{path}/cpus_list", parse_cpu_list, unread)
     clos = _optional(f"{path}/ctrl_hw_id", parse_number, notes) if control else None
     rmid = _optional(f"{path}/mon_hw_id", parse_number, notes)
-    return Found(name, path, number, cpus or (), clos, rmid, {}, "", ())
+    return GroupFiles(name, path, number, cpus or (), clos, rmid, {}, "", ())
 
 
 def _optional(path: str, parse: Callable[[str], T], notes: list[str]) -> T | None:
-    found = read_if_there(path, parse)
-    if isinstance(found, Missing):
-        notes.append(found.message)
+    value = read_optional(path, parse)
+    if isinstance(value, Missing):
+        notes.append(value.message)
         return None
-    return found
+    return value

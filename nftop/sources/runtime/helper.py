@@ -99,12 +99,12 @@ def end(helper: Helper, *, kill: bool) -> Ended:
     except subprocess.TimeoutExpired:
         helper.process.kill()
         code = helper.process.wait()
-    said: list[str] = []
+    complaints: list[str] = []
     if not helper.errors.closed:
         with helper.errors as errors:
             errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-    complaint = f" ({said[0][:_COMPLAINT_CHARS]})" if said else ""
+            complaints = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+    complaint = f" ({complaints[0][:_COMPLAINT_CHARS]})" if complaints else ""
     return Ended(signal.Signals(-code).name if code < 0 else "", complaint)
 
 
@@ -118,7 +118,7 @@ _LEAST_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProgramOutput:
     """Its exit code, and its two outputs; of each a megabyte at most."""
 
     code: int
@@ -131,16 +131,16 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
     for folder in FOLDERS:
         path = root / folder / name
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             continue
         others = stat.S_IWGRP | stat.S_IWOTH
-        if stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IXUSR and found.st_uid == 0:
-            return None if found.st_mode & others else path
+        if stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IXUSR and status.st_uid == 0:
+            return None if status.st_mode & others else path
     return None
 
 
-def run(program: Path, arguments: Sequence[str], limit_s: float) -> Said | Missing:
+def run(program: Path, arguments: Sequence[str], limit_s: float) -> ProgramOutput | Missing:
     """What it says; why nothing where it can't be started or takes longer than the limit."""
     name = program.name
     try:
@@ -157,7 +157,7 @@ def run(program: Path, arguments: Sequence[str], limit_s: float) -> Said | Missi
     if heard is None:
         return Missing(Reason.ERROR, f"{name} did not end within {limit_s:g} s")
     output, errors = (item.decode("utf-8", "replace") for item in heard)
-    return Said(process.returncode, output, errors)
+    return ProgramOutput(process.returncode, output, errors)
 
 
 def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...] | None:

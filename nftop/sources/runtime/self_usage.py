@@ -21,7 +21,7 @@ class OwnSource:
     ) -> None:
         """`counting` are the sources whose reads cost who is counted, `helped` have processes."""
         self._counting, self._helped = tuple(counting), tuple(helped)
-        self._place = affinity
+        self._own_affinity = affinity
         self._warning = ""
 
     @property
@@ -46,7 +46,7 @@ class OwnSource:
 
     def on_pollers(self, cpus: Collection[int], topology: Topology) -> None:
         """As `Affinity` does, and say in every reading from now on what is wrong with the place."""
-        self._warning = self._place.keep_off(cpus, topology).warning
+        self._warning = self._own_affinity.keep_off(cpus, topology).warning
 
     def check(self) -> tuple[Check, ...]:
         """Where nftop runs."""

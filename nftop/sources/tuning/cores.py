@@ -16,7 +16,15 @@ from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import read_up_to
-from nftop.sources.tuning.look import CPU, NOBODY_POLLS, Found, Look, as_advised, cpus, otherwise
+from nftop.sources.tuning.look import (
+    CPU,
+    NOBODY_POLLS,
+    HostFinding,
+    Look,
+    as_advised,
+    cpus,
+    otherwise,
+)
 
 _GRUB = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"
 # The names that intel_idle and acpi_idle give: C1 and C1E wake up in a few microseconds.
@@ -27,14 +35,14 @@ _ANY_LATENCY, _NO_LATENCY = "0", "n/a"
 _NO_REQUEST_US = 2_000_000_000
 
 
-def isolation(look: Look) -> Iterator[Found]:
+def isolation(look: Look) -> Iterator[HostFinding]:
     """Whether the scheduler puts nothing else on the CPUs that poll."""
     isolated = look.tree.cpus(f"{CPU}/isolated")
     if isolated is None:
-        yield Found(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
+        yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
         return
-    found = set(isolated) | set(_partitions(look))
-    yield _covered(look, found, "isolated from the scheduler", "isolcpus")
+    listed = set(isolated) | set(_partitions(look))
+    yield _covered(look, listed, "isolated from the scheduler", "isolcpus")
     # Of others that are busy all the time nothing says that they forward packets.
     roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
     for name, pid, last in sorted(roaming):
@@ -44,33 +52,35 @@ def isolation(look: Look) -> Iterator[Found]:
         )
 
 
-def tick(look: Look) -> Iterator[Found]:
+def tick(look: Look) -> Iterator[HostFinding]:
     """Whether the timer's tick is off on the CPUs that poll."""
-    found = look.tree.cpus(f"{CPU}/nohz_full")
-    if found is None:
-        yield Found(Reason.HARDWARE, "this kernel can't switch the tick off (CONFIG_NO_HZ_FULL)")
+    listed = look.tree.cpus(f"{CPU}/nohz_full")
+    if listed is None:
+        yield HostFinding(
+            Reason.HARDWARE, "this kernel can't switch the tick off (CONFIG_NO_HZ_FULL)"
+        )
     else:
-        yield _covered(look, found, "without a tick (nohz_full)", "nohz_full")
+        yield _covered(look, listed, "without a tick (nohz_full)", "nohz_full")
 
 
-def callbacks(look: Look) -> Iterator[Found]:
+def callbacks(look: Look) -> Iterator[HostFinding]:
     """Whether RCU's callbacks run elsewhere than on the CPUs that poll."""
     line = look.tree.text("proc/cmdline")
     if line is None:
-        yield Found(Reason.SOURCE, "the kernel's command line can't be read")
+        yield HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
         return
-    told = [word.partition("=")[2] for word in line.split() if word.startswith("rcu_nocbs=")]
+    listed = [word.partition("=")[2] for word in line.split() if word.startswith("rcu_nocbs=")]
     try:
-        named = {cpu for text in told for cpu in _cpus_of(look, text)}
+        named = {cpu for text in listed for cpu in _cpus_of(look, text)}
     except ValueError:
-        yield Found(Reason.ERROR, f"rcu_nocbs={told[-1]} names no CPUs that can be read")
+        yield HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
         return
     # What has no tick has no callbacks either: the kernel adds them by itself.
     named |= set(look.tree.cpus(f"{CPU}/nohz_full") or ())
     yield _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
 
 
-def idle_states(look: Look) -> Iterator[Found]:
+def idle_states(look: Look) -> Iterator[HostFinding]:
     """How deep the CPUs may sleep."""
     try:
         request_us, unseen = _request_us(look), ""
@@ -83,7 +93,9 @@ def idle_states(look: Look) -> Iterator[Found]:
     deepest = {cpu: states[-1] for cpu, states in usable.items() if states}
     if not deepest:
         driver = look.tree.text(f"{CPU}/cpuidle/current_driver") or "none"
-        yield Found(Reason.HARDWARE, f"the kernel manages no idle states here (driver {driver})")
+        yield HostFinding(
+            Reason.HARDWARE, f"the kernel manages no idle states here (driver {driver})"
+        )
         return
     by_state: dict[_State, list[Cpu]] = {}
     for cpu, state in deepest.items():
@@ -142,17 +154,18 @@ def _enabled(look: Look, cpu: Cpu, request_us: int) -> list[_State]:
     return states
 
 
-def _covered(look: Look, found: Collection[Cpu], what: str, parameter: str) -> Found:
-    there = f"{cpus(sorted(found)) if found else 'none'} {'are' if len(found) > 1 else 'is'} {what}"
+def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) -> HostFinding:
+    verb = "are" if len(covered) > 1 else "is"
+    state = f"{cpus(sorted(covered)) if covered else 'none'} {verb} {what}"
     if not look.polled:
         nobody = NOBODY_POLLS if not look.pollers else "no thread that polls is pinned"
-        return Found(Reason.IDLE, f"{nobody}; {there}")
-    missing = sorted(set(look.polled) - set(found))
+        return HostFinding(Reason.IDLE, f"{nobody}; {state}")
+    missing = sorted(set(look.polled) - set(covered))
     if not missing:
         return as_advised(f"all that is polled on is {what}: {cpus(look.polled)}")
-    wanted = format_cpu_list(sorted({*found, *look.polled}))
-    who = ", ".join(sorted({p.program for p in look.pollers if p.pinned and p.cpu in missing}))
-    text = f"polled on by {who} but not {what}: {cpus(missing)}; {there}"
+    wanted = format_cpu_list(sorted({*covered, *look.polled}))
+    programs = ", ".join(sorted({p.program for p in look.pollers if p.pinned and p.cpu in missing}))
+    text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
     return otherwise(text, f"{parameter}={wanted} {_GRUB}")
 
 
@@ -179,13 +192,13 @@ _BOOST = f"{CPU}/cpufreq/boost"
 _CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 
-def turbo(look: Look) -> Iterator[Found]:
+def turbo(look: Look) -> Iterator[HostFinding]:
     """Whether cores may run faster than is guaranteed."""
     no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
     if no_turbo is None and boost is None:
         driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
         why = f"the kernel has no switch for turbo here (cpufreq driver {driver or 'none'})"
-        yield Found(Reason.HARDWARE, why)
+        yield HostFinding(Reason.HARDWARE, why)
         return
     path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
     if is_off:
@@ -204,7 +217,7 @@ def turbo(look: Look) -> Iterator[Found]:
     yield otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
 
 
-def governor(look: Look) -> Iterator[Found]:
+def governor(look: Look) -> Iterator[HostFinding]:
     """Whether cores keep their frequency, busy or not."""
     by_governor: dict[str, list[Cpu]] = {}
     for cpu in look.judged:
@@ -212,7 +225,7 @@ def governor(look: Look) -> Iterator[Found]:
         if name:
             by_governor.setdefault(name, []).append(cpu)
     if not by_governor:
-        yield Found(Reason.HARDWARE, "the kernel scales no core's frequency here")
+        yield HostFinding(Reason.HARDWARE, "the kernel scales no core's frequency here")
         return
     text = "; ".join(
         f"{cpus(where)}: {name}, {_range(look, where)}"
@@ -231,15 +244,15 @@ def governor(look: Look) -> Iterator[Found]:
         yield as_advised(text)
 
 
-def clock_source(look: Look) -> Iterator[Found]:
+def clock_source(look: Look) -> Iterator[HostFinding]:
     """Whether the kernel tells the time by the TSC."""
     name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
-    there = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
+    available = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
     if name is None:
-        yield Found(Reason.SOURCE, "the kernel does not name its clock source")
+        yield HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
     elif name == "tsc":
         yield as_advised("the kernel tells the time by the TSC")
-    elif "tsc" in there:
+    elif "tsc" in available:
         text = f"the kernel tells the time by {name}, and has the TSC"
         yield otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
     else:
@@ -280,11 +293,11 @@ _FILES = frozenset(
 _NAMED = 4
 
 
-def watchdog(look: Look) -> Iterator[Found]:
+def watchdog(look: Look) -> Iterator[HostFinding]:
     """Whether the NMI watchdog interrupts every CPU and holds one of its counters."""
     state = look.tree.text("proc/sys/kernel/nmi_watchdog")
     if state is None:
-        yield Found(Reason.HARDWARE, "this kernel has no NMI watchdog")
+        yield HostFinding(Reason.HARDWARE, "this kernel has no NMI watchdog")
     elif state == "0":
         yield as_advised("the NMI watchdog is off")
     else:
@@ -292,14 +305,14 @@ def watchdog(look: Look) -> Iterator[Found]:
         yield otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
 
 
-def balancer(look: Look) -> Iterator[Found]:
+def balancer(look: Look) -> Iterator[HostFinding]:
     """Whether irqbalance moves interrupts about."""
     try:
         pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
     except OSError:
         pids = []
     if not pids:
-        yield Found(Reason.SOURCE, "no process can be seen in /proc")
+        yield HostFinding(Reason.SOURCE, "no process can be seen in /proc")
         return
     running = [pid for pid in pids if look.tree.text(f"proc/{pid}/comm") == _BALANCER]
     if running:
@@ -314,14 +327,14 @@ def balancer(look: Look) -> Iterator[Found]:
         yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
 
 
-def interrupts(look: Look) -> Iterator[Found]:
+def interrupts(look: Look) -> Iterator[HostFinding]:
     """Whether devices' interrupts are directed at CPUs that poll."""
     if not look.polled:
-        yield Found(Reason.IDLE, NOBODY_POLLS)
+        yield HostFinding(Reason.IDLE, NOBODY_POLLS)
         return
     numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
     if not numbers:
-        yield Found(Reason.SOURCE, "the kernel tells no interrupts (/proc/irq)")
+        yield HostFinding(Reason.SOURCE, "the kernel tells no interrupts (/proc/irq)")
         return
     aimed: dict[str, set[Cpu]] = {}
     for number in numbers:

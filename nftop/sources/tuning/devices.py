@@ -16,7 +16,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, read_up_to
-from nftop.sources.tuning.look import Found, Look, as_advised, cpus, otherwise
+from nftop.sources.tuning.look import HostFinding, Look, as_advised, cpus, otherwise
 
 # PCI network devices: Documentation/ABI/testing/sysfs-bus-pci; registers of the PCI Express
 # capability (PCI Express Base Specification, 7.5.3), which lspci -vvv shows too.
@@ -76,7 +76,7 @@ class Express:
 
 def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
     """Every network device on PCI, by address."""
-    found = []
+    devices = []
     for address in sorted(tree.names(_DEVICES)):
         at = f"{_DEVICES}/{address}"
         if (tree.text(f"{at}/class") or "").startswith(_NETWORK_CLASS):
@@ -98,8 +98,8 @@ def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
                 sorted(name for folder in folders for name in tree.names(f"{folder}/net"))
             )
             physical = _pci_link(root / at / "physfn")
-            found.append(Nic(address, driver, node, netdevs, frozenset(handles), physical))
-    return tuple(found)
+            devices.append(Nic(address, driver, node, netdevs, frozenset(handles), physical))
+    return tuple(devices)
 
 
 def express(root: Path, address: str) -> Express | None:
@@ -124,7 +124,7 @@ def express(root: Path, address: str) -> Express | None:
 
 def openers(root: Path, handles: frozenset[str]) -> tuple[dict[str, set[int]], int]:
     """Which processes have these files open, and how many could not be looked into."""
-    found: dict[str, set[int]] = {}
+    users: dict[str, set[int]] = {}
     hidden = 0
     with os.scandir(root / "proc") as entries:
         pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
@@ -138,8 +138,8 @@ def openers(root: Path, handles: frozenset[str]) -> tuple[dict[str, set[int]], i
             continue
         else:
             for handle in targets & handles:
-                found.setdefault(handle, set()).add(pid)
-    return found, hidden
+                users.setdefault(handle, set()).add(pid)
+    return users, hidden
 
 
 def _express(raw: bytes, at: int) -> Express:
@@ -237,22 +237,22 @@ _IMC = re.compile(r"uncore_imc_[0-9]{1,3}")
 _KB_OF_A_GB = 1 << 20
 
 
-def huge_pages(look: Look) -> Iterator[Found]:
+def huge_pages(look: Look) -> Iterator[HostFinding]:
     """Whether huge pages are reserved on the nodes where network functions poll."""
     pages = {node: _pages(look, f"{_NODES}/node{node}/hugepages") for node in _nodes(look)}
     if not any(pages.values()):
         pages = {-1: _pages(look, "sys/kernel/mm/hugepages")}
     if not any(pages.values()):
-        yield Found(Reason.HARDWARE, "this kernel has no huge pages")
+        yield HostFinding(Reason.HARDWARE, "this kernel has no huge pages")
         return
     text = "; ".join(
-        (f"node {node}: " if node >= 0 else "") + _told(sizes) for node, sizes in pages.items()
+        (f"node {node}: " if node >= 0 else "") + _listed(sizes) for node, sizes in pages.items()
     )
     of_nfs = [poller.cpu for poller in look.pollers if poller.kind]
     bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node))]
     if not of_nfs:
         reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
-        yield Found(
+        yield HostFinding(
             reason, text if reason is Reason.PRESENT else f"{text}; no network function polls"
         )
     elif not bare:
@@ -268,14 +268,14 @@ def huge_pages(look: Look) -> Iterator[Found]:
         )
 
 
-def channels(look: Look) -> Iterator[Found]:
+def channels(look: Look) -> Iterator[HostFinding]:
     """Whether every memory channel has as much memory as the others."""
     controllers = [_controller(look, name) for name in sorted(
         filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC)), key=_number)]  # fmt: skip
     if not any(size for item in controllers for size in item.megabytes.values()):
         yield from _without_edac(look)
         return
-    text = "; ".join(controller.told for controller in controllers)
+    text = "; ".join(controller.summary for controller in controllers)
     empty = [controller for controller in controllers if controller.empty]
     uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
     if not empty and not uneven:
@@ -285,14 +285,14 @@ def channels(look: Look) -> Iterator[Found]:
                         "channel before a second in any, all of one size")  # fmt: skip
 
 
-def clusters(look: Look) -> Iterator[Found]:
+def clusters(look: Look) -> Iterator[HostFinding]:
     """Into how many nodes each package is divided: as it is, which only its load can judge."""
     nodes: dict[int, set[int]] = {}
     for info in look.topology.cpus:
         if info.package is not None and info.node is not None:
             nodes.setdefault(info.package, set()).add(info.node)
     if not nodes:
-        yield Found(Reason.SOURCE, "the kernel names no NUMA nodes")
+        yield HostFinding(Reason.SOURCE, "the kernel names no NUMA nodes")
         return
     divided = {package: sorted(mine) for package, mine in sorted(nodes.items()) if len(mine) > 1}
     if not divided:
@@ -302,7 +302,7 @@ def clusters(look: Look) -> Iterator[Found]:
         f"package {package} is divided into nodes {', '.join(map(str, mine))}"
         for package, mine in divided.items()
     )
-    yield Found(
+    yield HostFinding(
         Reason.PRESENT,
         f"{text} (sub-NUMA clustering, Cluster-on-Die): a core has part of the channels nearby",
     )
@@ -320,7 +320,7 @@ class _Controller:
         return any(size == 0 for size in self.megabytes.values())
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         sizes = ", ".join(
             f"channel {channel} {size / 1024:g} GB" if size else f"channel {channel} empty"
             for channel, size in sorted(self.megabytes.items())
@@ -334,14 +334,14 @@ def _controller(look: Look, name: str) -> _Controller:
     # Channels of which there are none to see; a controller has at most some dozen.
     sizes = dict.fromkeys(range(min(int(last[1]), 63) + 1) if last else (), 0)
     for dimm in filter(_DIMM.fullmatch, look.tree.names(at)):
-        place = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
+        match = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
         size = look.tree.number(f"{at}/{dimm}/size")
-        if place and size:
-            sizes[int(place[1])] = sizes.get(int(place[1]), 0) + size
+        if match and size:
+            sizes[int(match[1])] = sizes.get(int(match[1]), 0) + size
     return _Controller(name, sizes)
 
 
-def _without_edac(look: Look) -> Iterator[Found]:
+def _without_edac(look: Look) -> Iterator[HostFinding]:
     """What else tells of memory; none of it says which channel a DIMM is in."""
     counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
     units = (
@@ -349,19 +349,19 @@ def _without_edac(look: Look) -> Iterator[Found]:
     )
     fix = "sudo modprobe i10nm_edac (Ice Lake and later), skx_edac, or sb_edac (Xeon E5)"
     try:
-        there = dimms(look.root)
+        installed = dimms(look.root)
     except PermissionError:
         why = f"what is in the slots only root can read (DMI){units}"
-        yield Found(Reason.PERMISSION, why, "sudo nftop doctor")
+        yield HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
         return
-    if there is None:
+    if installed is None:
         # A guest has neither, nor counters of memory.
         text = f"neither EDAC nor DMI tells of memory here{units}"
-        yield Found(Reason.SOURCE, text, fix if counted else "")
+        yield HostFinding(Reason.SOURCE, text, fix if counted else "")
         return
-    sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in there.filled.items())
-    text = f"DIMMs: {sizes or 'none told'}; {there.empty} slots empty{units}"
-    yield Found(Reason.SOURCE, f"{text}; which channels they are in only EDAC tells", fix)
+    sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in installed.filled.items())
+    text = f"DIMMs: {sizes or 'none told'}; {installed.empty} slots empty{units}"
+    yield HostFinding(Reason.SOURCE, f"{text}; which channels they are in only EDAC tells", fix)
 
 
 def _nodes(look: Look) -> list[int]:
@@ -372,26 +372,26 @@ def _nodes(look: Look) -> list[int]:
 
 def _pages(look: Look, folder: str) -> dict[int, tuple[int, int]]:
     """Reserved and free pages by their size in kB, the smallest first."""
-    found = {}
+    sizes = {}
     for hit in filter(None, map(_PAGES.fullmatch, look.tree.names(folder))):
         pages = look.tree.number(f"{folder}/{hit[0]}/nr_hugepages")
         free = look.tree.number(f"{folder}/{hit[0]}/free_hugepages")
         if pages is not None:
-            found[int(hit[1])] = (pages, free or 0)
-    return dict(sorted(found.items()))
+            sizes[int(hit[1])] = (pages, free or 0)
+    return dict(sorted(sizes.items()))
 
 
 def _reserved(sizes: dict[int, tuple[int, int]] | None) -> bool:
     return any(pages for pages, _ in (sizes or {}).values())
 
 
-def _told(sizes: dict[int, tuple[int, int]]) -> str:
-    told = [
+def _listed(sizes: dict[int, tuple[int, int]]) -> str:
+    texts = [
         f"{pages} huge pages of {_size(kb)}, {free} free"
         for kb, (pages, free) in sizes.items()
         if pages
     ]
-    return ", ".join(told) or "no huge pages"
+    return ", ".join(texts) or "no huge pages"
 
 
 def _size(kb: int) -> str:
@@ -408,31 +408,31 @@ _PAYLOAD_BYTES, _READ_BYTES = 256, 512
 _NAMED = 8
 
 
-def nodes(look: Look) -> Iterator[Found]:
+def nodes(look: Look) -> Iterator[HostFinding]:
     """Whether each device is on the node of the cores that poll it."""
     devices = nics(look.tree, look.root)
     users, hidden = _users(look, devices)
     driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
     for nic in driven:
-        yield _beside(look, nic, users[nic.address], hidden)
+        yield _locality(look, nic, users[nic.address], hidden)
     others = [nic for nic in devices if nic not in driven]
     if others:
         listed = ", ".join(
-            f"{', '.join(nic.netdevs) or nic.address} {_place(nic)}" for nic in others[:_NAMED]
+            f"{', '.join(nic.netdevs) or nic.address} {_location(nic)}" for nic in others[:_NAMED]
         )
         listed += f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        yield Found(Reason.PRESENT, f"the kernel's own: {listed}")
+        yield HostFinding(Reason.PRESENT, f"the kernel's own: {listed}")
     elif not driven:
-        yield Found(Reason.SOURCE, "no network device on PCI")
+        yield HostFinding(Reason.SOURCE, "no network device on PCI")
 
 
-def links(look: Look) -> Iterator[Found]:
+def links(look: Look) -> Iterator[HostFinding]:
     """Whether the links of those that programs drive are set for throughput."""
     devices = nics(look.tree, look.root)
     users, _ = _users(look, devices)
     driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
     if not driven:
-        yield Found(Reason.IDLE, "no program drives a network device on PCI here")
+        yield HostFinding(Reason.IDLE, "no program drives a network device on PCI here")
     for nic in driven:
         yield _link(look, nic)
 
@@ -443,33 +443,35 @@ def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], i
     if not handles:
         return {nic.address: set() for nic in devices}, 0
     try:
-        found, hidden = openers(look.root, handles)
+        openers_of, hidden = openers(look.root, handles)
     except OSError:
-        found, hidden = {}, 1
+        openers_of, hidden = {}, 1
     return {
-        nic.address: set().union(*(found.get(handle, ()) for handle in nic.handles))
+        nic.address: set().union(*(openers_of.get(handle, ()) for handle in nic.handles))
         for nic in devices
     }, hidden
 
 
-def _beside(look: Look, nic: Nic, users: set[int], hidden: int) -> Found:
+def _locality(look: Look, nic: Nic, users: set[int], hidden: int) -> HostFinding:
     mine = [poller for poller in look.pollers if poller.pid in users and poller.pinned]
     names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
     if not users:
         why = f"{hidden} processes can't be looked into" if hidden else "no process has it open"
         reason = Reason.PERMISSION if hidden else Reason.IDLE
-        return Found(reason, f"{_place(nic)}; {why}", "sudo nftop doctor" if hidden else "",
-                     of=nic.address)  # fmt: skip
+        fix = "sudo nftop doctor" if hidden else ""
+        return HostFinding(reason, f"{_location(nic)}; {why}", fix, of=nic.address)
     if not mine:
         listed = ", ".join(map(str, sorted(users)))
-        text = f"{_place(nic)}, open in process {listed}, which polls on no CPU of its own"
-        return Found(Reason.IDLE, text, of=nic.address)
+        text = f"{_location(nic)}, open in process {listed}, which polls on no CPU of its own"
+        return HostFinding(Reason.IDLE, text, of=nic.address)
     polled = sorted({item.cpu for item in mine})
     if nic.node is None:
-        text = f"{_place(nic)}; {names} polls on {cpus(polled)}"
-        return Found(Reason.SOURCE, f"{text}: whether that is near is not known", of=nic.address)
+        text = f"{_location(nic)}; {names} polls on {cpus(polled)}"
+        return HostFinding(
+            Reason.SOURCE, f"{text}: whether that is near is not known", of=nic.address
+        )
     far = [cpu for cpu in polled if look.nodes_of((cpu,)) != (nic.node,)]
-    text = f"{_place(nic)}; {names} polls on {cpus(polled)}"
+    text = f"{_location(nic)}; {names} polls on {cpus(polled)}"
     if not far:
         return as_advised(f"{text} of the same node", of=nic.address)
     near = [info.cpu for info in look.topology.cpus if info.online and info.node == nic.node]
@@ -481,43 +483,43 @@ def _beside(look: Look, nic: Nic, users: set[int], hidden: int) -> Found:
     )
 
 
-def _link(look: Look, nic: Nic) -> Found:
+def _link(look: Look, nic: Nic) -> HostFinding:
     try:
-        found = express(look.root, nic.physical or nic.address)
+        link = express(look.root, nic.physical or nic.address)
     except PermissionError:
         why = "its PCI Express settings are root's to read"
-        return Found(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)
+        return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)
     except OSError as error:
-        return Found(Reason.ERROR, f"its configuration can't be read: {error.strerror}",
+        return HostFinding(Reason.ERROR, f"its configuration can't be read: {error.strerror}",
                      of=nic.address)  # fmt: skip
-    if found is None:
-        return Found(Reason.UNDEFINED, "it is not on PCI Express", of=nic.address)
-    flaws, fixes = _flaws(found)
+    if link is None:
+        return HostFinding(Reason.UNDEFINED, "it is not on PCI Express", of=nic.address)
+    flaws, fixes = _flaws(link)
     text = f"as {nic.physical}, of which it is a function: " if nic.physical else ""
     text += (
-        f"payload {found.payload_bytes} of {found.payload_limit_bytes} bytes, reads of "
-        f"{found.read_bytes}, ASPM {found.aspm or 'off'}"
+        f"payload {link.payload_bytes} of {link.payload_limit_bytes} bytes, reads of "
+        f"{link.read_bytes}, ASPM {link.aspm or 'off'}"
     )
     if not flaws:
         return as_advised(text, of=nic.address)
     return otherwise(f"{text}: {', '.join(flaws)}", "; ".join(fixes), of=nic.address)
 
 
-def _flaws(found: Express) -> tuple[list[str], list[str]]:
+def _flaws(link: Express) -> tuple[list[str], list[str]]:
     flaws, fixes = [], []
-    if found.payload_bytes < _PAYLOAD_BYTES:
-        able = found.payload_limit_bytes >= _PAYLOAD_BYTES
+    if link.payload_bytes < _PAYLOAD_BYTES:
+        able = link.payload_limit_bytes >= _PAYLOAD_BYTES
         flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", which is all it can"))
-    if found.read_bytes < _READ_BYTES:
+    if link.read_bytes < _READ_BYTES:
         flaws.append(f"reads below {_READ_BYTES}")
     if flaws:
         fixes.append("pci=pcie_bus_perf in the kernel's command line, or the BIOS")
-    if found.aspm:
+    if link.aspm:
         flaws.append("ASPM is on")
         fixes.append("echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy")
     return flaws, fixes
 
 
-def _place(nic: Nic) -> str:
+def _location(nic: Nic) -> str:
     where = "node unknown" if nic.node is None else f"node {nic.node}"
     return f"({nic.driver or 'no driver'}, {where})"

@@ -68,7 +68,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HostFinding:
     """What a check found.
 
     Attributes:
@@ -86,16 +86,16 @@ class Found:
     of: str = ""
 
 
-def as_advised(text: str, of: str = "") -> Found:
+def as_advised(text: str, of: str = "") -> HostFinding:
     """It is as the papers advise."""
-    return Found(Reason.PRESENT, text, of=of)
+    return HostFinding(Reason.PRESENT, text, of=of)
 
 
-def otherwise(text: str, fix: str = "", of: str = "") -> Found:
+def otherwise(text: str, fix: str = "", of: str = "") -> HostFinding:
     """It was read, and is not."""
-    return Found(Reason.PRESENT, text, fix, advised=False, of=of)
+    return HostFinding(Reason.PRESENT, text, fix, advised=False, of=of)
 
 
-def cpus(found: Iterable[Cpu]) -> str:
+def cpus(listed: Iterable[Cpu]) -> str:
     """`CPU 4-7`."""
-    return f"CPU {format_cpu_list(found)}"
+    return f"CPU {format_cpu_list(listed)}"

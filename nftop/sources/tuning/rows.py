@@ -10,7 +10,7 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
 from nftop.sources.tuning import cores, devices
-from nftop.sources.tuning.look import Found, Look, Poller
+from nftop.sources.tuning.look import HostFinding, Look, Poller
 
 # The papers: "Benchmarking and Analysis of Software Data Planes", and "Deterministic Network
 # Functions Virtualization with Intel Resource Director Technology".
@@ -23,7 +23,7 @@ class HostCheck:
 
     name: str
     why: str
-    look: Callable[[Look], Iterable[Found]]
+    look: Callable[[Look], Iterable[HostFinding]]
 
 
 ROWS: tuple[HostCheck, ...] = (
@@ -122,12 +122,12 @@ def _run(row: HostCheck, look: Look) -> Iterator[Check]:
     """One row, on a look of its own, so that what could not be read is said of this row."""
     name = f"host {row.name}"
     try:
-        found = tuple(row.look(look))
+        findings = tuple(row.look(look))
     except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
         return
     notes = look.tree.notes()
-    for item in found:
-        text = "; ".join([item.text, *notes]) if item is found[-1] else item.text
+    for item in findings:
+        text = "; ".join([item.text, *notes]) if item is findings[-1] else item.text
         full = f"{name} {item.of}" if item.of else name
         yield Check(full, item.reason, text, item.fix, why=row.why, advised=item.advised)

@@ -19,15 +19,15 @@ from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import Kernel, raise_open_files
 from nftop.sources.perf.group import Costs
-from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.perf.problems import CounterProblem, explain
 from nftop.sources.uncore.open_counters import (
     NO_UNCORE,
     BoxReader,
     BoxReadings,
-    Found,
     OpenBox,
     Rota,
     Slice,
+    UnitBoxes,
     close_box,
     find_boxes,
     open_box,
@@ -38,10 +38,10 @@ from nftop.sources.uncore.open_counters import (
 from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Uarch
 
-LOST = Problem(
+LOST = CounterProblem(
     Reason.RESET, "its package went offline and came back, or is offline: counting starts again"
 )
-_UNWANTED = Problem(Reason.SOURCE, UNWANTED)
+_UNWANTED = CounterProblem(Reason.SOURCE, UNWANTED)
 _NO_BOX = -1
 
 
@@ -53,7 +53,7 @@ class _Row:
     box: int = -1  # its index among the open boxes, of which one without a group counts nothing
     group: int = -1
     column: int = 0
-    problem: Problem | None = None
+    problem: CounterProblem | None = None
     unwanted: bool = False  # on demand, and nobody looks
 
 
@@ -64,7 +64,7 @@ class UncoreLayout:
         self,
         units: Sequence[Uncore],
         boxes: Sequence[OpenBox],
-        lacking: Mapping[tuple[str, Package], Problem],
+        lacking: Mapping[tuple[str, Package], CounterProblem],
         *,
         detailed: bool,
     ) -> None:
@@ -98,10 +98,10 @@ class UncoreLayout:
                     self._box_of_group.append(at)
                     group += 1
         self._boxes = len(boxes)
-        place = {event: index for index, event in enumerate(self._events)}
+        position = {event: index for index, event in enumerate(self._events)}
         self._packages = np.array([row.package for row in self._rows], np.int32)
         self._numbers = np.array([row.number for row in self._rows], np.int32)
-        self._event = np.array([place[row.event] for row in self._rows], np.int32)
+        self._event = np.array([position[row.event] for row in self._rows], np.int32)
         self._counts = np.flatnonzero([row.group >= 0 for row in self._rows])
         self._group = np.array([row.group for row in self._rows if row.group >= 0], np.intp)
         self._column = np.array([row.column for row in self._rows if row.group >= 0], np.intp)
@@ -147,21 +147,21 @@ class UncoreLayout:
         )
 
 
-def _fault(code: int, root: Path) -> Problem:
+def _fault(code: int, root: Path) -> CounterProblem:
     return explain(code, root) if code else LOST
 
 
 def _reasons(
-    rows: Sequence[_Row], problems: Sequence[Problem | None]
+    rows: Sequence[_Row], problems: Sequence[CounterProblem | None]
 ) -> tuple[np.typing.NDArray[np.uint8], dict[str, dict[int, str]]]:
     """By row; and by event and reason the sentence that most rows have."""
     reasons = np.array([0 if why is None else why.reason for why in problems], np.uint8)
     reasons.flags.writeable = False
     details: dict[str, dict[int, str]] = {}
-    told = Counter(
+    reported = Counter(
         (row.event, why) for row, why in zip(rows, problems, strict=True) if why is not None
     )
-    for (event, why), _ in told.most_common():
+    for (event, why), _ in reported.most_common():
         details.setdefault(event, {}).setdefault(int(why.reason), why.sentence)
     return reasons, details
 
@@ -169,8 +169,10 @@ def _reasons(
 # A pace that differs by less from the last one is the same, read late. So much of a round's end is
 # the second stay of its first turns, and may be missed.
 _SAME_PACE = 0.2
-NO_TABLE = Problem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
-_REFUSED = Problem(Reason.HARDWARE, "the kernel refuses every event of every box on this package")
+NO_TABLE = CounterProblem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
+_REFUSED = CounterProblem(
+    Reason.HARDWARE, "the kernel refuses every event of every box on this package"
+)
 
 
 class UncoreCounters:
@@ -198,8 +200,8 @@ class UncoreCounters:
         self._seen: tuple[Cpu, ...] | None = None
         self._topology = Topology(())
         self._boxes: tuple[OpenBox, ...] = ()
-        self._lacking: dict[tuple[str, Package], Problem] = {}
-        self._problem: Problem | None = None
+        self._lacking: dict[tuple[str, Package], CounterProblem] = {}
+        self._problem: CounterProblem | None = None
         self._rotas: dict[str, Rota] = {}
         self._read_at_ns: int | None = None
         self._interval_ns = 0
@@ -215,7 +217,7 @@ class UncoreCounters:
         return self._boxes
 
     @property
-    def lacking(self) -> Mapping[tuple[str, Package], Problem]:
+    def lacking(self) -> Mapping[tuple[str, Package], CounterProblem]:
         """Why a unit has no open boxes in a package."""
         return self._lacking
 
@@ -225,7 +227,7 @@ class UncoreCounters:
         return self._costs
 
     @property
-    def problem(self) -> Problem | None:
+    def problem(self) -> CounterProblem | None:
         """Why nothing at all is counted; None while something is."""
         return self._problem
 
@@ -252,7 +254,7 @@ class UncoreCounters:
         """Count what is on demand too, as of the next reading, or not. Safe from any thread."""
         self._wanted = wanted
 
-    def told_pollers(self, cpus: Collection[int]) -> None:
+    def set_pollers(self, cpus: Collection[int]) -> None:
         """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
         self._pollers = frozenset(cpus)
 
@@ -269,7 +271,7 @@ class UncoreCounters:
         if self._problem is not None:
             return self._problem.missing
         read = self._reader.read(on_demand=self._detailed)
-        self._costs.reads += read.asked
+        self._costs.reads += read.requested
         self._costs.interrupts += sum(opened.counts for opened in self._boxes)
         table = replace(
             self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
@@ -310,9 +312,9 @@ class UncoreCounters:
         self._seen = online
         self._retry_at_ns = None
         raise_open_files()
-        found = find_boxes(self._units, self._topology, quiet=self._quiet, root=self._root)
+        boxes = find_boxes(self._units, self._topology, quiet=self._quiet, root=self._root)
         try:
-            self._open(found)
+            self._open(boxes)
         except OSError as error:
             # Nothing is kept: a sum of some boxes is none, and others need descriptors too.
             self._close_boxes(self._boxes)
@@ -322,14 +324,14 @@ class UncoreCounters:
             self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         self._install()
 
-    def _open(self, found: Found) -> None:
-        """Make the boxes those found; OSError where none can be opened, with some open."""
+    def _open(self, target: UnitBoxes) -> None:
+        """Make the boxes those of `target`; OSError where none can be opened, with some open."""
         known = {opened.box.key: opened for opened in self._boxes if opened.counts}
-        gone = known.keys() - {box.key for box in found.boxes}
+        gone = known.keys() - {box.key for box in target.boxes}
         self._close_boxes(known.pop(key) for key in gone)
         self._boxes = tuple(known.values())
         boxes: list[OpenBox] = []
-        for box in found.boxes:
+        for box in target.boxes:
             old = known.get(box.key)
             if old is not None:  # the kernel has moved its events with the cpumask
                 boxes.append(replace(old, box=box))
@@ -341,12 +343,12 @@ class UncoreCounters:
                 self._start(opened)
         self._boxes = tuple(boxes)
         counted = {(opened.box.unit.name, opened.box.package) for opened in boxes}
-        refused = {(box.unit.name, box.package) for box in found.boxes} - counted
-        self._lacking = {**found.lacking, **dict.fromkeys(refused, _REFUSED)}
+        refused = {(box.unit.name, box.package) for box in target.boxes} - counted
+        self._lacking = {**target.lacking, **dict.fromkeys(refused, _REFUSED)}
         counting = any(opened.counts for opened in boxes)
         self._problem = None if counting else self._chief()
 
-    def _chief(self) -> Problem:
+    def _chief(self) -> CounterProblem:
         """What to tell where nothing is counted at all."""
         absences = (why for opened in self._boxes for why in opened.absent.values())
         return next(iter((*self._lacking.values(), *absences)), NO_UNCORE)
@@ -433,7 +435,7 @@ class UncoreCounters:
 
     def _warning(self) -> str:
         """A sentence where counting disturbs a core that polls; "" where it does not."""
-        told = {
+        reported = {
             (box.cpu, box.package)
             for box in (opened.box for opened in self._boxes if opened.counts)
             if box.cpu in self._pollers
@@ -441,5 +443,5 @@ class UncoreCounters:
         return "; ".join(
             f"CPU {cpu} polls, and counting outside the cores of package {package} interrupts it: "
             f"--quiet-cpus {cpu} leaves that out"
-            for cpu, package in sorted(told)
+            for cpu, package in sorted(reported)
         )

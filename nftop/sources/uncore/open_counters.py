@@ -24,7 +24,7 @@ from nftop.model.topology import Topology
 from nftop.sources.perf import pmu as sysfs
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
 from nftop.sources.perf.probe import OWN_LIMITS
-from nftop.sources.perf.problems import Problem, explain
+from nftop.sources.perf.problems import CounterProblem, explain
 from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Encoding
 
@@ -102,24 +102,24 @@ def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tu
     round_ns = max(
         interval_ns / rounds, 2 * SHORTEST_NS / min(parts), switches_ns / SWITCHING_AT_MOST
     )
-    there = [
-        Slice(turn, max(round(part * round_ns / 2), 1)) for turn, part in enumerate(parts[:-1])
+    slices = [
+        Slice(turn, max(round(share * round_ns / 2), 1)) for turn, share in enumerate(parts[:-1])
     ]
     middle = Slice(len(parts) - 1, max(round(parts[-1] * round_ns), 1))
-    return (*there, middle, *reversed(there))
+    return (*slices, middle, *reversed(slices))
 
 
 _DEVICES = "sys/bus/event_source/devices"
 # What the kernel calls the units of a CPU that it learns of from the hardware alone.
 _NAMELESS = re.compile(r"uncore_type_\d+(_\d+)?")
 
-NO_UNCORE = Problem(
+NO_UNCORE = CounterProblem(
     Reason.HARDWARE,
     "this kernel shows no counters outside the cores: guests have none, and a host needs the "
     "module intel_uncore",
     "on a host: sudo modprobe intel_uncore",
 )
-_UNNAMED = Problem(
+_UNNAMED = CounterProblem(
     Reason.HARDWARE,
     "this kernel does not know the units of this CPU (it calls them uncore_type_...), and its "
     "umask of 8 bits is too short for their events",
@@ -152,7 +152,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UnitBoxes:
     """What there is to count.
 
     Attributes:
@@ -161,7 +161,7 @@ class Found:
     """
 
     boxes: tuple[Box, ...]
-    lacking: Mapping[tuple[str, Package], Problem]
+    lacking: Mapping[tuple[str, Package], CounterProblem]
 
 
 def find_boxes(
@@ -170,20 +170,20 @@ def find_boxes(
     *,
     quiet: Collection[int] = frozenset(),
     root: Path = Path("/"),
-) -> Found:
+) -> UnitBoxes:
     """Every box of these units but those that are counted on a quiet CPU. Never raises.
 
     Where a package has several dies, a box is each die's of that number.
     """
     names = _names(root)
     boxes: list[Box] = []
-    lacking: dict[tuple[str, Package], Problem] = {}
+    lacking: dict[tuple[str, Package], CounterProblem] = {}
     for unit in units:
-        found, problem = _boxes(unit, names, topology, root)
-        if not found and unit.links and problem is None and len(topology.packages) == 1:
+        unit_boxes, problem = _boxes(unit, names, topology, root)
+        if not unit_boxes and unit.links and problem is None and len(topology.packages) == 1:
             continue  # there is nothing it could link
         for package in topology.packages:
-            mine = [box for box in found if box.package == package]
+            mine = [box for box in unit_boxes if box.package == package]
             disturbed = [box.cpu for box in mine if box.cpu in quiet]
             if disturbed:  # of one die, perhaps; but what the others count is not the package's
                 lacking[unit.name, package] = left_out(disturbed[0])
@@ -191,49 +191,51 @@ def find_boxes(
                 lacking[unit.name, package] = problem or _absent(unit, names)
             else:
                 boxes += mine
-    return Found(tuple(boxes), lacking)
+    return UnitBoxes(tuple(boxes), lacking)
 
 
-def left_out(cpu: Cpu) -> Problem:
+def left_out(cpu: Cpu) -> CounterProblem:
     """Why a package whose counters are set on a quiet CPU is not counted."""
     sentence = f"left out by --quiet-cpus: what is outside the cores is counted on CPU {cpu}"
-    return Problem(Reason.SOURCE, sentence)
+    return CounterProblem(Reason.SOURCE, sentence)
 
 
 def _boxes(
     unit: Uncore, names: Iterable[str], topology: Topology, root: Path
-) -> tuple[list[Box], Problem | None]:
+) -> tuple[list[Box], CounterProblem | None]:
     """A unit's boxes on all packages, and what is wrong with a PMU of it, if anything is."""
     of_unit = re.compile(rf"{re.escape(unit.pmu)}(?:_(\d+))?")
     numbers = {name: int(at[1] or 0) for name in names if (at := of_unit.fullmatch(name))}
-    found: list[Box] = []
-    problem: Problem | None = None
+    boxes: list[Box] = []
+    problem: CounterProblem | None = None
     for name, number in sorted(numbers.items(), key=lambda item: item[1]):
         try:
             pmu = sysfs.read_pmu(name, root)
         except OSError as error:
             sentence = f"the PMU {name} can't be read in sysfs: {error.strerror}"
-            problem = Problem(Reason.ERROR, sentence)
+            problem = CounterProblem(Reason.ERROR, sentence)
             continue
         except sysfs.PmuError as error:
-            problem = Problem(Reason.ERROR, str(error))
+            problem = CounterProblem(Reason.ERROR, str(error))
             continue
         if pmu.cpumask is None:
-            problem = Problem(Reason.ERROR, f"the PMU {name} does not say on which CPU to count")
+            problem = CounterProblem(
+                Reason.ERROR, f"the PMU {name} does not say on which CPU to count"
+            )
         for cpu in pmu.cpumask or ():
             info = topology.cpus[topology.row_of[cpu]] if cpu in topology.row_of else None
             if info is not None and info.package is not None:
-                found.append(Box(unit, pmu, number, info.package, info.die, cpu))
+                boxes.append(Box(unit, pmu, number, info.package, info.die, cpu))
     # A sum without one of its boxes would be too small and look like any other.
-    return ([], problem) if problem is not None else (found, None)
+    return ([], problem) if problem is not None else (boxes, None)
 
 
-def _absent(unit: Uncore, names: Collection[str]) -> Problem:
+def _absent(unit: Uncore, names: Collection[str]) -> CounterProblem:
     if any(_NAMELESS.fullmatch(name) for name in names):
         return _UNNAMED
     if not any(name.startswith("uncore_") for name in names):
         return NO_UNCORE
-    return Problem(Reason.HARDWARE, f"this kernel shows no PMU {unit.pmu}_0 on this package")
+    return CounterProblem(Reason.HARDWARE, f"this kernel shows no PMU {unit.pmu}_0 on this package")
 
 
 def _names(root: Path) -> tuple[str, ...]:
@@ -270,7 +272,7 @@ class OpenBox:
 
     box: Box
     turns: tuple[Turn, ...]
-    absent: Mapping[str, Problem]
+    absent: Mapping[str, CounterProblem]
 
     @property
     def counts(self) -> bool:
@@ -329,16 +331,16 @@ def close_box(kernel: Kernel, opened: OpenBox) -> None:
             kernel.close(fd)
 
 
-def _encodings(box: Box) -> tuple[dict[str, Encoding], dict[str, Problem]]:
+def _encodings(box: Box) -> tuple[dict[str, Encoding], dict[str, CounterProblem]]:
     encodings: dict[str, Encoding] = {}
-    absent: dict[str, Problem] = {}
+    absent: dict[str, CounterProblem] = {}
     pmu = replace(box.pmu, name=box.unit.pmu)  # what is wrong is wrong with all boxes
     for name, spec in box.unit.events.items():
         try:
             encodings[name] = sysfs.encode(pmu, spec.terms)
         except sysfs.PmuError as error:
             # An older kernel's formats, most often: a umask of 8 bits.
-            absent[name] = Problem(Reason.HARDWARE, f"this kernel can't: {error}")
+            absent[name] = CounterProblem(Reason.HARDWARE, f"this kernel can't: {error}")
     return encodings, absent
 
 
@@ -350,14 +352,14 @@ class BoxReadings:
         values: uint64 (g, k), cumulative; what is beyond a group's width means nothing.
         enabled_ns, running_ns: uint64 (g,).
         faults: by box, the errno of a read that failed, or 0 where a group had lost its events.
-        asked: how many groups were read; the others stand still.
+        requested: how many groups were read; the others stand still.
     """
 
     values: NDArray[np.uint64]
     enabled_ns: NDArray[np.uint64]
     running_ns: NDArray[np.uint64]
     faults: Mapping[int, int]
-    asked: int
+    requested: int
 
 
 class BoxReader:
@@ -369,9 +371,9 @@ class BoxReader:
 
     def __init__(self, kernel: Kernel, boxes: Sequence[OpenBox]) -> None:
         groups = [
-            (at, turn, place >= len(box.box.unit.turns))
+            (at, turn, position >= len(box.box.unit.turns))
             for at, box in enumerate(boxes)
-            for place, turn in enumerate(box.turns)
+            for position, turn in enumerate(box.turns)
             if turn.fds
         ]
         width = max((len(turn.fds) for _, turn, _ in groups), default=0)

@@ -15,7 +15,7 @@ from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.sources.base import Check
 from nftop.sources.perf.abi import Kernel, host_kernel
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.sources.uncore.open_counters import OpenBox, shares, turns_of
 from nftop.uarch.sections import Uncore
@@ -36,7 +36,7 @@ def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tu
             checks.append(_unit(f"{name} {unit}", boxes, counters.switch_ns))
         checks += _absent(f"{name} {unit}", boxes)
         checks += _never_ran(f"{name} {unit}", boxes[0].box.unit, table)
-    lacking: dict[tuple[str, Problem], list[int]] = {}
+    lacking: dict[tuple[str, CounterProblem], list[int]] = {}
     for (unit, package), problem in counters.lacking.items():
         lacking.setdefault((unit, problem), []).append(package)
     for (unit, problem), packages in lacking.items():
@@ -59,22 +59,22 @@ def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
         f"{sum(opened.box.package == package for opened in boxes)} boxes of package {package}"
         for package in sorted({opened.box.package for opened in boxes})
     ]
-    told, cost = ", ".join(groups), ""
+    listed, cost = ", ".join(groups), ""
     if len(groups) > 1:
-        told = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
+        listed = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
         cost = f"; the next turn's beginning takes {switch_ns / 1e6:.1f} ms there"
     if on_demand:
-        told += f", and {on_demand} only while somebody looks,"
+        listed += f", and {on_demand} only while somebody looks,"
     fds = sum(len(turn.fds) for opened in boxes for turn in opened.turns)
     text = (
-        f"counts {told} on {', '.join(per_package)} with {fds} descriptors, by interrupts of CPU "
+        f"counts {listed} on {', '.join(per_package)} with {fds} descriptors, by interrupts of CPU "
         f"{format_cpu_list(cpus)}{cost}"
     )
     return Check(name, Reason.PRESENT, text)
 
 
 def _absent(name: str, boxes: list[OpenBox]) -> Iterable[Check]:
-    lacking: dict[tuple[str, Problem], int] = {}
+    lacking: dict[tuple[str, CounterProblem], int] = {}
     for opened in boxes:
         for event, problem in opened.absent.items():
             lacking[event, problem] = lacking.get((event, problem), 0) + 1
@@ -95,7 +95,7 @@ def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
             yield Check(f"{name} {turn[0]}", Reason.TAKEN, text, _TAKEN_FIX)
 
 
-_CLOSED = Problem(Reason.SOURCE, "the uncore source has been closed")
+_CLOSED = CounterProblem(Reason.SOURCE, "the uncore source has been closed")
 # `check` lets groups run so long, and turns so many rounds, before it says that one does not: on a
 # busy host they are late.
 _SETTLE_S, _ROUNDS = 0.05, 5
@@ -171,7 +171,7 @@ class UncoreSource:
 
         Never waits, as who calls it must not: boxes may be opening, which takes long.
         """
-        self._counters.told_pollers(cpus)
+        self._counters.set_pollers(cpus)
 
     def check(self) -> tuple[Check, ...]:
         """Opens the boxes, lets every turn run, and says what counts where and what does not.

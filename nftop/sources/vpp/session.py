@@ -20,7 +20,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.nf_session.poll_loop import Identity, Standing
+from nftop.sources.nf_session.poll_loop import Identity, PeerStanding
 from nftop.sources.nf_session.session import GIVE_UP_NS, NS_PER_S, SocketSession
 from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
@@ -172,7 +172,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
 
     def _end_lost(self) -> None:
         if self.connected and self._gone():
-            self._leave(Standing.NOBODY)
+            self._leave(PeerStanding.NOBODY)
         elif self._handle is not None and self._life is None and self._is_still():
             self._probe()
 

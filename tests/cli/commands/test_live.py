@@ -9,7 +9,7 @@ import json
 import pytest
 
 from nftop.cli.commands.live import options_of
-from nftop.cli.compose.hosts import open_asked, open_demo
+from nftop.cli.compose.hosts import open_demo, open_requested
 from nftop.cli.main import build_parser
 from nftop.model.change import SetSchemata
 from nftop.model.rdt.masks import Cbm
@@ -188,7 +188,7 @@ def test_the_screen_of_this_host_is_unlocked_by_rw_alone(
 ) -> None:
     monkeypatch.setattr("nftop.cli.compose.hosts.missing_privilege", lambda: "run it with sudo")
     asked = build_parser().parse_args(["--rw"] * unlocked)
-    here = open_asked(asked)
+    here = open_requested(asked)
     try:
         drawn = options_of(here, asked)
     finally:

@@ -9,65 +9,68 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.counts.forms import BadCountsError, Form, Row
+from nftop.sources.counts.forms import BadCountsError, CountRow, CountsForm
 from nftop.sources.counts.read import read_rows
 from tests.uarch.vectors import loaded
 
 # As perf 6.1 writes them; numbers are made up.
 CSV = {
-    "plain": ("1000,,cycles,500,100.00,,", Row("cycles", 1000.0, (), 500, 1.0)),
+    "plain": ("1000,,cycles,500,100.00,,", CountRow("cycles", 1000.0, (), 500, 1.0)),
     "unit": (
         "0.30,msec,cpu-clock,500,100.00,1.9,CPUs utilized",
-        Row("cpu-clock", 0.3, (), 500, 1.0),
+        CountRow("cpu-clock", 0.3, (), 500, 1.0),
     ),
     "ratio": (
         "9,,instructions,500,7.00,1.2,insn per cycle",
-        Row("instructions", 9.0, (), 500, 0.07),
+        CountRow("instructions", 9.0, (), 500, 0.07),
     ),
     "interval": (
         "     1.001095590,9,,cycles,500,100.00,,",
-        Row("cycles", 9.0, (("interval", "1.001095590"),), 500, 1.0),
+        CountRow("cycles", 9.0, (("interval", "1.001095590"),), 500, 1.0),
     ),
-    "cpu": ("CPU12,9,,cycles,500,100.00,,", Row("cycles", 9.0, (("cpu", "CPU12"),), 500, 1.0)),
+    "cpu": ("CPU12,9,,cycles,500,100.00,,", CountRow("cycles", 9.0, (("cpu", "CPU12"),), 500, 1.0)),
     "socket, interval": (
         "     0.1|S1|22|9||cycles|500|50.00||",
-        Row("cycles", 9.0, (("interval", "0.1"), ("socket", "S1")), 500, 0.5),
+        CountRow("cycles", 9.0, (("interval", "0.1"), ("socket", "S1")), 500, 0.5),
     ),
     "core": (
         "S0-D0-C3::2::9::::cycles::500::100.00::::",
-        Row("cycles", 9.0, (("core", "S0-D0-C3"),), 500, 1.0),
+        CountRow("cycles", 9.0, (("core", "S0-D0-C3"),), 500, 1.0),
     ),
-    "die": ("S0-D1;8;9;;cycles;500;100.00;;", Row("cycles", 9.0, (("die", "S0-D1"),), 500, 1.0)),
+    "die": (
+        "S0-D1;8;9;;cycles;500;100.00;;",
+        CountRow("cycles", 9.0, (("die", "S0-D1"),), 500, 1.0),
+    ),
     "node": (
         "N1\t8\t9\t\tcycles\t500\t100.00\t\t",
-        Row("cycles", 9.0, (("node", "N1"),), 500, 1.0),
+        CountRow("cycles", 9.0, (("node", "N1"),), 500, 1.0),
     ),
     "thread": (
         "ksoftirqd/0-14,3,,cycles,500,100.00,37.3,K/sec",
-        Row("cycles", 3.0, (("thread", "ksoftirqd/0-14"),), 500, 1.0),
+        CountRow("cycles", 3.0, (("thread", "ksoftirqd/0-14"),), 500, 1.0),
     ),
     "thread with a unit": (
         "ksoftirqd/0-14,0.15,msec,cpu-clock,500,100.00,37.3,K/sec",
-        Row("cpu-clock", 0.15, (("thread", "ksoftirqd/0-14"),), 500, 1.0),
+        CountRow("cpu-clock", 0.15, (("thread", "ksoftirqd/0-14"),), 500, 1.0),
     ),
     "cgroup": (
         "9,,cycles,user.slice/a.scope,500,100.00,,",
-        Row("cycles", 9.0, (("cgroup", "user.slice/a.scope"),), 500, 1.0),
+        CountRow("cycles", 9.0, (("cgroup", "user.slice/a.scope"),), 500, 1.0),
     ),
-    "repeated": ("9,,cycles,26.70%,500,100.00,,", Row("cycles", 9.0, (), 500, 1.0)),
+    "repeated": ("9,,cycles,26.70%,500,100.00,,", CountRow("cycles", 9.0, (), 500, 1.0)),
     "terms": (
         "9,,cpu/event=0x9c,umask=0x1,edge/k,500,100.00,,",
-        Row("cpu/event=0x9c,umask=0x1,edge/k", 9.0, (), 500, 1.0),
+        CountRow("cpu/event=0x9c,umask=0x1,edge/k", 9.0, (), 500, 1.0),
     ),
-    "modifiers": ("9::cycles:u:500:100.00::", Row("cycles:u", 9.0, (), 500, 1.0)),
-    "percent signs": ("9%%cycles%500%100.00%%", Row("cycles", 9.0, (), 500, 1.0)),
+    "modifiers": ("9::cycles:u:500:100.00::", CountRow("cycles:u", 9.0, (), 500, 1.0)),
+    "percent signs": ("9%%cycles%500%100.00%%", CountRow("cycles", 9.0, (), 500, 1.0)),
 }
 
 
 @pytest.mark.parametrize("name", CSV)
 def test_perf_stat_x(name: str) -> None:
     line, row = CSV[name]
-    assert read_rows(f"# started on Mon\n\n{line}\n") == (Form.PERF_CSV, (row,))
+    assert read_rows(f"# started on Mon\n\n{line}\n") == (CountsForm.PERF_CSV, (row,))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_further_metrics_are_no_rows() -> None:
 def test_lines_of_nothing_but_separators_are_no_rows() -> None:
     text = "9,,cycles,500,100.00,\n,\n,,,\nN-1,4,8,,instructions,5,100.00,,\n"
     rows = read_rows(text)[1]
-    assert [(row.event, row.count, row.part) for row in rows] == [
+    assert [(row.event, row.count, row.scope) for row in rows] == [
         ("cycles", 9.0, ()),
         ("instructions", 8.0, (("node", "N-1"),)),
     ]
@@ -124,7 +127,7 @@ def test_metrics_alone_are_refused_for_what_they_are(name: str) -> None:
 
 def test_json_objects_may_end_with_a_comma() -> None:
     line = '{"counter-value" : "9.0", "unit" : "", "event" : "cycles"},'
-    assert read_rows(f"{line}\n{line}\n")[1] == (Row("cycles", 9.0), Row("cycles", 9.0))
+    assert read_rows(f"{line}\n{line}\n")[1] == (CountRow("cycles", 9.0), CountRow("cycles", 9.0))
 
 
 JSON = '{%s"counter-value" : "9.000000", "unit" : "", "event" : "cycles"%s}'
@@ -148,15 +151,18 @@ def test_perf_stat_j(
     before: str, behind: str, part: tuple[tuple[str, str]], running_ns: int, share: float
 ) -> None:
     line = JSON % (before, behind)
-    row = Row("cycles", 9.0, part, running_ns, share)
-    assert read_rows(line) == (Form.PERF_JSON, (row,))
+    row = CountRow("cycles", 9.0, part, running_ns, share)
+    assert read_rows(line) == (CountsForm.PERF_JSON, (row,))
     metric = '{"metric-value" : "1.0", "metric-unit" : "GHz"}'
-    assert read_rows(f"# started\n{line}\n{metric}\n{line}\n") == (Form.PERF_JSON, (row, row))
+    assert read_rows(f"# started\n{line}\n{metric}\n{line}\n") == (CountsForm.PERF_JSON, (row, row))
 
 
 def test_a_json_object_is_counts_by_event() -> None:
     text = '\ufeff{\n "cycles": 9,\n "UOPS_ISSUED.ANY": 1.5e3\n}\n'
-    assert read_rows(text) == (Form.JSON, (Row("cycles", 9.0), Row("UOPS_ISSUED.ANY", 1500.0)))
+    assert read_rows(text) == (
+        CountsForm.JSON,
+        (CountRow("cycles", 9.0), CountRow("UOPS_ISSUED.ANY", 1500.0)),
+    )
 
 
 PERF_ROW = JSON % ("", "")
@@ -223,7 +229,7 @@ def test_any_text_is_rows_or_a_sentence(text: str) -> None:
         assert str(error)
         return
     for row in rows:
-        assert row.event or form is Form.JSON
+        assert row.event or form is CountsForm.JSON
         assert isinstance(row.count, Missing) or row.count >= 0
         assert row.share is None or 0 <= row.share <= 1
         assert row.running_ns is None or row.running_ns >= 0
@@ -252,7 +258,7 @@ def test_all_forms_say_the_same(
     wanted = [(event, float(count)) for event, count in counts.items()]
     for rows in (csv, perf_json, plain):
         assert [(row.event, row.count) for row in rows] == wanted
-    assert len({row.part for row in csv}) == 1
+    assert len({row.scope for row in csv}) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.counts.forms import BadCountsError
-from nftop.sources.counts.read import Counts, read_counts
+from nftop.sources.counts.read import EventCounts, read_counts
 from nftop.uarch.event_names import EventNames, Named
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
@@ -20,7 +20,7 @@ from tests.uarch.vectors import UARCHES, loaded
 STREAMS = Path(__file__).parents[2] / "data/perf"
 
 
-def counts(text: str, uarch: str = "SKX") -> Counts:
+def counts(text: str, uarch: str = "SKX") -> EventCounts:
     return read_counts(text, loaded(uarch))
 
 

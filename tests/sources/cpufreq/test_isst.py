@@ -14,7 +14,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstState
 from nftop.sources.cpufreq.isst import PROGRAM, ask_sst, read_sst
 from nftop.sources.runtime import helper
-from nftop.sources.runtime.helper import Said, find, run
+from nftop.sources.runtime.helper import ProgramOutput, find, run
 
 MHZ = 1_000_000
 # The layouts follow format_and_print and print_package_info of isst-display.c; the numbers are
@@ -42,11 +42,11 @@ PLACES = ("package-0:die-0:cpu-0", "package-1:die-0:cpu-48")
 def answers(
     info: str, level: str = "", assoc: str = "", *, asked: list[Sequence[str]] | None = None
 ) -> SstState | Missing:
-    def ask(words: Sequence[str]) -> Said:
+    def ask(words: Sequence[str]) -> ProgramOutput:
         if asked is not None:
             asked.append(words)
         chosen = assoc if "get-assoc" in words else level if "info" not in words else info
-        return Said(0, BANNER, chosen)
+        return ProgramOutput(0, BANNER, chosen)
 
     return ask_sst(range(96), ask)
 
@@ -202,6 +202,6 @@ def test_one_that_never_stops_talking_is_cut_off(
 
 def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
     said = run(script(tmp_path, 'echo "$1 $HOME"\necho two >&2\nexit 3'), ("one",), 5.0)
-    assert said == Said(3, "one \n", "two\n")
+    assert said == ProgramOutput(3, "one \n", "two\n")
     gone = run(tmp_path / "nobody", (), 1.0)
     assert isinstance(gone, Missing) and "can't be started" in gone.message

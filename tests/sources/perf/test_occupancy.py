@@ -13,7 +13,7 @@ from nftop.sources.perf.probe import (
     GeneralCounters,
     Holder,
     count_general_counters,
-    fits_beside_watchdog,
+    fits_with_watchdog,
     general_counters_needed,
     perf_event_holders,
 )
@@ -53,9 +53,9 @@ def test_a_group_that_fits_beside_the_watchdog_is_not_kept_off_by_it(tmp_path: P
     put(tmp_path, {"proc/sys/kernel/nmi_watchdog": "1"})
     for uarch, plan, fits in ((ICX, 0, True), (SKX, 0, False), (SKX, 1, True)):
         opened = [item.events for item in uarch.plans]
-        assert fits_beside_watchdog(uarch, uarch.plans[plan].events, opened) is fits
-    blamed = never_ran(tmp_path, fits_beside_watchdog=False)
-    another = never_ran(tmp_path, fits_beside_watchdog=True)
+        assert fits_with_watchdog(uarch, uarch.plans[plan].events, opened) is fits
+    blamed = never_ran(tmp_path, fits_with_watchdog=False)
+    another = never_ran(tmp_path, fits_with_watchdog=True)
     assert blamed.reason is another.reason is Reason.TAKEN
     assert "nmi_watchdog=0" in blamed.fix
     assert "nmi_watchdog" not in another.fix, "that would not help"
@@ -65,8 +65,8 @@ def test_four_counters_beside_the_watchdog_are_known_by_what_opened() -> None:
     """The siblings are offline, but the firmware left four: eight are opened nowhere."""
     skx = table.load("SKX").with_smt(on=False)
     eight, four = skx.plans[0].events, skx.plans[1].events
-    assert fits_beside_watchdog(skx, eight, [eight, four])
-    assert not fits_beside_watchdog(skx, four, [four])
+    assert fits_with_watchdog(skx, eight, [eight, four])
+    assert not fits_with_watchdog(skx, four, [four])
 
 
 @pytest.mark.parametrize("free", [0, 3, 8])

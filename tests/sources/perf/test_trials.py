@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.cpu_groups import FIRST_NS, MOST_NS, Pace
+from nftop.sources.perf.cpu_groups import FIRST_NS, MOST_NS, RetryPace
 from tests.samples import topology
 from tests.sources.perf.test_turns import (
     SECOND,
@@ -208,7 +208,7 @@ def test_a_cpu_that_goes_during_its_trial_leaves_nothing_open(tmp_path: Path, go
 
 @given(st.lists(st.integers(0, 40 * SECOND), min_size=1, max_size=200))
 def test_the_pace_is_never_faster_than_it_says(steps: list[int]) -> None:
-    pace, now, wait, last = Pace(), 0, FIRST_NS, 0
+    pace, now, wait, last = RetryPace(), 0, FIRST_NS, 0
     assert not pace.is_due(0, LOST)
     for step in steps:
         now += step
@@ -219,7 +219,7 @@ def test_the_pace_is_never_faster_than_it_says(steps: list[int]) -> None:
 
 
 def test_the_pace_begins_anew_when_something_has_changed() -> None:
-    pace = Pace()
+    pace = RetryPace()
     for now in range(0, 20 * MOST_NS, FIRST_NS):
         pace.is_due(now, LOST)
     more = LOST | {(1, (0, 2))}

@@ -9,7 +9,7 @@ from typing import Any
 
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.topology import CpuInfo, L3Cache, Topology
-from nftop.sources.pqos.protocol import Looked
+from nftop.sources.pqos.protocol import MsrState
 
 MIB = 1 << 20
 CPUS = {0: (0, 1, 4, 5), 2: (2, 3, 6, 7)}
@@ -89,10 +89,10 @@ class Fake:
     def mba_id(self, cache: int) -> int:
         return {0: 20, 2: 21}[cache]
 
-    def look(self, quiet: Iterable[int] = ()) -> Looked:
+    def look(self, quiet: Iterable[int] = ()) -> MsrState:
         whole = [0x7FF, 0x7FF] if self.apart else [0x7FF]
         rows = {c: [self.mask.get((c, clos), whole) for clos in range(4)] for c in CPUS}
-        return Looked(
+        return MsrState(
             cpus=CPUS,
             class_of={cpu: clos for cpu, clos in self.class_of.items() if cpu not in quiet},
             ways=11,

@@ -33,7 +33,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
 
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
     own = Fake(apart=True).look()
-    metered = protocol.Metered(1, 0, {"llc_occupancy": 5}, 77)
+    metered = protocol.MsrMetered(1, 0, {"llc_occupancy": 5}, 77)
     answer = protocol.line({"looked": asdict(own), "metered": [asdict(metered)]}).decode()
     asked = worker(
         f"""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.sources.pqos.protocol import Metered
+from nftop.sources.pqos.protocol import MsrMetered
 from nftop.sources.pqos.worker import Meters
 from tests.sources.pqos.fake import Fake
 
 
-def read(meters: Meters, fake: Fake) -> dict[tuple[int, int], Metered]:
+def read(meters: Meters, fake: Fake) -> dict[tuple[int, int], MsrMetered]:
     return {(item.clos, item.cache): item for item in meters.read(fake.look())}
 
 

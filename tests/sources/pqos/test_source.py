@@ -14,7 +14,7 @@ from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.sources.pqos import source
-from nftop.sources.pqos.protocol import Looked, Metered, table_of
+from nftop.sources.pqos.protocol import MsrMetered, MsrState, table_of
 from nftop.sources.pqos.source import PqosSource, offered
 from tests.sources.pqos.fake import MIB, TOPOLOGY, Fake
 
@@ -32,11 +32,11 @@ class Asked:
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
-    ) -> tuple[Looked, tuple[Metered, ...]] | Missing:
+    ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
         self.said.append((tuple(sorted(quiet)), look, meter))
         if self.fails is not None:
             return self.fails
-        rows = (Metered(0, 0, {"llc_occupancy": 7, "mbm_total_bytes": 9}, 5),) if meter else ()
+        rows = (MsrMetered(0, 0, {"llc_occupancy": 7, "mbm_total_bytes": 9}, 5),) if meter else ()
         return self.fake.look(quiet), rows
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Ben
 
 
 def test_why_a_class_is_not_metered_is_said() -> None:
-    row = Metered(0, 0, why=("TAKEN", "another program meters CPU 1"))
+    row = MsrMetered(0, 0, why=("TAKEN", "another program meters CPU 1"))
     table = table_of(Fake().look(), (row,), TOPOLOGY, metering=True)
     assert table.groups[0].caches[0].values["llc_occupancy"] == Missing(
         Reason.TAKEN, "another program meters CPU 1"

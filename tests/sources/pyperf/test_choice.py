@@ -9,7 +9,7 @@ import pytest
 
 from nftop.cli.main import build_parser
 from nftop.model.reading import Missing, Reason
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf import source
 from nftop.sources.pyperf.source import WAYS, NoCounters, PythonPerfSource, choose
@@ -17,7 +17,7 @@ from nftop.uarch.table import load
 from tests.sources.pyperf.fake import FakeList, FakePerf
 
 OWN = PerfSource()
-GONE = Problem(Reason.SOURCE, "not installed", "install it")
+GONE = CounterProblem(Reason.SOURCE, "not installed", "install it")
 
 
 def test_the_option_has_these_ways() -> None:
@@ -48,7 +48,7 @@ def test_where_the_module_can_count(tmp_path: Path, way: str, uarch: str, kind: 
 def test_it_is_not_even_loaded_where_it_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, uarch: str
 ) -> None:
-    def load_module(root: Path) -> Problem:
+    def load_module(root: Path) -> CounterProblem:
         raise AssertionError("loaded")
 
     monkeypatch.setattr(source, "load_module", load_module)
@@ -114,7 +114,7 @@ def test_whatever_the_module_raises_is_a_reason(
 def test_a_module_that_breaks_as_it_is_loaded_is_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def load_module(root: Path) -> Problem:
+    def load_module(root: Path) -> CounterProblem:
         raise ValueError("null argument to internal routine")
 
     monkeypatch.setattr(source, "load_module", load_module)

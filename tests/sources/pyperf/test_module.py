@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nftop.model.reading import Reason
-from nftop.sources.perf.problems import Problem
+from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, unheard
 
 DEBIAN = "usr/lib/python3/dist-packages"
@@ -29,9 +29,9 @@ def put(root: Path, name: str, folder: str = DEBIAN) -> Path:
     return path
 
 
-def refused(root: Path, **options: Any) -> Problem:
+def refused(root: Path, **options: Any) -> CounterProblem:
     found = load_module(root, owner=options.pop("owner", ME), **options)
-    assert isinstance(found, Problem), found
+    assert isinstance(found, CounterProblem), found
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.ids import Cpu
 from nftop.model.topology import Topology
-from nftop.sources.resctrl.monitor import Place, place_of, queues
+from nftop.sources.resctrl.monitor import CacheReader, choose_reader, queues
 from tests.sources.resctrl.trees import HOST
 
 
@@ -24,23 +24,27 @@ def _with(nohz_full: Collection[int] = (), offline: Collection[int] = ()) -> Top
 
 
 def test_a_reader_beside_the_cache_disturbs_nobody_on_older_kernels() -> None:
-    assert place_of(1, HOST, {0, 3, 6}, queued=False) == Place(Cpu(3), frozenset({Cpu(3), Cpu(6)}))
-    assert place_of(1, HOST, {0, 4}, queued=False) == Place(Cpu(2)), "else it is the first"
-    assert place_of(1, _with(offline={2}), {0}, queued=False) == Place(Cpu(3))
+    assert choose_reader(1, HOST, {0, 3, 6}, queued=False) == CacheReader(
+        Cpu(3), frozenset({Cpu(3), Cpu(6)})
+    )
+    assert choose_reader(1, HOST, {0, 4}, queued=False) == CacheReader(Cpu(2)), (
+        "else it is the first"
+    )
+    assert choose_reader(1, _with(offline={2}), {0}, queued=False) == CacheReader(Cpu(3))
 
 
 def test_newer_kernels_take_the_first_that_is_not_nohz_full() -> None:
-    assert place_of(1, HOST, {3}, queued=True) == Place(Cpu(2))
-    assert place_of(1, _with(nohz_full={2, 3}), {3}, queued=True) == Place(Cpu(6))
+    assert choose_reader(1, HOST, {3}, queued=True) == CacheReader(Cpu(2))
+    assert choose_reader(1, _with(nohz_full={2, 3}), {3}, queued=True) == CacheReader(Cpu(6))
     every = {2, 3, 6, 7}
-    assert place_of(1, _with(nohz_full=every), {3}, queued=True) == Place(
+    assert choose_reader(1, _with(nohz_full=every), {3}, queued=True) == CacheReader(
         Cpu(3), frozenset({Cpu(3)})
     )
-    assert place_of(1, _with(nohz_full=every), {0}, queued=True) == Place(Cpu(2))
+    assert choose_reader(1, _with(nohz_full=every), {0}, queued=True) == CacheReader(Cpu(2))
 
 
 def test_a_cache_that_is_not_known() -> None:
-    assert place_of(9, HOST, {0}, queued=True) == Place(None)
+    assert choose_reader(9, HOST, {0}, queued=True) == CacheReader(None)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     tree.parse_features,
     tree.parse_tasks,
     tree.monitor_domain,
-    tree.monitor_part,
+    tree.sub_monitor,
     files.parse_mounts,
 )
 likely = st.text(alphabet="0123456789abcfLMB3DATACODE=:;, \n\tSXHEP/_mon-")
@@ -113,7 +113,7 @@ def test_what_no_monitor_says_is_refused(text: str) -> None:
 def test_only_caches_have_monitors_that_are_read() -> None:
     names = ["mon_L3_00", "mon_L3_7", "mon_L3_123", "mon_PERF_PKG_00", "mon_sub_L3_00", "mon_L3_0x"]
     assert [tree.monitor_domain(name) for name in names] == [0, None, 123, None, None, None]
-    assert [tree.monitor_part(name) for name in ("mon_sub_L3_02", "mon_L3_02")] == [2, None]
+    assert [tree.sub_monitor(name) for name in ("mon_sub_L3_02", "mon_L3_02")] == [2, None]
 
 
 def test_features_that_nftop_does_not_read_are_left_out() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nftop.sources.perf.abi import Kernel, PerfEventAttr, View
+from nftop.sources.perf.abi import Kernel, MappedPage, PerfEventAttr
 from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.uarch.table import Uarch
 from tests.sources.trees import ONLINE, PMUS, put, write_tree
@@ -162,7 +162,7 @@ class FakeUncore:
         self.interrupts += 1
         self.fds[fd].on = False
 
-    def _readv(self, fd: int, views: View) -> int:
+    def _readv(self, fd: int, views: MappedPage) -> int:
         state = self.fds[fd]
         assert state.leader == fd, "only leaders are read"
         self.reads += 1

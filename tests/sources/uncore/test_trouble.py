@@ -151,9 +151,9 @@ def test_a_quiet_cpu_s_package_is_left_alone(tmp_path: Path) -> None:
 
 def test_who_polls_on_the_cpu_that_counts_is_told(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX))
-    bench.counters.told_pollers([1, 2, 3])
+    bench.counters.set_pollers([1, 2, 3])
     assert "CPU 2 polls" in bench.tick().gaps
-    bench.counters.told_pollers([1, 3])
+    bench.counters.set_pollers([1, 3])
     assert bench.tick().gaps == ""
 
 
