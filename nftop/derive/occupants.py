@@ -21,13 +21,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from nftop.derive.cpu.counters import COUNTERS, tsc_hz
 from nftop.derive.cpu.time import TICKS
-from nftop.derive.nf.rates import WHOLE_RATIO, NfCore, NfRates
-from nftop.derive.threads import ThreadRate
+from nftop.derive.nf.rates import WHOLE_RATIO, NfContext, NfCore, NfRates
+from nftop.derive.nf.registry import NfMemory
+from nftop.derive.nf.table import step_nfs
+from nftop.derive.stage import FoldStage, FoldTick, stateless
+from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import Column
 from nftop.model.frame import BY_RUN, Clock
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
@@ -270,3 +275,46 @@ def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
     if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
         return None
     return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
+
+
+def unattached(rate: ThreadRate, sample: Sample, nfs: Sequence[NfRates]) -> Missing:
+    """Why nothing is known of a poller's packets: what its kind's source says, if it has one."""
+    kind = NF_KINDS.get(rate.thread.role)
+    reading = sample.readings.get(kind) if kind is not None else None
+    if kind is None:
+        return Missing(Reason.UNDEFINED, "what polls here is no network function that nftop knows")
+    if reading is None:
+        return Missing(Reason.SOURCE, f"nftop does not read {kind} statistics here")
+    if isinstance(reading.value, Missing):
+        return reading.value
+    why = _of_its_process(rate, nfs)
+    if why is None and rate.thread.container is not False and reading.value.hidden:
+        why = Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
+    if why is not None:
+        return why
+    hint = "; ".join(("it polls, but no statistics of it were found", *reading.value.hidden))
+    return Missing(Reason.SOURCE, hint)
+
+
+def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
+    """Why a poller has no packets although its process is known; None where that tells nothing."""
+    known = next((nf for nf in nfs if nf.pid == rate.thread.pid), None)
+    if known is None or known.problem is not None:
+        return None if known is None else known.problem
+    if rate.thread.role == "vpp_main":
+        return Missing(Reason.IDLE, f"{known.name}'s main thread: only its workers receive")
+    return None
+
+
+def _run(
+    state: Mapping[str, NfMemory], tick: FoldTick
+) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
+    around = NfContext(tick.output(THREADS), tick.queue_map, tsc_hz(tick.output(COUNTERS)))
+    return step_nfs(state, tick.sample.readings, around)
+
+
+NFS: FoldStage[Mapping[str, NfMemory], Sequence[NfRates]] = FoldStage("nfs", dict, _run)
+POLLERS = stateless(
+    "pollers",
+    lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS)),
+)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
+from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.ids import Cpu
 from nftop.model.nf.kinds import POLLING_RATIO
 from nftop.model.reading import Missing, Reading, Reason
@@ -145,3 +146,11 @@ def _said(
 
 def _spent_ns(row: ThreadRow) -> int:
     return row.run_ns + (row.wait_ns or 0)
+
+
+def _run(state: ThreadState, tick: FoldTick) -> tuple[ThreadState, tuple[ThreadRate, ...]]:
+    nohz_full = {info.cpu for info in tick.topology.cpus if info.nohz_full}
+    return step_threads(state, tick.sample.readings.get("processes"), nohz_full)
+
+
+THREADS: FoldStage[ThreadState, Sequence[ThreadRate]] = FoldStage("threads", ThreadState, _run)

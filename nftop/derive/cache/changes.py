@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
-from nftop.derive.threads import ThreadRate
+from nftop.derive.cache.table import classes_reading
+from nftop.derive.stage import FoldStage, FoldTick
+from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.change import Cell, Change, Made, Noticed, parts
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.reading import Missing
@@ -199,3 +201,12 @@ def _moved(
             start = watched.get(tid)
             name = str(tid) if start is None else f"{tid}@{start}"
             yield Change(Cell("task", "", name), was, now)
+
+
+def _run(state: ChangeState, tick: FoldTick) -> tuple[ChangeState, tuple[Noticed, ...]]:
+    reading = classes_reading(tick.sample.readings)
+    state = step_changes(state, reading, tick.output(THREADS), tick.sample.wall_ns)
+    return state, state.noticed
+
+
+CHANGES: FoldStage[ChangeState, tuple[Noticed, ...]] = FoldStage("changes", ChangeState, _run)

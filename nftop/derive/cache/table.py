@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
+from nftop.derive.stage import FoldStage
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, GroupCacheRow, GroupRow, MonitorRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
@@ -301,3 +302,10 @@ def _one_of(classes: list[CacheClass]) -> CacheClass | Missing:
         return classes[0]
     names = ", ".join(clos.name for clos in classes)
     return Missing(Reason.UNDEFINED, f"what polls here is in several classes: {names}")
+
+
+CACHE: FoldStage[CacheState, Classes] = FoldStage(
+    "cache",
+    CacheState,
+    lambda state, tick: step_cache(state, classes_reading(tick.sample.readings), tick.topology),
+)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import Deltas, deltas
+from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import (
     Bools,
     Column,
@@ -20,7 +21,7 @@ from nftop.model.column import (
     ratio,
     where,
 )
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
@@ -204,6 +205,17 @@ def frequency_hz(rates: CounterRates) -> Column:
     return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
 
 
+def tsc_hz(rates: CounterRates) -> Reading:
+    """What time stamp counters advance by in a second, the same on all CPUs of a host.
+
+    Source: Intel SDM volume 3, "Invariant TSC".
+    """
+    tsc = rates.rate("tsc")
+    if tsc.present.any():
+        return float(np.median(tsc.values[tsc.present]))
+    return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
+
+
 def _rates(found: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
     events = _Events.of(table.events)
     turns = _turns(table, topology)
@@ -379,3 +391,11 @@ def _positive(values: Floats) -> Floats:
 
 def _nothing(topology: Topology, why: Missing) -> CounterRates:
     return CounterRates({}, {}, {}, missing(len(topology.cpus), why), why)
+
+
+COUNTERS: FoldStage[CounterState, CounterRates] = FoldStage(
+    "counters",
+    CounterState,
+    lambda state, tick: step_counters(state, tick.sample.readings.get("perf"), tick.topology),
+    reset_on=TopologyChange.ROWS,
+)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
@@ -151,3 +152,13 @@ def _cp_class(told: CpufreqTable, cpu: Cpu) -> int | Missing:
     if any(package.cp for package in told.sst.packages):
         return _CP_UNTOLD
     return _CP_OFF if any(package.cp_supported for package in told.sst.packages) else _CP_NEVER
+
+
+def _run(state: FrequencyState, tick: FoldTick) -> tuple[FrequencyState, FrequencyState]:
+    state = step_frequencies(state, tick.sample.readings.get("cpufreq"), tick.topology)
+    return state, state
+
+
+FREQUENCIES: FoldStage[FrequencyState, FrequencyState] = FoldStage(
+    "frequencies", FrequencyState, _run, columns=lambda state: state.columns
+)

@@ -10,9 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.cpu.counters import AWAITING_TURN, CounterRates, frequency_hz
-from nftop.derive.cpu.time import TICKS
+from nftop.derive.cache.table import CACHE, effective_classes
+from nftop.derive.cpu.counters import AWAITING_TURN, COUNTERS, CounterRates, frequency_hz, tsc_hz
+from nftop.derive.cpu.frequencies import FREQUENCIES
+from nftop.derive.cpu.time import TICKS, online_rows
 from nftop.derive.occupants import (
+    NFS,
+    POLLERS,
     Cycles,
     Occupant,
     OwnTime,
@@ -20,8 +24,10 @@ from nftop.derive.occupants import (
     own_cycles,
     own_times,
     saturated,
+    unattached,
 )
-from nftop.derive.threads import ThreadRate
+from nftop.derive.stage import FoldStage, FoldTick, TopologyChange, stateless
+from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (
     Bools,
     Column,
@@ -175,17 +181,6 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     clock[tsc.present] = "tsc"
     clock[core.present] = "core"
     return Cycles(first_of(first_of(core, tsc), own), tuple(clock), tsc)
-
-
-def tsc_hz(rates: CounterRates) -> Reading:
-    """What time stamp counters advance by in a second, the same on all CPUs of a host.
-
-    Source: Intel SDM volume 3, "Invariant TSC".
-    """
-    tsc = rates.rate("tsc")
-    if tsc.present.any():
-        return float(np.median(tsc.values[tsc.present]))
-    return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
 
 
 def cpu_table(
@@ -380,3 +375,24 @@ def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozens
 def _times(one: Column, other: Column) -> Column:
     both = one.present & other.present
     return where(both, column(one.values * other.values), where(one.present, other, one))
+
+
+def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
+    readings, threads, nfs = tick.sample.readings, tick.output(THREADS), tick.output(NFS)
+    return cpu_table(
+        tick.topology,
+        online=online_rows(readings.get("kernel"), tick.topology),
+        rates=tick.output(COUNTERS),
+        cycles=tick.output(CYCLES),
+        ready=tick.columns,
+        group=effective_classes(tick.output(CACHE), threads, tick.topology),
+        settings=tick.output(FREQUENCIES).settings,
+        pollers=tick.output(POLLERS),
+        undecided=undecided_rows(tick.topology, threads),
+        unattached=lambda rate: unattached(rate, tick.sample, nfs),
+        misses=state,
+    )
+
+
+CYCLES = stateless("cycles", lambda tick: count_cycles(tick.output(COUNTERS), tick.output(POLLERS)))
+CPUS = FoldStage("cpus", MissState, _run, reset_on=TopologyChange.ROWS)

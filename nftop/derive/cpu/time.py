@@ -8,6 +8,7 @@ import numpy as np
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import OFFLINE
+from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Column, column, missing, where
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes, SourceReading
@@ -90,3 +91,12 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
 
 def _nothing(rows: int, why: Missing) -> Mapping[str, Column]:
     return {metric: missing(rows, why) for metric in (*METRICS, TICKS)}
+
+
+CPU_TIMES: FoldStage[CpuTimeState, Mapping[str, Column]] = FoldStage(
+    "cpu_times",
+    CpuTimeState,
+    lambda state, tick: step_cpu_times(state, tick.sample.readings.get("kernel"), tick.topology),
+    reset_on=TopologyChange.ROWS,
+    columns=lambda columns: columns,
+)

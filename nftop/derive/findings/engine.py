@@ -25,7 +25,10 @@ from numpy.typing import NDArray
 from nftop.derive.findings.inputs import Seen
 from nftop.derive.findings.rule import Key, Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
+from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import GoneState, step_gone
+from nftop.derive.occupants import POLLERS
+from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.reading import Reason
@@ -304,3 +307,11 @@ def _found(rule: Rule, now: Watched) -> list[Finding]:
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
+
+
+def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, tuple[Finding, ...]]:
+    crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
+    return step_findings(state, tick.output(FRAME), crowd, pace_s=tick.pace_s)
+
+
+FINDINGS: FoldStage[FindingState, tuple[Finding, ...]] = FoldStage("findings", FindingState, _run)

@@ -14,6 +14,7 @@ from nftop.derive.absence import after_absence
 from nftop.derive.nf.cores import spread_of
 from nftop.derive.nf.counter_rates import RESTARTED
 from nftop.derive.occupants import Cycles
+from nftop.derive.stage import FoldStage
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu
@@ -318,3 +319,12 @@ def with_kernel_parts(
         queues=_NOT_BY_QUEUE,
         nodes=_NO_NODES,
     )
+
+
+NETDEV: FoldStage[NetdevState, NetdevRates] = FoldStage(
+    "netdev",
+    NetdevState,
+    lambda state, tick: step_netdev(state, tick.sample.readings.get("netdev"), tick.topology),
+    trim=without_rows,
+    columns=lambda rates: rates.columns,
+)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import difference
+from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
@@ -244,3 +245,13 @@ def _by_box(
 def _nothing(topology: Topology, why: Missing) -> tuple[PackageRow, ...]:
     readings = {metric.id: why for metric in PACKAGE_METRICS}
     return tuple(PackageRow(package, readings) for package in topology.packages)
+
+
+PACKAGES: FoldStage[PackageState, tuple[PackageRow, ...]] = FoldStage(
+    "packages",
+    PackageState,
+    lambda state, tick: step_packages(
+        state, tick.sample.readings.get("uncore"), tick.uarch, tick.topology
+    ),
+    reset_on=TopologyChange.PACKAGES,
+)

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
+from nftop.derive.cpu.table import CPUS
+from nftop.derive.package.table import PACKAGES
 from nftop.derive.pcm.cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
 from nftop.derive.pcm.packages import (
     PCIE_METRICS,
@@ -22,6 +24,7 @@ from nftop.derive.pcm.packages import (
     step_pcie,
 )
 from nftop.derive.pcm.values import Told
+from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Bools, Column, Floats, column, from_readings, missing, where
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
 from nftop.model.ids import Package, format_cpu_list
@@ -453,3 +456,18 @@ def _better(first: Missing, second: Missing, *, alone: bool) -> Missing:
 def _column_of(packages: Sequence[PackageRow], name: str) -> Column:
     readings = {row: package.readings[name] for row, package in enumerate(packages)}
     return from_readings(readings, len(packages), Missing(Reason.SOURCE))
+
+
+SERVER: FoldStage[ServerState, Shown] = FoldStage(
+    "server",
+    ServerState,
+    lambda state, tick: step_server(
+        state,
+        tick.sample.readings.get("pcm"),
+        tick.output(CPUS),
+        tick.output(PACKAGES),
+        tick.sample.readings.keys(),
+        pace_s=tick.pace_s,
+    ),
+    reset_on=TopologyChange.PACKAGES,
+)

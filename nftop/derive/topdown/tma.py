@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
+from nftop.derive.absence import after_absence
+from nftop.derive.cpu.counters import COUNTERS, CounterRates, CounterState, step_counters
+from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.topdown.group_ratios import ShareState, settling
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.frame import CoreFocus, TmaNode
@@ -349,3 +351,32 @@ def _asleep(node: TmaNode) -> TmaNode:
     if isinstance(node.reading, Missing) and node.reading.reason in BEFORE_ASLEEP:
         return node
     return replace(node, reading=ASLEEP, beyond=False)
+
+
+def _run(state: ShareState, tick: FoldTick) -> tuple[ShareState, Mapping[str, Column]]:
+    """By the formulas that came with the counts where some did."""
+    reading, rates = tick.sample.readings.get("perf"), tick.output(COUNTERS)
+    table = None if reading is None else reading.value
+    if isinstance(table, Missing):
+        why = missing(len(tick.topology.cpus), table)
+        return after_absence(state, ShareState(), table), {metric.id: why for metric in TMA_METRICS}
+    if table is not None and brings_topdown(table):
+        return ShareState(), kernel_tma_columns(table, rates)
+    return tma_columns(state, tick.uarch, rates, tick.topology)
+
+
+TOPDOWN: FoldStage[ShareState, Mapping[str, Column]] = FoldStage(
+    "topdown",
+    ShareState,
+    _run,
+    reset_on=TopologyChange.ROWS,
+    columns=lambda columns: columns,
+)
+FOCUS: FoldStage[FocusState, CoreFocus | None] = FoldStage(
+    "focus",
+    FocusState,
+    lambda state, tick: step_focus(
+        state, tick.sample.readings.get("perf"), tick.uarch, tick.topology
+    ),
+    reset_on=TopologyChange.ENTRIES,
+)
