@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nftop.derive.cache.changes import ChangeState, step_changes
+from nftop.derive.cache.changes import ObservedClasses, step_changes
 from nftop.derive.cache.table import CacheState, step_cache
-from nftop.derive.compare.verdict import Part, Verdict, verdict_of
+from nftop.derive.compare.verdict import Verdict, VerdictSection, verdict_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
@@ -54,7 +54,7 @@ class Story:
     def frames(self, ticks: int) -> Iterator[Frame]:
         """Frames from tick 1 on; each is in the history when it is given."""
         random = np.random.default_rng(self.seed)
-        cache, changes, total = CacheState(), ChangeState(), 0
+        cache, changes, total = CacheState(), ObservedClasses(), 0
         for tick in range(1, ticks + 1):
             base = frame(8, tick, packages=2)
             total += int(1e9 * (1 + random.normal() * self.noise))
@@ -111,7 +111,7 @@ class Story:
         return replace(nf, cpus=cpus, saturated=nf.name in self.full, readings=noisy)
 
 
-def part(verdict: Verdict, name: str, kind: str = "nf") -> Part:
+def part(verdict: Verdict, name: str, kind: str = "nf") -> VerdictSection:
     """What became of one of its parts."""
     return next(item for item in verdict.parts if (item.kind, item.name) == (kind, name))
 

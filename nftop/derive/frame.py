@@ -33,11 +33,11 @@ _LATE_TICKS = 0.1
 def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
     topology, times, kernel = tick.topology, tick.output(CPU_TIMES), tick.output(NETDEV)
     rates, cycles, pollers = tick.output(COUNTERS), tick.output(CYCLES), tick.output(POLLERS)
-    beside = Beside(tick.output(SERVER).cpus, tick.output(CACHE), tick.output(THREADS))
+    host = Beside(tick.output(SERVER).cpus, tick.output(CACHE), tick.output(THREADS))
     of_cores = rates.core_cycles, rates.rate("instructions")
     return (
         *(
-            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times=times), nf, beside)
+            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times=times), nf, host)
             for nf in tick.output(NFS)
         ),
         *(
@@ -89,7 +89,7 @@ def _frame(tick: FoldTick) -> Frame:
         accelerators=shown.accelerators,
         apart=shown.apart,
         baselines=baseline.kept,
-        frequencies=tick.output(FREQUENCIES).told,
+        frequencies=tick.output(FREQUENCIES).table,
         interfaces=kernel.interfaces,
         processes=_processes(sample.readings.get("processes")),
     )

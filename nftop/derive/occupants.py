@@ -309,8 +309,8 @@ def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
 def _run(
     state: Mapping[str, NfMemory], tick: FoldTick
 ) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
-    around = NfContext(tick.output(THREADS), tick.queue_map, tsc_hz(tick.output(COUNTERS)))
-    return step_nfs(state, tick.sample.readings, around)
+    context = NfContext(tick.output(THREADS), tick.queue_map, tsc_hz(tick.output(COUNTERS)))
+    return step_nfs(state, tick.sample.readings, context)
 
 
 NFS: FoldStage[Mapping[str, NfMemory], Sequence[NfRates]] = FoldStage("nfs", dict, _run)

@@ -32,11 +32,11 @@ class Misplaced:
 
 def kinds(cpus: CpuTable) -> Mapping[Cpu, Priority]:
     """SST-BF's two kinds of cores; nothing where there is one kind only."""
-    found: dict[Cpu, Priority] = {}
+    result: dict[Cpu, Priority] = {}
     for info, setting in zip(cpus.topology.cpus, cpus.settings, strict=True):
         if isinstance(setting.priority, str):
-            found[info.cpu] = setting.priority
-    return found
+            result[info.cpu] = setting.priority
+    return result
 
 
 def misplaced(frame: Frame) -> tuple[Misplaced, ...]:
@@ -45,30 +45,30 @@ def misplaced(frame: Frame) -> tuple[Misplaced, ...]:
     known = kinds(cpus)
     if not known:
         return ()
-    found: dict[Package, dict[str, list[Cpu]]] = {}
+    result: dict[Package, dict[str, list[Cpu]]] = {}
     for row, info in enumerate(cpus.topology.cpus):
-        who = cpus.nf[row] or cpus.thread[row]
-        if who and info.package is not None and known.get(info.cpu) == "low":
-            found.setdefault(info.package, {}).setdefault(who, []).append(info.cpu)
+        name = cpus.nf[row] or cpus.thread[row]
+        if name and info.package is not None and known.get(info.cpu) == "low":
+            result.setdefault(info.package, {}).setdefault(name, []).append(info.cpu)
     idle = _idle(cpus, (cpu for cpu, kind in known.items() if kind == "high"))
     return tuple(
         Misplaced(
             package,
-            {who: tuple(poller) for who, poller in pollers.items()},
+            {name: tuple(poller) for name, poller in pollers.items()},
             near=tuple(cpu for cpu, where in idle.items() if where == package),
             far=tuple(cpu for cpu, where in idle.items() if where != package),
         )
-        for package, pollers in sorted(found.items())
+        for package, pollers in sorted(result.items())
     )
 
 
 def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
     """The lowest CPU of each of these cores on none of whose threads anything runs; its package."""
     table, busy = cpus.topology, cpus.columns["cpu_time_ratio"]
-    found: dict[Cpu, Package | None] = {}
+    result: dict[Cpu, Package | None] = {}
     for cpu in sorted(high):
         info = table.cpus[table.row_of[cpu]]
-        if any(other in found for other in info.siblings):
+        if any(other in result for other in info.siblings):
             continue
         rows = [
             table.row_of[sibling] for sibling in (cpu, *info.siblings) if sibling in table.row_of
@@ -77,5 +77,5 @@ def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
         # A CPU of which that is not known is none to move a poller to.
         idle = all(busy.present[row] and busy.values[row] <= IDLE_RATIO for row in rows)
         if idle and not polled and all(cpus.online[row] for row in rows):
-            found[cpu] = info.package
-    return found
+            result[cpu] = info.package
+    return result

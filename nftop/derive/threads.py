@@ -108,7 +108,7 @@ def _follow(track: _Track | None, row: ThreadRow, *, late: bool) -> _Track:
     if late and track.running and not moved:
         # On its CPU then, and not switched out since: it ran all the time, whatever a counter
         # that is not up to date says.
-        return _said(track, row, 1.0, 0.0, awake=True, running=True)
+        return _rated(track, row, 1.0, 0.0, awake=True, running=True)
     if late and not progressed and elapsed_ns <= HOLD_NS:
         held = replace(track.rate, thread=row)
         return replace(track, row=row, rate=held, awake=awake, running=False)
@@ -116,7 +116,7 @@ def _follow(track: _Track | None, row: ThreadRow, *, late: bool) -> _Track:
     # over its interval; more than all of the time is still all of it.
     run = min((row.run_ns - track.since.run_ns) / elapsed_ns, 1.0)
     waited = _waited(track, row, run, elapsed_ns, awake=track.awake and not slept)
-    return _said(track, row, run, waited, awake=awake, running=progressed and not moved)
+    return _rated(track, row, run, waited, awake=awake, running=progressed and not moved)
 
 
 def _waited(
@@ -134,7 +134,7 @@ def _waited(
     return min(max((row.wait_ns - track.since.wait_ns) / elapsed_ns, 0.0), 1.0 - run)
 
 
-def _said(
+def _rated(
     track: _Track, row: ThreadRow, run: float, waited: float | None, *, awake: bool, running: bool
 ) -> _Track:
     # Half as much is enough to stay one, so that a load near the threshold does not flicker.

@@ -17,7 +17,7 @@ NO_BASELINE = Missing(Reason.SOURCE, "no baseline is kept: b keeps one")
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class BaselineLevel:
     """One metric over the ticks of a baseline.
 
     Attributes:
@@ -35,7 +35,7 @@ class CoreBaseline:
     """One CPU of a network function. Fields as in `NfBaseline`."""
 
     cpu: Cpu
-    levels: Mapping[str, Level]
+    levels: Mapping[str, BaselineLevel]
     clock: str | None = None
     saturated: bool | None = None
 
@@ -56,7 +56,7 @@ class NfBaseline:
     name: str
     kind: str
     pid: int
-    levels: Mapping[str, Level]
+    levels: Mapping[str, BaselineLevel]
     clock: str | None = None
     saturated: bool | None = None
     ticks: int = 0

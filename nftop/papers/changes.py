@@ -12,7 +12,7 @@ _UNITS = {"%": 0.01, "points": 0.01}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PaperChange:
     """A change of a metric from one CPU to another.
 
     Attributes:
@@ -40,7 +40,7 @@ class Change:
 
 
 @functools.cache
-def changes() -> tuple[Change, ...]:
+def changes() -> tuple[PaperChange, ...]:
     """Every change, in the order of the files."""
     return tuple(
         change
@@ -52,7 +52,7 @@ def changes() -> tuple[Change, ...]:
 
 def changes_of(
     workload: str | None = None, *, uarch: str | None = None, smt: bool | None = None
-) -> tuple[Change, ...]:
+) -> tuple[PaperChange, ...]:
     """Those that are of this workload; what is None says nothing."""
     return tuple(
         change
@@ -63,11 +63,11 @@ def changes_of(
     )
 
 
-def _of(paper: str) -> tuple[Change, ...]:
+def _of(paper: str) -> tuple[PaperChange, ...]:
     raw, cpus = changes_raw(paper), papers()["cpus"]
     cpu, against = cpus[raw["cpu"]], cpus[raw["against"]]
     return tuple(
-        Change(
+        PaperChange(
             paper=paper,
             metric=item["metric"],
             workloads=tuple(item["workloads"]),

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from nftop.model.struct import dataclass
-from nftop.papers.table import Cell, Table, changes_raw, papers, tables, tolerance
+from nftop.papers.table import PaperCell, PaperTable, changes_raw, papers, tables, tolerance
 
 # What is not printed but follows from what is: a bandwidth over the throughput of the same row.
 _PER_PACKET = {
@@ -51,7 +51,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PaperRow:
     """A run.
 
     Attributes:
@@ -95,11 +95,11 @@ class Row:
 
 
 @functools.cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[PaperRow, ...]:
     """Every run of every paper: by paper, then cores, CPU, workload and hyper-threading."""
     figures: dict[_Run, dict[str, Figure]] = {}
     absent: dict[_Run, dict[str, str]] = {}
-    of_run: dict[_Run, dict[int, Table]] = {}
+    of_run: dict[_Run, dict[int, PaperTable]] = {}
     for table in tables():
         for run, cell, source in _cells(table):
             of_run.setdefault(run, {})[table.number] = table
@@ -126,7 +126,7 @@ def matching(
     uarch: str | None = None,
     smt: bool | None = None,
     cores: int | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[PaperRow, ...]:
     """The rows with all of these, in the order of `rows`; what is None says nothing."""
     return tuple(
         row
@@ -139,7 +139,7 @@ def matching(
     )
 
 
-def of_a_cpu(row: Row, metric: str) -> float | None:
+def of_a_cpu(row: PaperRow, metric: str) -> float | None:
     """A figure as one of the run's CPUs (logical) would show it; None where the paper has none.
 
     All of them do the same there, so each has its part of rates; a packet takes as many cycles of a
@@ -192,7 +192,7 @@ def _order(run: _Run) -> tuple[int, int, int, int, bool]:
     return (*places, run.smt)
 
 
-def _cells(table: Table) -> list[tuple[_Run, Cell, str]]:
+def _cells(table: PaperTable) -> list[tuple[_Run, PaperCell, str]]:
     return [
         (
             _Run(table.paper, table.cores, table.cpu, row.workload, cell.column.smt),
@@ -204,7 +204,7 @@ def _cells(table: Table) -> list[tuple[_Run, Cell, str]]:
     ]
 
 
-def _figure(cell: Cell, value: float, source: str) -> Figure:
+def _figure(cell: PaperCell, value: float, source: str) -> Figure:
     repair = f"the scan has {cell.scanned}; {cell.why}" if cell.scanned else ""
     return Figure(cell.metric, value, cell.tolerance, cell.printed, cell.unit, source, repair)
 
@@ -240,13 +240,16 @@ def _per_packet(figures: Mapping[str, Figure]) -> dict[str, Figure]:
 
 
 def _row(
-    run: _Run, figures: dict[str, Figure], absent: dict[str, str], tables_used: tuple[Table, ...]
-) -> Row:
+    run: _Run,
+    figures: dict[str, Figure],
+    absent: dict[str, str],
+    tables_used: tuple[PaperTable, ...],
+) -> PaperRow:
     about = papers()
     paper, cpu = about["papers"][run.paper], about["cpus"][run.cpu]
     work = about["workloads"][run.workload]
     kind = work.get("kind", "")
-    return Row(
+    return PaperRow(
         paper=run.paper,
         paper_title=paper["title"],
         workload=run.workload,

@@ -16,7 +16,7 @@ NOT_APPLICABLE = "n/a"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PaperColumn:
     """A column of a table.
 
     Attributes:
@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PaperCell:
     """A cell as printed.
 
     Attributes:
@@ -45,7 +45,7 @@ class Cell:
 
     printed: str
     metric: str
-    column: Column
+    column: PaperColumn
     scanned: str = ""
     why: str = ""
 
@@ -83,11 +83,11 @@ class TableRow:
     workload: str
     printed: str
     number: int
-    cells: tuple[Cell, ...]
+    cells: tuple[PaperCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PaperTable:
     """A table of numbers.
 
     Attributes:
@@ -104,7 +104,7 @@ class Table:
     section: str
     cpu: str
     cores: int
-    columns: tuple[Column, ...]
+    columns: tuple[PaperColumn, ...]
     rows: tuple[TableRow, ...]
     cpu_note: str = ""
     note: str = ""
@@ -132,7 +132,7 @@ def papers() -> Mapping[str, Any]:
 
 
 @functools.cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     """Every table of numbers, in the papers' order.
 
     Raises:
@@ -170,9 +170,9 @@ def _toml(path: str) -> Mapping[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def _table(paper: str, raw: Mapping[str, Any]) -> Table:
+def _table(paper: str, raw: Mapping[str, Any]) -> PaperTable:
     columns = tuple(
-        Column(item["metric"], item["printed"], item["unit"], smt)
+        PaperColumn(item["metric"], item["printed"], item["unit"], smt)
         for item in raw["columns"]
         for smt in raw["smt"]
     )
@@ -183,7 +183,7 @@ def _table(paper: str, raw: Mapping[str, Any]) -> Table:
     rows = tuple(_row(number, item, columns, repairs) for number, item in enumerate(raw["rows"], 1))
     if repairs:
         raise ValueError(f"table {raw['number']} repairs a cell that it has not: {[*repairs]}")
-    return Table(
+    return PaperTable(
         paper=paper,
         number=raw["number"],
         title=raw["title"],
@@ -200,7 +200,7 @@ def _table(paper: str, raw: Mapping[str, Any]) -> Table:
 def _row(
     number: int,
     raw: Mapping[str, Any],
-    columns: tuple[Column, ...],
+    columns: tuple[PaperColumn, ...],
     repairs: dict[tuple[str, str, bool], Mapping[str, Any]],
 ) -> TableRow:
     workload, instead = raw["workload"], raw.get("instead", {})
@@ -212,5 +212,7 @@ def _row(
                 f"{workload} {column.metric} is {text}, repaired to {repair['printed']}"
             )
         metric = instead.get(column.metric, column.metric)
-        cells.append(Cell(text, metric, column, repair.get("scanned", ""), repair.get("why", "")))
+        cells.append(
+            PaperCell(text, metric, column, repair.get("scanned", ""), repair.get("why", ""))
+        )
     return TableRow(workload, raw["printed"], number, tuple(cells))

@@ -32,7 +32,7 @@ _Config: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedEvent:
     """An event of a table as another program counted it.
 
     Attributes:
@@ -57,7 +57,7 @@ class EventNames:
             if config is not None:
                 self._by_config.setdefault(config, event)
 
-    def find(self, written: str) -> Named | None:
+    def find(self, written: str) -> NamedEvent | None:
         """The event called `written`, None where the table has none such.
 
         Knows, in any case: the table's names, the vendor's, perf's (`cpu-cycles`), the names in
@@ -66,7 +66,7 @@ class EventNames:
         """
         written = written.strip()
         if known := self._known(written):
-            return Named(known)
+            return NamedEvent(known)
         modifiers = ""
         if match := _CORE_PMU.fullmatch(written):
             inside, modifiers = match["inside"], match["modifiers"]
@@ -78,7 +78,7 @@ class EventNames:
             event = self._known(inside) or self._raw(inside)
         else:
             event = self._raw(written)
-        return Named(event, _code(modifiers)) if event else None
+        return NamedEvent(event, _code(modifiers)) if event else None
 
     def _known(self, name: str) -> str | None:
         return self._by_name.get(name.casefold())

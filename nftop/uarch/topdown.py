@@ -41,7 +41,7 @@ Usage: TypeAlias = Mapping[str, Bools]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class NodeFamily:
     """What is known of the parts of one whole.
 
     Attributes:
@@ -59,10 +59,10 @@ class Family:
 
 
 # What becomes of the parts of one whole, by node.
-Settle: TypeAlias = Callable[[Mapping[str, Column], Family], Mapping[str, Column]]
+Settle: TypeAlias = Callable[[Mapping[str, Column], NodeFamily], Mapping[str, Column]]
 
 
-def consistent(parts: Mapping[str, Column], family: Family) -> Mapping[str, Column]:
+def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
     """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
 
     So are rows in which all of them together exceed the whole, or fall short of it where they are
@@ -85,7 +85,7 @@ def consistent(parts: Mapping[str, Column], family: Family) -> Mapping[str, Colu
     return {name: _erase(column, sentences) for name, column in parts.items()}
 
 
-def _sums_off(parts: Mapping[str, Column], family: Family) -> dict[int, str]:
+def _sums_off(parts: Mapping[str, Column], family: NodeFamily) -> dict[int, str]:
     """By row, how the sum of the parts contradicts the whole; a sum that lacks a part does not."""
     if not family.in_slots:
         return {}
@@ -164,7 +164,7 @@ def evaluate(
         for names in siblings.values():
             in_slots = names[0] not in topdown.of_cycles
             whole = topdown.parent.get(names[0]) if in_slots else None
-            family = Family(
+            family = NodeFamily(
                 None if whole is None else known[whole],
                 {name: usage[name] for name in names},
                 in_slots,

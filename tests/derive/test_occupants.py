@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.pollers import others_here
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
@@ -35,7 +35,7 @@ def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
 def test_only_who_is_there_beside_is_counted() -> None:
     frame = taken(2, cpus=4).frames[1]
     row = next(row for row, nf in enumerate(frame.cpus.nf) if nf is not None)
-    alone = others_here(Seen(frame, {row: ()}))
+    alone = others_here(FindingInputs(frame, {row: ()}))
     assert alone.values[0] == 0.0
-    both = others_here(Seen(frame, {row: ("pid 8 sh spins",)}))
+    both = others_here(FindingInputs(frame, {row: ("pid 8 sh spins",)}))
     assert both.values[0] == 1.0 and both.words["who"][0] == "pid 8 sh spins"

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.papers.changes import changes
 from nftop.papers.rows import rows
-from nftop.papers.table import Table, tables, tool_tables
+from nftop.papers.table import PaperTable, tables, tool_tables
 
 # Beside the project or beside its parent; what it holds is others' and no part of the project.
 FOLDERS = [parent / "shared/seeds" for parent in Path(__file__).resolve().parents]
@@ -26,7 +26,7 @@ def paper(number: int) -> list[str]:
     return file.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def scanned(table: Table | int) -> list[str]:
+def scanned(table: PaperTable | int) -> list[str]:
     """The lines between the caption before a table and its own."""
     number = table if isinstance(table, int) else table.number
     captions = [
@@ -41,7 +41,7 @@ def scanned(table: Table | int) -> list[str]:
 
 
 @pytest.mark.parametrize("table", tables(), ids=lambda table: f"table {table.number}")
-def test_every_cell_is_the_scan_s(table: Table) -> None:
+def test_every_cell_is_the_scan_s(table: PaperTable) -> None:
     in_scan = []
     names = {row.printed for row in table.rows}
     for line in scanned(table):
@@ -55,7 +55,7 @@ def test_every_cell_is_the_scan_s(table: Table) -> None:
 
 
 @pytest.mark.parametrize("table", tables(), ids=lambda table: f"table {table.number}")
-def test_no_row_of_the_scan_is_left_out(table: Table) -> None:
+def test_no_row_of_the_scan_is_left_out(table: PaperTable) -> None:
     """Lines that end in as many numbers as a row has."""
     wanted = len(table.columns)
     like_rows = [

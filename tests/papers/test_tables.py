@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from nftop.papers.rows import Figure, Row, rows
-from nftop.papers.table import Cell, Table, TableRow, papers, tables, tool_tables
+from nftop.papers.rows import Figure, PaperRow, rows
+from nftop.papers.table import PaperCell, PaperTable, TableRow, papers, tables, tool_tables
 
 RUNS = [row for row in rows() if row.paper == "fdio_broadwell"]
 MEASURED = [row for row in RUNS if "cpp" in row.figures]
@@ -21,7 +21,7 @@ PARTS = {
 }
 
 
-def named(row: Row) -> str:
+def named(row: PaperRow) -> str:
     return f"{row.workload}-{row.cpu.split()[1]}-{'HT' if row.smt else 'noHT'}-{row.cores}"
 
 
@@ -50,14 +50,14 @@ def test_every_table_is_there_with_all_its_rows() -> None:
 
 
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
-def test_the_slots_of_level_1_are_all_there_are(row: Row) -> None:
+def test_the_slots_of_level_1_are_all_there_are(row: PaperRow) -> None:
     spans = [limits(row.figures[name]) for name in PARTS]
     assert meet((sum(low for low, _ in spans), sum(high for _, high in spans)), (1.0, 1.0))
 
 
 @pytest.mark.parametrize("whole", PARTS)
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
-def test_the_parts_of_a_node_are_the_node(row: Row, whole: str) -> None:
+def test_the_parts_of_a_node_are_the_node(row: PaperRow, whole: str) -> None:
     spans = [limits(row.figures[name]) for name in PARTS[whole]]
     summed = (sum(low for low, _ in spans), sum(high for _, high in spans))
     if (row.workload, row.smt, whole) == ("coremark", True, "tma.backend_bound"):
@@ -69,7 +69,7 @@ def test_the_parts_of_a_node_are_the_node(row: Row, whole: str) -> None:
 
 
 def test_a_cell_that_stands_in_two_tables_is_the_same_in_both() -> None:
-    seen: dict[tuple[str, str, int, str, bool], list[Cell]] = {}
+    seen: dict[tuple[str, str, int, str, bool], list[PaperCell]] = {}
     for table in tables():
         for row in table.rows:
             for cell in row.cells:
@@ -83,13 +83,13 @@ def test_a_cell_that_stands_in_two_tables_is_the_same_in_both() -> None:
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=named)
-def test_cycles_are_the_frequency_over_the_packets(row: Row) -> None:
+def test_cycles_are_the_frequency_over_the_packets(row: PaperRow) -> None:
     low, high = limits(row.figures["packets_per_s"])
     assert meet((row.core_hz / high, row.core_hz / low), limits(row.figures["cpp"]))
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=named)
-def test_instructions_per_cycle_are_those_of_a_packet_over_its_cycles(row: Row) -> None:
+def test_instructions_per_cycle_are_those_of_a_packet_over_its_cycles(row: PaperRow) -> None:
     least, most = limits(row.figures["ipp"])
     short, long = limits(row.figures["cpp"])
     assert meet((least / long, most / short), limits(row.figures["ipc"]))
@@ -97,13 +97,13 @@ def test_instructions_per_cycle_are_those_of_a_packet_over_its_cycles(row: Row) 
 
 @pytest.mark.parametrize("way", ["write", "read"])
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
-def test_transactions_are_of_a_cache_line(row: Row, way: str) -> None:
+def test_transactions_are_of_a_cache_line(row: PaperRow, way: str) -> None:
     low, high = limits(row.figures[f"pcie_{way}_bytes_per_packet"])
     assert meet((low / 64, high / 64), limits(row.figures[f"pcie_{way}s_per_packet"]))
 
 
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
-def test_what_is_computed_follows_from_what_is_printed(row: Row) -> None:
+def test_what_is_computed_follows_from_what_is_printed(row: PaperRow) -> None:
     figures = row.figures
     memory = figures["memory_bytes_per_s"].value / figures["packets_per_s"].value
     assert figures["memory_bytes_per_packet"].value == memory
@@ -112,7 +112,7 @@ def test_what_is_computed_follows_from_what_is_printed(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
-def test_four_cores_are_of_the_cpu_that_the_note_says(row: Row) -> None:
+def test_four_cores_are_of_the_cpu_that_the_note_says(row: PaperRow) -> None:
     """Not more than four of that CPU's single cores, and within 6 % of it as the note says."""
     one = next(
         item
@@ -150,7 +150,7 @@ def test_cycles_are_those_of_the_text(workload: str, smt: bool, lowest: int, hig
 
 
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
-def test_level_3_is_as_the_text_has_it(row: Row) -> None:
+def test_level_3_is_as_the_text_has_it(row: PaperRow) -> None:
     """Sections 6.5.1.2 to 6.5.1.5: no sum checks these columns, so this is all there is."""
     share = {name: figure.value for name, figure in row.figures.items()}
     if row.workload == "coremark":
@@ -215,5 +215,5 @@ def test_what_stands_in_the_folders_is_what_is_read() -> None:
         assert sorted(read) == about["tables"]
 
 
-def every_cell() -> list[tuple[Table, TableRow, Cell]]:
+def every_cell() -> list[tuple[PaperTable, TableRow, PaperCell]]:
     return [(table, row, cell) for table in tables() for row in table.rows for cell in row.cells]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nftop.papers.rows import Row, matching
+from nftop.papers.rows import PaperRow, matching
 
 
-def runs(cores: int = 1) -> list[Row]:
+def runs(cores: int = 1) -> list[PaperRow]:
     """Of what forwards packets on the Xeon E5-2699 v4."""
     found = matching(uarch="BDX", cores=cores)
     return [row for row in found if row.kind and row.cpu == "Xeon E5-2699 v4"]

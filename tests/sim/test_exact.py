@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.model.frame import Frame, NfRow
-from nftop.papers.rows import Row
+from nftop.papers.rows import PaperRow
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S, value
@@ -42,7 +42,7 @@ def test_what_a_workload_has_of_the_paper_is_the_paper_s(name: str, ht: bool) ->
 
 
 @pytest.mark.parametrize("row", runs(cores=4), ids=lambda row: row.workload)
-def test_what_a_packet_moves_is_the_paper_s(row: Row) -> None:
+def test_what_a_packet_moves_is_the_paper_s(row: PaperRow) -> None:
     table = workloads.tables()[row.workload]
     figures = row.figures
     memory = figures["memory_bytes_per_packet"].value

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.uarch.event_names import EventNames, Named, other_names
+from nftop.uarch.event_names import EventNames, NamedEvent, other_names
 from tests.uarch.vectors import UARCHES, loaded
 
 
@@ -17,10 +17,10 @@ def test_every_event_is_found_by_its_names_and_encoding(uarch: str) -> None:
     for event in loaded(uarch).events:
         for written in (event, vendors.get(event, event)):
             for name in (written, written.upper(), written.lower(), f" {written} "):
-                assert names.find(name) == Named(event), name
-            assert names.find(f"cpu/{written}/") == Named(event)
-            assert names.find(f"cpu_core/{written}/u") == Named(event, "u")
-            assert names.find(f"{written}:S") == Named(event)
+                assert names.find(name) == NamedEvent(event), name
+            assert names.find(f"cpu/{written}/") == NamedEvent(event)
+            assert names.find(f"cpu_core/{written}/u") == NamedEvent(event, "u")
+            assert names.find(f"{written}:S") == NamedEvent(event)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_every_event_is_found_by_its_names_and_encoding(uarch: str) -> None:
     ],
 )  # fmt: skip
 def test_other_names(uarch: str, written: str, event: str, code: str) -> None:
-    assert EventNames(loaded(uarch)).find(written) == Named(event, code)
+    assert EventNames(loaded(uarch)).find(written) == NamedEvent(event, code)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import grammar, table
-from nftop.uarch.event_names import EventNames, Named
+from nftop.uarch.event_names import EventNames, NamedEvent
 from nftop.uarch.events import Encoding
 from nftop.uarch.explain import perf_name
 from nftop.uarch.sections import Uncore
@@ -93,7 +93,7 @@ def test_microcode_is_counted_with_the_frontend_s_register(uarch: str) -> None:
     assert core_encoding(spec) == Encoding(4, 0x4C2, 0x8)
     assert "frontend=0x8" in perf_name(spec).split(",")[-1]
     names = EventNames(loaded(uarch))
-    assert names.find("cpu/event=0xc2,umask=0x4,frontend=0x8/") == Named("uops_retired_ms")
+    assert names.find("cpu/event=0xc2,umask=0x4,frontend=0x8/") == NamedEvent("uops_retired_ms")
     # Without the register the same code counts something else.
     assert names.find("r4c2") is None
     assert names.find("cpu/event=0xc2,umask=0x4/") is None

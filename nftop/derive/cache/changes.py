@@ -24,7 +24,7 @@ _READING_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeState:
+class ObservedClasses:
     """What was read last.
 
     Attributes:
@@ -45,11 +45,11 @@ class ChangeState:
 
 
 def step_changes(
-    state: ChangeState,
+    state: ObservedClasses,
     reading: SourceReading[ResctrlTable] | None,
     threads: Sequence[ThreadRate],
     wall_ns: int,
-) -> ChangeState:
+) -> ObservedClasses:
     """Fold one reading of resctrl in: what is different from the last one was changed since.
 
     A thread counts where it is watched before and after, or went from one group to another: any
@@ -57,9 +57,9 @@ def step_changes(
     it may be another mount.
     """
     if reading is None:
-        return replace(ChangeState(), noticed=state.noticed)
+        return replace(ObservedClasses(), noticed=state.noticed)
     if isinstance(reading.value, Missing):
-        anew = ChangeState(noticed=state.noticed)
+        anew = ObservedClasses(noticed=state.noticed)
         return after_absence(state, anew, reading.value)
     if reading.read_at_ns == state.read_at_ns:
         return state
@@ -70,17 +70,17 @@ def step_changes(
     watched = {rate.thread.tid: rate.thread.start_ticks for rate in threads}
     cells = state.cells if same else _cells(table)
     if not same:
-        there = {group.name for group in table.groups}
-        kept = {cell: text for cell, text in state.cells.items() if _outlives(cell, there)}
+        present = {group.name for group in table.groups}
+        kept = {cell: text for cell, text in state.cells.items() if _outlives(cell, present)}
         cells = {**kept, **cells}
     noticed = state.noticed
     if state.read_at_ns is not None:
-        found = [] if same else list(_different(state.cells, cells))
-        found += _moved(state, tasks, watched)
-        if found:
-            one = Noticed(state.read_at_ns, reading.read_at_ns, wall_ns, tuple(found))
+        result = [] if same else list(_different(state.cells, cells))
+        result += _moved(state, tasks, watched)
+        if result:
+            one = Noticed(state.read_at_ns, reading.read_at_ns, wall_ns, tuple(result))
             noticed = (*noticed, one)[-MOST:]
-    return ChangeState(reading.read_at_ns, groups, cells, tasks, watched, noticed)
+    return ObservedClasses(reading.read_at_ns, groups, cells, tasks, watched, noticed)
 
 
 def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
@@ -99,27 +99,29 @@ def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
 
 def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
     """The control groups that changes are about, those that a CPU or a thread left included."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for change in changes:
         if change.cell.kind in ("cpu", "task"):
             places = (change.old, change.new)
-            found |= dict.fromkeys(parts(place)[0] for place in places if place is not None)
+            result |= dict.fromkeys(
+                parts(position)[0] for position in places if position is not None
+            )
         else:
-            found[change.cell.group] = None
-    return tuple(found)
+            result[change.cell.group] = None
+    return tuple(result)
 
 
-def is_made_by(change: Change, noticed: Noticed, made: Sequence[Made]) -> bool:
+def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[Made]) -> bool:
     """Whether nftop's own writing explains a change: written meanwhile, and from old to new.
 
     Args:
         change: one of those of `noticed`.
         noticed: when.
-        made: what nftop wrote, the oldest first; a taking back is one of its own.
+        own_changes: what nftop wrote, the oldest first; undoing is a change of its own.
     """
     own = [
         written
-        for entry in made
+        for entry in own_changes
         if entry.from_ns <= noticed.at_ns + _READING_NS
         and entry.until_ns >= noticed.since_ns - _READING_NS
         for written in entry.changes
@@ -152,15 +154,15 @@ def _changeable(group: ResctrlGroup) -> object:
 
 
 def _cells(table: ResctrlTable) -> dict[Cell, str]:
-    found: dict[Cell, str] = {}
+    result: dict[Cell, str] = {}
     # While a CPU moves two files may have it: the root group is where those come from that are in
     # no other.
     for group in sorted(table.groups, key=lambda group: group.name != ROOT):
         if group.name != ROOT:
-            found[Cell("group", group.name)] = str(group.inode)
-        found |= dict(_schemata(group))
-        found |= dict.fromkeys((Cell("cpu", "", "", cpu) for cpu in group.cpus), group.name)
-    return found
+            result[Cell("group", group.name)] = str(group.inode)
+        result |= dict(_schemata(group))
+        result |= dict.fromkeys((Cell("cpu", "", "", cpu) for cpu in group.cpus), group.name)
+    return result
 
 
 def _schemata(group: ResctrlGroup) -> Iterator[tuple[Cell, str]]:
@@ -192,7 +194,7 @@ def _different(old: Mapping[Cell, str], new: Mapping[Cell, str]) -> Iterator[Cha
 
 
 def _moved(
-    state: ChangeState, tasks: Mapping[int, str], watched: Mapping[int, int]
+    state: ObservedClasses, tasks: Mapping[int, str], watched: Mapping[int, int]
 ) -> Iterator[Change]:
     for tid in sorted(state.tasks.keys() | tasks.keys()):
         was, now = state.tasks.get(tid, ROOT), tasks.get(tid, ROOT)
@@ -203,10 +205,12 @@ def _moved(
             yield Change(Cell("task", "", name), was, now)
 
 
-def _run(state: ChangeState, tick: FoldTick) -> tuple[ChangeState, tuple[Noticed, ...]]:
+def _run(state: ObservedClasses, tick: FoldTick) -> tuple[ObservedClasses, tuple[Noticed, ...]]:
     reading = classes_reading(tick.sample.readings)
     state = step_changes(state, reading, tick.output(THREADS), tick.sample.wall_ns)
     return state, state.noticed
 
 
-CHANGES: FoldStage[ChangeState, tuple[Noticed, ...]] = FoldStage("changes", ChangeState, _run)
+CHANGES: FoldStage[ObservedClasses, tuple[Noticed, ...]] = FoldStage(
+    "changes", ObservedClasses, _run
+)

@@ -87,6 +87,6 @@ def _summed(shares: Sequence[_Share]) -> Cost:
     clock = next(
         (element for element in clocks if element != base_clock(element)), next(iter(clocks))
     )
-    told = {entry.saturated for entry in counted}
-    full = False if False in told else None if None in told else True
+    states = {entry.saturated for entry in counted}
+    full = False if False in states else None if None in states else True
     return Cost(cycles_per_s / packets_per_s, clock, full)

@@ -31,7 +31,7 @@ from nftop.model.topology import Topology
 _UNREAD = Missing(Reason.SOURCE, "no source of this session reads resctrl")
 _NO_GROUP = Missing(Reason.UNDEFINED, "no resctrl group has this CPU: is it offline?")
 _FIRST = Missing(Reason.WARMING, "its first reading: a rate needs two")
-_MADE_ANEW = Missing(
+_RECREATED = Missing(
     Reason.WARMING, "the group was removed and made anew: a rate needs two readings"
 )
 _STEPPED_BACK = Missing(Reason.RESET, "the group's counter restarted")
@@ -43,7 +43,7 @@ _RATES: Mapping[str, Event] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class ClassTables:
     """What a tick knows of cache classes.
 
     Attributes:
@@ -81,7 +81,7 @@ def classes_reading(
 
 def step_cache(
     state: CacheState, reading: SourceReading[ResctrlTable] | None, topology: Topology
-) -> tuple[CacheState, Classes]:
+) -> tuple[CacheState, ClassTables]:
     """Fold one reading of resctrl in: a row for every control group, the root group first.
 
     A reading seen before keeps the rows it gave. One that is too old keeps the groups but none of
@@ -103,7 +103,7 @@ def step_cache(
         rows = _rows(state, table, elapsed_s, reading.read_at_ns)
         state = CacheState(table, reading.read_at_ns, rows, _of_tasks(table))
     of_cpus = _of_cpus(table, topology)
-    return state, Classes(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
+    return state, ClassTables(state.rows, table.domains, of_cpus, state.of_tasks, table.limits)
 
 
 def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -> Reading:
@@ -119,17 +119,17 @@ def _rows(
     state: CacheState, after: ResctrlTable, elapsed_s: float, read_at_ns: int
 ) -> tuple[GroupRow, ...]:
     known = {} if state.table is None else {group.name: group for group in state.table.groups}
-    said = {row.name: row for row in state.rows}
+    previous = {row.name: row for row in state.rows}
     domains = {domain.l3: domain for domain in after.domains}
     ordered = sorted(after.groups, key=_order)
     rows = []
     for group in ordered:
         before = known.get(group.name)
         if before is not None and before.inode != group.inode:
-            before, none = None, _MADE_ANEW
+            before, none = None, _RECREATED
         else:
             none = _FIRST
-        since = _Since(before, said.get(group.name), elapsed_s, none, read_at_ns)
+        since = _Since(before, previous.get(group.name), elapsed_s, none, read_at_ns)
         rows.append(_row(since, group, after.mba_unit, domains))
     return tuple(rows)
 
@@ -154,7 +154,7 @@ class _Since:
 def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
     """The root group, then by class, then those of unknown class by name: COS2 before COS10."""
     parts = _NUMBER.split(group.name)
-    name = [(int(part) if part.isdecimal() else -1, part) for part in parts]
+    name = [(int(word) if word.isdecimal() else -1, word) for word in parts]
     return group.name != ROOT, group.clos is None, group.clos or 0, name
 
 
@@ -165,12 +165,12 @@ def _row(
     domains: Mapping[L3Domain, CacheDomain],
 ) -> GroupRow:
     old = {} if since.group is None else {cache.l3: cache for cache in since.group.caches}
-    said = {} if since.row is None else {cache.l3: cache.readings for cache in since.row.caches}
+    previous = {} if since.row is None else {cache.l3: cache.readings for cache in since.row.caches}
     caches = []
     for cache in after.caches:
         ways = cache.ways
         capacity = ways if isinstance(ways, Missing) else domains[cache.l3].capacity_bytes(ways)
-        metered = _metered(since, old.get(cache.l3), cache, said.get(cache.l3))
+        metered = _metered(since, old.get(cache.l3), cache, previous.get(cache.l3))
         mba: Reading = cache.mba
         readings = {"capacity_bytes": capacity, **metered}
         read_at_ns = cache.read_at_ns or since.read_at_ns
@@ -192,16 +192,18 @@ def _row(
 
 def _monitor_rows(since: _Since, after: ResctrlGroup) -> tuple[MonitorRow, ...]:
     known = {} if since.group is None else {item.name: item for item in since.group.monitors}
-    said = {} if since.row is None else {item.name: item.readings for item in since.row.monitors}
+    previous = (
+        {} if since.row is None else {item.name: item.readings for item in since.row.monitors}
+    )
     rows = []
     for monitor in after.monitors:
         old = known.get(monitor.name)
         anew = old is not None and old.inode != monitor.inode
         counted = {} if old is None or anew else {cache.l3: cache for cache in old.caches}
-        own = replace(since, none=_MADE_ANEW) if anew else since
+        own = replace(since, none=_RECREATED) if anew else since
         readings = {
             cache.l3: _metered(
-                own, counted.get(cache.l3), cache, said.get(monitor.name, {}).get(cache.l3)
+                own, counted.get(cache.l3), cache, previous.get(monitor.name, {}).get(cache.l3)
             )
             for cache in monitor.caches
         }
@@ -215,7 +217,7 @@ def _metered(
     since: _Since,
     before: GroupCache | Metered | None,
     after: GroupCache | Metered,
-    said: Mapping[str, Reading] | None,
+    previous: Mapping[str, Reading] | None,
 ) -> dict[str, Reading]:
     """What was metered of a group in one cache.
 
@@ -225,8 +227,8 @@ def _metered(
     elapsed_s = since.elapsed_s
     if before is not None and before.read_at_ns and after.read_at_ns:
         elapsed_s = (after.read_at_ns - before.read_at_ns) / 1e9
-        if elapsed_s == 0 and said is not None:
-            return {name: said[name] for name in ("occupancy_bytes", *_RATES)}
+        if elapsed_s == 0 and previous is not None:
+            return {name: previous[name] for name in ("occupancy_bytes", *_RATES)}
     readings: dict[str, Reading] = {"occupancy_bytes": after.values["llc_occupancy"]}
     for metric, event in _RATES.items():
         old = None if before is None else before.values[event]
@@ -236,20 +238,20 @@ def _metered(
 
 
 def _of_tasks(table: ResctrlTable) -> Mapping[int, CacheClass]:
-    found: dict[int, CacheClass] = {}
+    result: dict[int, CacheClass] = {}
     for group in table.groups:
         if group.name != ROOT:
-            found |= dict.fromkeys(group.tasks, CacheClass(group.name, group.clos, "task"))
-    return found
+            result |= dict.fromkeys(group.tasks, CacheClass(group.name, group.clos, "task"))
+    return result
 
 
 def _of_cpus(table: ResctrlTable, topology: Topology) -> tuple[CacheClass | Missing, ...]:
     # While a CPU moves, two files read one after the other may both have it: the root group is
     # where those come from that are in no other.
-    found: dict[int, CacheClass] = {}
+    result: dict[int, CacheClass] = {}
     for group in sorted(table.groups, key=_order):
-        found |= dict.fromkeys(group.cpus, CacheClass(group.name, group.clos))
-    return tuple(found.get(info.cpu, _NO_GROUP) for info in topology.cpus)
+        result |= dict.fromkeys(group.cpus, CacheClass(group.name, group.clos))
+    return tuple(result.get(info.cpu, _NO_GROUP) for info in topology.cpus)
 
 
 def _without_values(row: GroupRow, why: Missing) -> GroupRow:
@@ -258,33 +260,33 @@ def _without_values(row: GroupRow, why: Missing) -> GroupRow:
     return replace(row, caches=caches)
 
 
-def _nothing(topology: Topology, why: Missing) -> Classes:
-    return Classes((), (), (why,) * len(topology.cpus))
+def _nothing(topology: Topology, why: Missing) -> ClassTables:
+    return ClassTables((), (), (why,) * len(topology.cpus))
 
 
 def effective_classes(
-    classes: Classes, threads: Sequence[ThreadRate], topology: Topology
+    classes: ClassTables, threads: Sequence[ThreadRate], topology: Topology
 ) -> tuple[CacheClass | Missing, ...]:
     """The class of each CPU of the topology: of what polls there, else the CPU's own.
 
     A task in a group other than the root has its class wherever it runs, one in the root group its
     CPU's: the kernel's resctrl.rst, "Resource allocation rules".
     """
-    found: dict[int, dict[str, CacheClass]] = {}
+    result: dict[int, dict[str, CacheClass]] = {}
     for rate in threads:
         row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
         if row is not None and rate.polls:
             cpus_own = classes.of_cpus[row]
             own = classes.of_tasks.get(rate.thread.tid, cpus_own)
             if not isinstance(cpus_own, Missing) and not isinstance(own, Missing):
-                found.setdefault(row, {})[own.name] = own
+                result.setdefault(row, {})[own.name] = own
     rows = list(classes.of_cpus)
-    for row, several in found.items():
+    for row, several in result.items():
         rows[row] = _one_of(list(several.values()))
     return tuple(rows)
 
 
-def disturbed(classes: Classes, polling: Collection[Cpu]) -> str:
+def disturbed(classes: ClassTables, polling: Collection[Cpu]) -> str:
     """What to say where the kernel reads counters on a CPU that an NF polls on; "" where not."""
     cpus = [
         domain.read_on
@@ -304,7 +306,7 @@ def _one_of(classes: list[CacheClass]) -> CacheClass | Missing:
     return Missing(Reason.UNDEFINED, f"what polls here is in several classes: {names}")
 
 
-CACHE: FoldStage[CacheState, Classes] = FoldStage(
+CACHE: FoldStage[CacheState, ClassTables] = FoldStage(
     "cache",
     CacheState,
     lambda state, tick: step_cache(state, classes_reading(tick.sample.readings), tick.topology),

@@ -105,10 +105,10 @@ def ways_of(cache: GroupCacheRow) -> Cbm | None:
 
 def in_use(group: GroupRow) -> bool:
     """`is_used` of a class as it was read."""
-    told = [cache.cbm for cache in group.caches]
+    cbms = [cache.cbm for cache in group.caches]
     # Where nothing can be allocated no mask limits anything; any other is not known.
-    unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in told)
-    masks = [cbm for cbm in told if not isinstance(cbm, Missing)]
+    unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in cbms)
+    masks = [cbm for cbm in cbms if not isinstance(cbm, Missing)]
     masks += [cache.code for cache in group.caches if cache.code is not None]
     for item in group.l2:
         masks += [item.cbm] if item.code is None else [item.cbm, item.code]

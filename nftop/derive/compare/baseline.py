@@ -19,9 +19,9 @@ from nftop.model.baseline import (
     LOAD_MOVED_RATIO,
     MOST_TICKS,
     NO_BASELINE,
+    BaselineLevel,
     Baselines,
     CoreBaseline,
-    Level,
     NfBaseline,
 )
 from nftop.model.column import Column, from_readings, missing
@@ -44,7 +44,7 @@ _NO_CPP = Missing(Reason.SOURCE, "the baseline has no CPP of it")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class BaselineTick:
     """One tick: the rows as they were shown, and the sources that had anything new.
 
     Of the CPUs it has the columns of `KEPT`: all of them for so many ticks would be much to hold.
@@ -66,7 +66,7 @@ class BaselineState:
     """
 
     kept: Baselines | None = None
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[BaselineTick, ...] = ()
     read_at_ns: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -83,14 +83,14 @@ def step_baselines(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
     )
     slim = replace(cpus, columns={name: cpus.columns[name] for name in KEPT}, origins={})
-    seen = (*state.seen, Seen(wall_ns, slim, nfs, new))[-MOST_TICKS:]
-    found = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
+    seen = (*state.seen, BaselineTick(wall_ns, slim, nfs, new))[-MOST_TICKS:]
+    baselines = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
     compared = tuple(
-        replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, found[nf.key])})
+        replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, baselines[nf.key])})
         for nf in nfs
     )
     table = replace(
-        cpus, columns={**cpus.columns, "cpp_vs_base": _column(state.kept, cpus, nfs, found)}
+        cpus, columns={**cpus.columns, "cpp_vs_base": _column(state.kept, cpus, nfs, baselines)}
     )
     return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
 
@@ -101,21 +101,21 @@ def keep(state: BaselineState) -> Baselines:
     Where nobody had ticks enough, what is kept already stays.
     """
     nfs = state.seen[-1].nfs if state.seen else ()
-    found = [_kept(state.seen, nf) for nf in nfs]
-    too_few = all(item.ticks < LEAST_TICKS for item in found)
+    baselines = [_kept(state.seen, nf) for nf in nfs]
+    too_few = all(item.ticks < LEAST_TICKS for item in baselines)
     if too_few and state.kept is not None and state.kept.nfs:
         return state.kept
     return Baselines(
         state.seen[-1].wall_ns if state.seen else 0,
-        tuple(entry for entry in found if entry.ticks >= LEAST_TICKS),
-        {item.key: item.ticks for item in found if item.ticks < LEAST_TICKS},
+        tuple(entry for entry in baselines if entry.ticks >= LEAST_TICKS),
+        {item.key: item.ticks for item in baselines if item.ticks < LEAST_TICKS},
     )
 
 
-def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
+def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
     """The last rows of one network function; those before it changed its CPUs are another's."""
     sources = frozenset[str]().union(*(tick.new for tick in seen))
-    ticks: list[tuple[Seen, NfRow]] = []
+    ticks: list[tuple[BaselineTick, NfRow]] = []
     for tick in reversed(seen):
         row = next((item for item in tick.nfs if item.key == nf.key), None)
         # The kernel, which has no pid, is where packets happen to come.
@@ -140,9 +140,9 @@ def _kept(seen: Sequence[Seen], nf: NfRow) -> NfBaseline:
     )
 
 
-def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
-    found = [(tick.cpus, tick.cpus.topology.row_of.get(cpu)) for tick in ticks]
-    known = [(cpus, row) for cpus, row in found if row is not None]
+def _core(ticks: Sequence[BaselineTick], cpu: Cpu) -> CoreBaseline:
+    baselines = [(tick.cpus, tick.cpus.topology.row_of.get(cpu)) for tick in ticks]
+    known = [(cpus, row) for cpus, row in baselines if row is not None]
     clocks = [cpus.cpp_clock[row] for cpus, row in known]
     last = next((clock for clock in reversed(clocks) if clock is not None), None)
     numbers: dict[str, list[Reading]] = {
@@ -161,7 +161,7 @@ def _core(ticks: Sequence[Seen], cpu: Cpu) -> CoreBaseline:
 
 def _levels(
     numbers: Mapping[str, Sequence[Reading]], clocks: Sequence[Clock | None], clock: Clock | None
-) -> dict[str, Level]:
+) -> dict[str, BaselineLevel]:
     """Median, spread and count of each metric that has numbers enough."""
     levels = {}
     for name, readings in numbers.items():
@@ -176,14 +176,14 @@ def _levels(
             values.append(reading)
         if len(values) >= LEAST_TICKS:
             of = np.array(values)
-            levels[name] = Level(median(of), deviation(of), len(values))
+            levels[name] = BaselineLevel(median(of), deviation(of), len(values))
     return levels
 
 
-def _full(told: Sequence[bool | None]) -> bool | None:
+def _full(states: Sequence[bool | None]) -> bool | None:
     """Whether cores were busy all the time, as a verdict has it."""
-    known = [float(item) for item in told if item is not None]
-    return is_full(np.array(known), np.array([item is not None for item in told], np.float64))
+    known = [float(item) for item in states if item is not None]
+    return is_full(np.array(known), np.array([item is not None for item in states], np.float64))
 
 
 def _of_nf(row: NfRow, name: str) -> Reading:
@@ -197,8 +197,8 @@ def baseline_of(kept: Baselines | None, nf: NfRow, nfs: Collection[NfRow]) -> Nf
 
     That other must be gone, and neither have a namesake: whose it would be could not be told.
     """
-    found = _baseline_of(kept, nf, nfs)
-    return None if isinstance(found, Missing) else found
+    baselines = _baseline_of(kept, nf, nfs)
+    return None if isinstance(baselines, Missing) else baselines
 
 
 def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfBaseline | Missing:
@@ -214,10 +214,10 @@ def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfB
             f"{ticks} tick{'s' * (ticks != 1)} of it when the baseline was kept, and "
             f"{LEAST_TICKS} are needed: b keeps another",
         )
-    there = list(nfs)
-    namesakes = [entry for entry in there if (entry.kind, entry.name) == (nf.kind, nf.name)]
+    others = list(nfs)
+    namesakes = [entry for entry in others if (entry.kind, entry.name) == (nf.kind, nf.name)]
     known = [entry for entry in kept.nfs if (entry.kind, entry.name) == (nf.kind, nf.name)]
-    gone = not any(element.key == one.key for one in known for element in there)
+    gone = not any(element.key == one.key for one in known for element in others)
     return known[0] if len(namesakes) == len(known) == 1 and gone else _NOT_THEN
 
 
@@ -229,7 +229,7 @@ def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
     return _change(nf.readings["cpp"], now, (nf.cpp_clock, nf.saturated), base, then)
 
 
-def _loads(nf: NfRow, levels: Mapping[str, Level]) -> tuple[Reading, float | None]:
+def _loads(nf: NfRow, levels: Mapping[str, BaselineLevel]) -> tuple[Reading, float | None]:
     """What it is offered now and was then: what it took, and what its NIC dropped.
 
     Drops are of neither where one of the two lacks them, or where what is counted is what it sends:
@@ -243,7 +243,7 @@ def _loads(nf: NfRow, levels: Mapping[str, Level]) -> tuple[Reading, float | Non
     return now + drops, then + dropped
 
 
-def _of_levels(levels: Mapping[str, Level], name: str) -> float | None:
+def _of_levels(levels: Mapping[str, BaselineLevel], name: str) -> float | None:
     return levels[name].median if name in levels else None
 
 
@@ -281,14 +281,14 @@ def _column(
     kept: Baselines | None,
     cpus: CpuTable,
     nfs: Iterable[NfRow],
-    found: Mapping[str, NfBaseline | Missing],
+    baselines: Mapping[str, NfBaseline | Missing],
 ) -> Column:
     """`cpp_vs_base` of every CPU on which a network function polls."""
     if kept is None:
         return missing(len(cpus), NO_BASELINE)
     readings: dict[int, Reading] = {}
     for nf in nfs:
-        base = found[nf.key]
+        base = baselines[nf.key]
         cores = {} if isinstance(base, Missing) else {core.cpu: core for core in base.cores}
         for cpu in nf.cpus:
             row = cpus.topology.row_of.get(cpu)

@@ -25,15 +25,15 @@ _POLLED = ("cpp", "ipp", "ipc")
 _DECIDED: tuple[Word, ...] = ("better", "worse", "more", "less", "no difference")
 
 
-def is_full(saturated: Floats, told: Floats) -> bool | None:
+def is_full(saturated: Floats, known: Floats) -> bool | None:
     """Whether cores were busy all the time; None where that is not known.
 
     Args:
-        saturated: samples 0 or 1, those that tell.
-        told: 1 of each sample that tells, 0 of one that does not. A core that drops now and then
-            tells then that it is full, and of the time between nothing.
+        saturated: 0 or 1, of the samples that have it.
+        known: 1 for each sample that has it, 0 for others. A core that drops now and then is known
+            to be full at those times only.
     """
-    if not len(saturated) or told.mean() < _MOSTLY:
+    if not len(saturated) or known.mean() < _MOSTLY:
         return None
     return bool(saturated.mean() >= _MOSTLY)
 
@@ -81,16 +81,16 @@ def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
         word: [row for key, item in of_word.items() if key[0] == word for row in item]
         for word in _SIDES
     }
-    said = [f"{word}: {_named(item)}" for word, item in sides.items() if item]
-    if len(said) > 1:
-        return "inconclusive", "; ".join(said)
+    clauses = [f"{word}: {_named(item)}" for word, item in sides.items() if item]
+    if len(clauses) > 1:
+        return "inconclusive", "; ".join(clauses)
     for word, side in sides.items():
         if side:
             return word, _named(side)
     if offered is not None:
         return "inconclusive", load_moved(offered)
-    found = next((key for key in _SUMS if key in of_word), None)
-    return ("no number", "") if found is None else (found[0], of_word[found][0].why)
+    decisive = next((key for key in _SUMS if key in of_word), None)
+    return ("no number", "") if decisive is None else (decisive[0], of_word[decisive][0].why)
 
 
 _SIDES: tuple[Word, ...] = ("better", "worse")

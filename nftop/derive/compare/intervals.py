@@ -69,23 +69,23 @@ NF_ALL = (*NF_KEPT[:-1], "ipp", "busy_ratio")
 _NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
-Kind: TypeAlias = Literal["nf", "class", "package"]
+EntityKind: TypeAlias = Literal["nf", "class", "package"]
 
 
-class Thing(NamedTuple):
+class Entity(NamedTuple):
     """What samples are of. Names are untrusted text.
 
     A network function is known by its kind and name (`dpdk`, `vpp`, ...), since its process may be
     another in another recording; where several of one name run at once, by its CPUs too.
     """
 
-    kind: Kind
+    kind: EntityKind
     name: str
     of: str = ""
 
 
 @dataclass(slots=True)
-class Series:
+class EntitySeries:
     """One thing: each metric's values in the order of time, NaN where there was no number.
 
     Attributes:
@@ -119,14 +119,14 @@ class Interval:
     """
 
     def __init__(self) -> None:
-        self.things: dict[Thing, Series] = {}
+        self.things: dict[Entity, EntitySeries] = {}
         self.ticks = self.first_ns = self.last_ns = 0
         self._began_ns: float | None = None
         self._newest_ns = 0
         self._times = ReadTimes()
         self._misses: dict[str, tuple[float, ...]] = {}
-        self._estimates: dict[tuple[Thing, str], Reading] = {}
-        self._metered_at_ns: dict[Thing, int] = {}
+        self._estimates: dict[tuple[Entity, str], Reading] = {}
+        self._metered_at_ns: dict[Entity, int] = {}
 
     def take(self, frame: Frame) -> None:
         """Keep what sources have read since the frame before.
@@ -149,9 +149,9 @@ class Interval:
         if self.ticks == 1:
             self._take_classes(frame)
             return
-        for thing, nf in _named(frame):
+        for entity, nf in _named(frame):
             if is_renewed(frame, (source_of(nf),), new):
-                series = self._series(thing)
+                series = self._series(entity)
                 series.keys[nf.key] = None
                 series.add(
                     {
@@ -164,13 +164,13 @@ class Interval:
                 )
         self._take_classes(frame)
         for package in frame.packages:
-            thing = Thing("package", str(package.package))
-            self._series(thing).add(
+            entity = Entity("package", str(package.package))
+            self._series(entity).add(
                 {
                     name: package.readings[name]
                     for name in PACKAGE_COMPARED
                     if is_renewed(frame, (package.origins.get(name, "uncore"),), new)
-                    and not self._is_held(thing, name, package)
+                    and not self._is_held(entity, name, package)
                 }
             )
 
@@ -178,23 +178,25 @@ class Interval:
         for group in frame.groups:
             shown = "(root)" if group.name == ROOT else group.name
             for cache in group.caches:
-                thing = Thing("class", shown, f"L3 {cache.l3}")
-                before_ns = self._metered_at_ns.get(thing)
-                self._metered_at_ns[thing] = cache.metered_at_ns
+                entity = Entity("class", shown, f"L3 {cache.l3}")
+                before_ns = self._metered_at_ns.get(entity)
+                self._metered_at_ns[entity] = cache.metered_at_ns
                 if cache.metered_at_ns != before_ns and self._is_inside(before_ns):
-                    self._series(thing).add({name: cache.readings[name] for name in CLASS_COMPARED})
+                    self._series(entity).add(
+                        {name: cache.readings[name] for name in CLASS_COMPARED}
+                    )
 
     def _is_inside(self, before_ns: float | None) -> bool:
         """Whether a reading whose predecessor was then speaks for this interval alone."""
         return before_ns is not None and (self._began_ns or 0.0) <= before_ns
 
-    def _series(self, thing: Thing) -> Series:
-        return self.things.setdefault(thing, Series())
+    def _series(self, entity: Entity) -> EntitySeries:
+        return self.things.setdefault(entity, EntitySeries())
 
-    def _is_held(self, thing: Thing, name: str, package: PackageRow) -> bool:
+    def _is_held(self, entity: Entity, name: str, package: PackageRow) -> bool:
         """Whether an estimate is that of a reading before: they come once in several of them."""
-        before = self._estimates.get((thing, name))
-        self._estimates[thing, name] = now = package.readings[name]
+        before = self._estimates.get((entity, name))
+        self._estimates[entity, name] = now = package.readings[name]
         return name in package.estimates and now == before
 
     def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
@@ -205,25 +207,25 @@ class Interval:
             numbers[_MISSES] = np.nan
         self._misses[nf.key] = misses
         why = nf.problem or _NONE
-        found: dict[str, Reading] = {
+        result: dict[str, Reading] = {
             name: number if np.isfinite(number) else _reason(frame.cpus, nf, name, why)
             for name, number in zip(NF_KEPT[:-1], numbers, strict=True)
         }
-        return {**found, "ipp": nf.readings["ipp"], "busy_ratio": _busy(frame.cpus, nf)}
+        return {**result, "ipp": nf.readings["ipp"], "busy_ratio": _busy(frame.cpus, nf)}
 
 
-def _named(frame: Frame) -> Iterator[tuple[Thing, NfRow]]:
+def _named(frame: Frame) -> Iterator[tuple[Entity, NfRow]]:
     names = [(nf.kind, nf.name) for nf in frame.nfs]
     for nf in frame.nfs:
         alone = names.count((nf.kind, nf.name)) == 1
         cpus = "" if alone else f", CPUs {format_cpu_list(nf.cpus) or 'none'}"
-        yield Thing("nf", nf.name, f"{nf.kind}{cpus}"), nf
+        yield Entity("nf", nf.name, f"{nf.kind}{cpus}"), nf
 
 
 def _reason(cpus: CpuTable, nf: NfRow, name: str, otherwise: Missing) -> Missing:
-    told = nf.readings.get(name)
-    if isinstance(told, Missing):
-        return told
+    value = nf.readings.get(name)
+    if isinstance(value, Missing):
+        return value
     for cpu in nf.cpus:
         row = cpus.topology.row_of.get(cpu)
         reading = cpus.columns[name][row] if name in cpus.columns and row is not None else None
@@ -248,15 +250,15 @@ def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EntityRow:
     """One metric of one thing in both intervals.
 
     Attributes:
-        found: of all samples, but for its word, which is that of blocks of them.
+        result: of all samples, but for its word, which is that of blocks of them.
         blocks_a, blocks_b: how many blocks.
     """
 
-    found: Compared
+    result: Compared
     blocks_a: int
     blocks_b: int
 
@@ -267,7 +269,7 @@ def row_of(
     b: Floats,
     why: Missing,
     context: tuple[Floats, Floats] | None = None,
-) -> Row:
+) -> EntityRow:
     """Compare two samples in the order of time, float64 (n,) and (m,), NaN where none is.
 
     Args:
@@ -283,7 +285,7 @@ def row_of(
     tested = compared(metric, blocks_a, blocks_b, why, over=True, sides=_SIDES)
     # The word is that of blocks, the numbers are those of all samples.
     numbers = measured(metric, a, b, why)
-    found = replace(
+    result = replace(
         tested,
         before=numbers.before,
         after=numbers.after,
@@ -293,25 +295,25 @@ def row_of(
         spread_before=numbers.spread_before,
         spread_after=numbers.spread_after,
     )
-    if found.code == "few_samples" and not _can_be_added(a, b, found.lacking):
-        found = persistent(found, "noise persists: compare longer intervals")
-    if found.word in (*DIFFERS, "no difference", "too few samples") or found.code == "cyclic":
+    if result.code == "few_samples" and not _can_be_added(a, b, result.lacking):
+        result = persistent(result, "noise persists: compare longer intervals")
+    if result.word in (*DIFFERS, "no difference", "too few samples") or result.code == "cyclic":
         # Its period in samples, not in blocks, of which it may be too short to be seen.
         cycle = cycle_of(a, b)
         if cycle is None and context is not None:
             longer_a, longer_b = (samples[np.isfinite(samples)] for samples in context)
             cycle = cycle_of(longer_a, longer_b)
-        if cycle is not None and not is_beyond(cycle, found.word, a, b):
-            found = cyclic(found, cycle)
-    if found.word in DIFFERS:
+        if cycle is not None and not is_beyond(cycle, result.word, a, b):
+            result = cyclic(result, cycle)
+    if result.word in DIFFERS:
         drifting = [
             name for name, drift in zip(_SIDES, drifts(blocks_a, blocks_b), strict=True) if drift
         ]
         if drifting:
             which = " and ".join(drifting).replace("in ", "")
             why_not = f"it drifts as far within {which}"
-            found = replace(found, word="inconclusive", why=why_not, code="drift")
-    return Row(found, len(blocks_a), len(blocks_b))
+            result = replace(result, word="inconclusive", why=why_not, code="drift")
+    return EntityRow(result, len(blocks_a), len(blocks_b))
 
 
 def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -> bool:

@@ -10,10 +10,10 @@ from nftop.derive.compare.comparability import PACKETS, is_full, judged, summed
 from nftop.derive.compare.intervals import (
     CLASS_COMPARED,
     PACKAGE_COMPARED,
+    Entity,
+    EntityRow,
+    EntitySeries,
     Interval,
-    Row,
-    Series,
-    Thing,
     moved_by,
     row_of,
 )
@@ -49,7 +49,7 @@ _CYCLES = ("cpp", "busy_cpp")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EntityReport:
     """One network function, cache class in one cache, or package.
 
     Attributes:
@@ -58,8 +58,8 @@ class Part:
         notes: what else to know of it, sentences.
     """
 
-    thing: Thing
-    rows: tuple[Row, ...]
+    entity: Entity
+    rows: tuple[EntityRow, ...]
     word: Word = "no number"
     why: str = ""
     notes: tuple[str, ...] = ()
@@ -73,9 +73,9 @@ class Comparison:
     only_a, only_b: what is in one of them alone.
     """
 
-    parts: tuple[Part, ...]
-    only_a: tuple[Thing, ...]
-    only_b: tuple[Thing, ...]
+    parts: tuple[EntityReport, ...]
+    only_a: tuple[Entity, ...]
+    only_b: tuple[Entity, ...]
 
 
 class _Context:
@@ -84,12 +84,14 @@ class _Context:
     def __init__(self, intervals: tuple[Interval, Interval] | None) -> None:
         self._intervals = intervals
 
-    def of(self, thing: Thing, name: str, clock: str | None = None) -> tuple[Floats, Floats] | None:
+    def of(
+        self, entity: Entity, name: str, clock: str | None = None
+    ) -> tuple[Floats, Floats] | None:
         """Samples of a metric, float64 (n,) and (m,); None where there are none."""
         if self._intervals is None:
             return None
-        a, b = (interval.things.get(thing, Series()) for interval in self._intervals)
-        if thing.kind == "nf":
+        a, b = (interval.things.get(entity, EntitySeries()) for interval in self._intervals)
+        if entity.kind == "nf":
             return _of_clock(a, name, clock), _of_clock(b, name, clock)
         return a.of(name), b.of(name)
 
@@ -101,44 +103,48 @@ def comparison(
 
     `context` are A and B with what lies shortly before and after them.
     """
-    around = _Context(context)
-    both = [thing for thing in _ordered(a.things) if thing in b.things]
+    noise = _Context(context)
+    both = [entity for entity in _ordered(a.things) if entity in b.things]
     nfs = {
-        thing: _nf_part(thing, a.things[thing], b.things[thing], around)
-        for thing in both
-        if thing.kind == "nf"
+        entity: _nf_report(entity, a.things[entity], b.things[entity], noise)
+        for entity in both
+        if entity.kind == "nf"
     }
     # What packages do follows the packets: it is better or worse only under the same load.
     loaded = any(moved is not None for _, moved in nfs.values())
     parts = [
-        nfs[thing][0]
-        if thing.kind == "nf"
-        else _plain_part(thing, a.things[thing], b.things[thing], around, loaded=loaded)
-        for thing in both
+        nfs[entity][0]
+        if entity.kind == "nf"
+        else _plain_report(entity, a.things[entity], b.things[entity], noise, loaded=loaded)
+        for entity in both
     ]
     return Comparison(
         tuple(parts),
-        tuple(thing for thing in _ordered(a.things) if thing not in b.things),
-        tuple(thing for thing in _ordered(b.things) if thing not in a.things),
+        tuple(entity for entity in _ordered(a.things) if entity not in b.things),
+        tuple(entity for entity in _ordered(b.things) if entity not in a.things),
     )
 
 
-def _ordered(things: Iterable[Thing]) -> list[Thing]:
+def _ordered(things: Iterable[Entity]) -> list[Entity]:
     order = list(_ROWS)
-    return sorted(things, key=lambda thing: (order.index(thing.kind), thing.name, thing.of))
+    return sorted(things, key=lambda entity: (order.index(entity.kind), entity.name, entity.of))
 
 
-def _plain_part(thing: Thing, a: Series, b: Series, context: _Context, *, loaded: bool) -> Part:
+def _plain_report(
+    entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context, *, loaded: bool
+) -> EntityReport:
     rows = []
-    for metric in _ROWS[thing.kind]:
+    for metric in _ROWS[entity.kind]:
         name = metric.id
         used = replace(metric, good=None) if loaded else metric
         why = _why(name, a, b)
-        rows.append(row_of(used, a.of(name), b.of(name), why, context.of(thing, name)))
-    return Part(thing, tuple(rows))
+        rows.append(row_of(used, a.of(name), b.of(name), why, context.of(entity, name)))
+    return EntityReport(entity, tuple(rows))
 
 
-def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Part, float | None]:
+def _nf_report(
+    entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context
+) -> tuple[EntityReport, float | None]:
     """A network function, and by which share its load moved."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
     full = [_is_full(item) for item in (a, b)]
@@ -149,26 +155,26 @@ def _nf_part(thing: Thing, a: Series, b: Series, context: _Context) -> tuple[Par
         own = metric.id in PACKETS and offered is not None and full != [True, True]
         used = replace(metric, good=None) if own else metric
         why = _why(metric.id, a, b)
-        if clock is None and metric.id in _CYCLES and _told(metric.id, a, b):
+        if clock is None and metric.id in _CYCLES and _has_numbers(metric.id, a, b):
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
-        row = row_of(used, of_a, of_b, why, context.of(thing, metric.id, clock))
-        rows.append(row if own else replace(row, found=judged(row.found, full, offered)))
-    found = [row.found for row in rows]
-    word, why_word = summed(found, offered if full != [True, True] else None)
+        row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
+        rows.append(row if own else replace(row, result=judged(row.result, full, offered)))
+    results = [row.result for row in rows]
+    word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in (("A", a), ("B", b)):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
-    return Part(thing, tuple(rows), word, why_word, tuple(notes)), offered
+    return EntityReport(entity, tuple(rows), word, why_word, tuple(notes)), offered
 
 
-def _is_full(series: Series) -> bool | None:
+def _is_full(series: EntitySeries) -> bool | None:
     known = np.isfinite(series.of("saturated"))
     forwards = np.isfinite(series.of("packets_per_s"))
     return is_full(series.of("saturated")[known], known[forwards | known].astype(np.float64))
 
 
-def _clock(a: Series, b: Series) -> tuple[str | None, list[str]]:
+def _clock(a: EntitySeries, b: EntitySeries) -> tuple[str | None, list[str]]:
     """The base clock whose cycles are compared, and notes; None if A and B have none in common.
 
     Of several, the one with the most samples in the interval that has fewer of it.
@@ -187,20 +193,20 @@ def _clock(a: Series, b: Series) -> tuple[str | None, list[str]]:
     return clock, [note] if left_out else []
 
 
-def _counted_by(series: Series, clock: str | None) -> Bools:
+def _counted_by(series: EntitySeries, clock: str | None) -> Bools:
     """Samples whose cycles this base clock counts, read or estimated from run time: bool (n,)."""
     return np.isin(series.of("clock"), clock_indices(clock))
 
 
-def _of_clock(series: Series, name: str, clock: str | None) -> Floats:
+def _of_clock(series: EntitySeries, name: str, clock: str | None) -> Floats:
     """A metric of a network function; cycles only as counted by this base clock."""
     values = series.of(name)
     return np.where(_counted_by(series, clock), values, np.nan) if name in _CYCLES else values
 
 
-def _told(name: str, a: Series, b: Series) -> bool:
+def _has_numbers(name: str, a: EntitySeries, b: EntitySeries) -> bool:
     return all(np.isfinite(item.of(name)).any() for item in (a, b))
 
 
-def _why(name: str, a: Series, b: Series) -> Missing:
+def _why(name: str, a: EntitySeries, b: EntitySeries) -> Missing:
     return b.why.get(name) or a.why.get(name) or _NO_SAMPLE

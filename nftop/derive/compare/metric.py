@@ -36,7 +36,7 @@ _MANIFOLD, _MOST_MANIFOLD = 9.0, 999
 # this one in two minutes of noise that persists (lag-1 correlations up to 0.95) does so in less
 # than 1 of 200 cases. (Measured before `ranksum` took the bias out of persistence, which makes it
 # rarer; 3.89, as for one look, did so in 1 of 60.)
-_LOOKED_AT_Z = 5.0
+_EXAMINED_Z = 5.0
 _RULE = (
     f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
     "noise persists), or samples further apart than they are spread. It is looked for from {} "
@@ -50,7 +50,7 @@ RULE = _RULE.format(
     "in less than 1 of 1000 cases, of 10 000 where it does not persist", SAMPLES_NEEDED
 )
 RULE_EVERY_TICK = _RULE.format(
-    "at any tick after less than 1 of 200 changes", least_samples(_LOOKED_AT_Z, studentized=False)
+    "at any tick after less than 1 of 200 changes", least_samples(_EXAMINED_Z, studentized=False)
 )
 # From such a part of the difference on, the difference between halves is called a drift.
 _DRIFT_RATIO = 0.5
@@ -264,7 +264,7 @@ def _with_detectable(row: Compared, before: Floats, after: Floats, *, over: bool
 
 def _least_z(*, over: bool) -> float:
     """The normal deviate from which on a difference is sure, of one look or of one every tick."""
-    return SURE_Z if over else _LOOKED_AT_Z
+    return SURE_Z if over else _EXAMINED_Z
 
 
 def _is_constant(before: Floats, after: Floats) -> bool:
@@ -296,8 +296,8 @@ def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
 def drifts(before: Floats, after: Floats) -> tuple[bool, bool]:
     """Whether either side moves half as far within itself as the two are apart."""
     gap = abs(median(after) - median(before))
-    found = [_drift(item) >= _DRIFT_RATIO * gap for item in (before, after)]
-    return found[0], found[1]
+    shifted = [_drift(item) >= _DRIFT_RATIO * gap for item in (before, after)]
+    return shifted[0], shifted[1]
 
 
 def _drift(values: Floats) -> float:
@@ -353,11 +353,11 @@ def moved(before: Floats, after: Floats) -> float | None:
     """
     if min(len(before), len(after)) < LEAST_SAMPLES:
         return None
-    found = shift(before, after)
+    shifted = shift(before, after)
     ratio = _ratio(median(before), median(after))
     if isinstance(ratio, Missing) or abs(ratio) < LEAST_RATIO:
         return None
-    return ratio if abs(found.z) >= LIKELY_Z or found.clear else None
+    return ratio if abs(shifted.z) >= LIKELY_Z or shifted.clear else None
 
 
 def _ratio(before: Reading, after: Reading) -> Reading:
@@ -372,11 +372,11 @@ def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: 
         return "no number"
     if min(n, m) < LEAST_SAMPLES:
         return "too few samples"
-    found = shift(before, after)
+    shifted = shift(before, after)
     was, now = median(before), median(after)
     enough = abs(now - was) >= LEAST_RATIO * abs(was) and now != was
-    sure = found.sure if over else abs(found.z) >= _LOOKED_AT_Z
-    if enough and (sure or found.clear):
+    sure = shifted.sure if over else abs(shifted.z) >= _EXAMINED_Z
+    if enough and (sure or shifted.clear):
         up = now > was
         if metric.good is None:
             return "more" if up else "less"

@@ -102,11 +102,11 @@ def deviation(values: Floats) -> float:
 
 def _ranks(values: Floats) -> tuple[Floats, float]:
     """Ranks from 1, equal values sharing theirs; and the sum of t^3 - t over runs of t equals."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     upto = np.cumsum(counts)
     middle = upto - (counts - 1) / 2
     sizes = counts.astype(np.float64)
-    return middle[place], float((sizes**3 - sizes).sum())
+    return middle[inverse], float((sizes**3 - sizes).sum())
 
 
 def _lag1(before: Floats, after: Floats) -> float:
@@ -118,9 +118,9 @@ def _lag1(before: Floats, after: Floats) -> float:
         square += float((away**2).sum())
     if square <= 0:
         return 0.0
-    each_has = (len(before) + len(after)) / 2
+    per_side = (len(before) + len(after)) / 2
     seen = along / square
-    known = (each_has * seen + 1) / (each_has - 3) if each_has > 3 else seen
+    known = (per_side * seen + 1) / (per_side - 3) if per_side > 3 else seen
     return min(max(known, 0.0), MOST_PERSISTENCE)
 
 
@@ -211,8 +211,8 @@ def _shift_of_ranks(
         of_low = 1 - _share_below(high + middle, low)
         of_high = _share_below(low, high + middle)
         error = math.sqrt(float(of_low.var()) / n + float(of_high.var()) / m)
-        found = float(of_high.mean()) - 0.5 >= needed(error)
-        least, most = (least, middle) if found else (middle, most)
+        enough = float(of_high.mean()) - 0.5 >= needed(error)
+        least, most = (least, middle) if enough else (middle, most)
     return most
 
 
@@ -326,7 +326,7 @@ LEAST_SAMPLES, _LEAST_PERIOD = 40, 4
 # of it: two periods of 300.
 _LEAST_SCORE = 4.5
 # Lags around a period or its half that are averaged, as a part of it to either side.
-_BESIDE = 10
+_NEAR_LAGS = 10
 # A clean cycle has a lag-1 correlation near 1, with which nothing would stand out.
 _MOST_PERSISTENCE = 0.93
 # A multiple of the period scores about as well: the shortest with so much of the best score counts.
@@ -365,16 +365,16 @@ def _jumps(values: Floats) -> list[int]:
     heights = np.zeros(len(values) + 1)
     heights[_RUN : len(values) - _RUN + 1] = np.abs(medians[_RUN:] - medians[:-_RUN])
     deviation = _SD_OF_DIFFERENCE * float(np.median(np.abs(np.diff(values))))
-    found: list[int] = []
+    starts: list[int] = []
     for at in np.argsort(-heights, kind="stable").tolist():
         height = heights[at]
         if height <= _JUMP_DEVIATIONS * deviation or height <= 0:
             break
         earlier, later = (heights[min(max(at + by, 0), len(values))] for by in (-_RUN, _RUN))
         alone = height > _JUMP_RATIO * max(earlier, later)
-        if alone and all(abs(at - other) > _RUN for other in found):
-            found.append(at)
-    return sorted(found)
+        if alone and all(abs(at - other) > _RUN for other in starts):
+            starts.append(at)
+    return sorted(starts)
 
 
 def _period(values: Floats) -> int | None:
@@ -410,18 +410,18 @@ def _scores(values: Floats) -> Floats:
     persistence = min(max(float(persistence), 0.0), _MOST_PERSISTENCE)
     sums = np.concatenate(([0.0], np.cumsum(correlation)))
 
-    def around(centre: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Floats, Floats]:
+    def averages(centre: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Floats, Floats]:
         """Mean correlation around each lag, and its variance."""
-        low = centre - centre // _BESIDE
-        high = np.minimum(centre + centre // _BESIDE, longest)
+        low = centre - centre // _NEAR_LAGS
+        high = np.minimum(centre + centre // _NEAR_LAGS, longest)
         width = (high - low + 1).astype(np.float64)
         squared = (1 + persistence**2) / (1 - persistence**2)
         spread = np.minimum(1.0, (1 + persistence) / (1 - persistence) / width)
         return (sums[high + 1] - sums[low]) / width, squared * spread / (count - centre)
 
     periods = lags[_LEAST_PERIOD : longest + 1]
-    at_period, of_period = around(periods)
-    at_half, of_half = around(periods // 2)
+    at_period, of_period = averages(periods)
+    at_half, of_half = averages(periods // 2)
     scores = (at_period - at_half) / np.sqrt(of_period + of_half)
     return np.concatenate((np.full(_LEAST_PERIOD, -np.inf), scores))
 

@@ -138,7 +138,7 @@ def sides_of(
     )
 
 
-class Samples(NamedTuple):
+class SideSamples(NamedTuple):
     """Of one metric around a change, float64, each in the order of time.
 
     `earlier` are all those before it that no other change lies between, also those of another
@@ -152,7 +152,7 @@ class Samples(NamedTuple):
     most_after: int = 0
 
 
-def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
+def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamples:
     """The samples before and after the change.
 
     A sample speaks for the time since the one before it, and counts only where all of that is on
@@ -174,7 +174,7 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> Samples:
     spans_s = (ends - begins)[earlier | after] / _S
     # A sample must lie between both ends of that time, so that one is lost at its begin.
     most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
-    return Samples(
+    return SideSamples(
         steady(values[before]),
         values[after] if sides.settled else values[:0],
         values[earlier],
@@ -187,25 +187,25 @@ def _settled(
 ) -> tuple[int, bool, str]:
     """When occupancy stood still after a change at `at_ns`, whether it did, and what to say."""
     sizes = {domain.l3: domain.size_bytes for domain in window.frame.domains}
-    found = []
+    result = []
     for key in keys:
         used = window.caches.of(key, "occupancy_bytes")
         known = np.isfinite(used) & window.caches.new(key) & (window.caches.times_ns <= until_ns)
         if known.any():
             times, used = window.caches.times_ns[known], used[known]
-            found.append(_still(times, used, at_ns, (sizes.get(key[1]) or 0) * _STILL_RATIO))
+            result.append(_still(times, used, at_ns, (sizes.get(key[1]) or 0) * _STILL_RATIO))
     latest_ns = at_ns + MOST_S * _S
-    if not found:
+    if not result:
         after_ns = at_ns + UNMETERED_S * _S
         return after_ns, after_ns <= until_ns, "occupancy is not metered here"
-    if None in found:
+    if None in result:
         still_moving = f"occupancy still moves {MOST_S} s after the change"
         return (
             min(until_ns, latest_ns),
             until_ns >= latest_ns,
             (still_moving if until_ns >= latest_ns else ""),
         )
-    after_ns = max(at_ns + LEAST_S * _S, *(item for item in found if item is not None))
+    after_ns = max(at_ns + LEAST_S * _S, *(item for item in result if item is not None))
     if after_ns > latest_ns:
         return latest_ns, True, f"occupancy still moved {MOST_S} s after the change"
     return after_ns, after_ns <= until_ns, ""

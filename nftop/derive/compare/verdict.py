@@ -11,7 +11,7 @@ from nftop.derive.cache.changes import groups_in
 from nftop.derive.cache.ways import in_use
 from nftop.derive.compare.comparability import is_full, judged, summed
 from nftop.derive.compare.metric import Compared, Word, compared, moved
-from nftop.derive.compare.settling import STANDS, Samples, Sides, Term, sides_of, split
+from nftop.derive.compare.settling import STANDS, Sides, SideSamples, Term, sides_of, split
 from nftop.derive.compare.window import BUSY_RATIO, ClassKey, Window, clock_indices
 from nftop.model.change import Cell, Change, Noticed
 from nftop.model.column import Floats
@@ -37,7 +37,7 @@ _ROWS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VerdictSection:
     """One class or one network function.
 
     Attributes:
@@ -58,18 +58,18 @@ class Part:
     changed: bool = False
 
 
-def nf_part(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) -> Part:
+def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) -> VerdictSection:
     """What became of a network function on whose cores the classes `groups` count."""
     track = window.nfs
     new = track.new(nf.key)
 
-    def both(name: str) -> Samples:
+    def both(name: str) -> SideSamples:
         return split(track.times_ns, new, _of_one_clock(window, nf, name), sides)
 
     offered = moved(*both("offered_packets_per_s")[:2])
     full = track.of(nf.key, "saturated")
-    told = split(track.times_ns, new, np.isfinite(full).astype(np.float64), sides)
-    busy = tuple(map(is_full, both("saturated")[:2], told[:2]))
+    known = split(track.times_ns, new, np.isfinite(full).astype(np.float64), sides)
+    busy = tuple(map(is_full, both("saturated")[:2], known[:2]))
     reasons = _reasons(window.frame, nf)
     rows = []
     for name in _ROWS:
@@ -79,7 +79,7 @@ def nf_part(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) ->
             rows.append(judged(row, busy, offered))
     rows = [replace(row, bounds=_bounds(row.metric, busy, nf)) for row in rows]
     word, why = summed(rows, offered if None in busy or False in busy else None)
-    return Part("nf", nf.name, groups, tuple(rows), word, why)
+    return VerdictSection("nf", nf.name, groups, tuple(rows), word, why)
 
 
 def _bounds(metric: Metric, busy: Sequence[bool | None], nf: NfRow) -> tuple[bool, bool]:
@@ -104,22 +104,22 @@ def _is_any(reading: Reading) -> bool:
 
 def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
     """Why a network function has no number of a metric now."""
-    found = {name: item for name, item in nf.readings.items() if isinstance(item, Missing)}
+    reasons = {name: item for name, item in nf.readings.items() if isinstance(item, Missing)}
     if nf.problem is not None:
-        found["packets_per_s"] = nf.problem
+        reasons["packets_per_s"] = nf.problem
     if nf.shared is not None:
-        return found | dict.fromkeys(("ipc", "llc_misses_per_packet"), nf.shared)
+        return reasons | dict.fromkeys(("ipc", "llc_misses_per_packet"), nf.shared)
     cpus = frame.cpus
     for name in ("ipc", "llc_misses_per_packet"):
         for cpu in nf.cpus:
             row = cpus.topology.row_of.get(cpu)
             reading = NO_SAMPLE if row is None else cpus.columns[name][row]
             if isinstance(reading, Missing):
-                found.setdefault(name, reading)
-    return found
+                reasons.setdefault(name, reading)
+    return reasons
 
 
-def row_of(metric: Metric, both: Samples, why: Missing, sides: Sides) -> Compared:
+def row_of(metric: Metric, both: SideSamples, why: Missing, sides: Sides) -> Compared:
     row = compared(
         metric,
         both.before,
@@ -166,7 +166,7 @@ class Verdict:
     taken_back_s: float | None
     noticed: tuple[Noticed, ...]
     notes: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[VerdictSection, ...]
 
 
 def verdict_of(
@@ -187,12 +187,15 @@ def verdict_of(
     sides = sides_of(window, changed_at_ns, everywhere, term)
     caches = _caches_in(frame, sides.changes) or caches
     changed = tuple(dict.fromkeys((*groups, *groups_in(sides.changes))))
-    beside = _overlapping(frame, sides, changed, caches)
-    keys = [(name, l3) for name in (*changed, *beside) for l3 in sorted(caches)]
+    overlapping = _overlapping(frame, sides, changed, caches)
+    keys = [(name, l3) for name in (*changed, *overlapping) for l3 in sorted(caches)]
     sides = sides_of(window, changed_at_ns, keys, term)
     seen: set[str] = set()
-    parts = [replace(part, changed=True) for part in _parts(window, sides, changed, caches, seen)]
-    parts += _parts(window, sides, beside, caches, seen)
+    parts = [
+        replace(section, changed=True)
+        for section in _sections(window, sides, changed, caches, seen)
+    ]
+    parts += _sections(window, sides, overlapping, caches, seen)
     return Verdict(
         changed_at_ns=changed_at_ns,
         groups=changed,
@@ -234,17 +237,17 @@ def _several(sides: Sides) -> str:
 def _caches_in(frame: Frame, changes: Sequence[Change]) -> set[L3Domain]:
     """The caches that changes are about; none where that is not known."""
     known = {domain.l3 for domain in frame.domains}
-    found: set[L3Domain] = set()
+    result: set[L3Domain] = set()
     for change in changes:
         cell = change.cell
         if cell.kind == "schemata" and (cell.name in _L3 or cell.name == "MB"):
-            found.add(L3Domain(cell.number))
+            result.add(L3Domain(cell.number))
         elif cell.kind == "cpu" and cell.number in frame.topology.row_of:
             l3 = frame.topology.cpus[frame.topology.row_of[cell.number]].l3
-            found |= set() if l3 is None else {l3}
+            result |= set() if l3 is None else {l3}
         else:
             return known
-    return found & known
+    return result & known
 
 
 def _overlapping(
@@ -252,7 +255,7 @@ def _overlapping(
 ) -> tuple[str, ...]:
     """Other classes in use that may fill ways of a changed one, as it was or as it became."""
     used = [group.name for group in frame.groups if in_use(group)]
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for undone in (sides.later, (*sides.changes, *sides.later)):
         masks = _masks(frame, undone)
         for name in used:
@@ -261,8 +264,8 @@ def _overlapping(
             if name not in changed and any(
                 mask & other for their in theirs for mask, other in zip(mine, their, strict=True)
             ):
-                found[name] = None
-    return tuple(name for name in used if name in found)
+                result[name] = None
+    return tuple(name for name in used if name in result)
 
 
 def _masks(frame: Frame, undone: Sequence[Change]) -> dict[ClassKey, int]:
@@ -278,20 +281,20 @@ def _masks(frame: Frame, undone: Sequence[Change]) -> dict[ClassKey, int]:
     for change in reversed(undone):
         if change.cell in cells and change.old is not None:
             cells[change.cell] = int(change.old, 16)
-    found: dict[ClassKey, int] = {}
+    result: dict[ClassKey, int] = {}
     for cell, bits in cells.items():
         key = cell.group, L3Domain(cell.number)
-        found[key] = found.get(key, 0) | bits
-    return found
+        result[key] = result.get(key, 0) | bits
+    return result
 
 
-def _parts(
+def _sections(
     window: Window,
     sides: Sides,
     names: Collection[str],
     caches: Collection[L3Domain],
     seen: set[str],
-) -> list[Part]:
+) -> list[VerdictSection]:
     """Each class, and behind it the network functions on whose cores it counts, if not `seen`."""
     frame = window.frame
     of_nf = {nf.key: _classes_of(frame, nf) for nf in frame.nfs}
@@ -301,13 +304,13 @@ def _parts(
             mine = [
                 nf
                 for nf in frame.nfs
-                if group.name in of_nf[nf.key] and _is_beside(frame, nf, caches)
+                if group.name in of_nf[nf.key] and _has_core_at(frame, nf, caches)
             ]
-            part = _class_part(window, sides, group, caches)
-            rows = part.rows if mine else (*part.rows, _ipc_row(window, sides, group, caches))
-            parts.append(_with_word(replace(part, rows=rows)))
+            section = _class_section(window, sides, group, caches)
+            rows = section.rows if mine else (*section.rows, _ipc_row(window, sides, group, caches))
+            parts.append(_with_word(replace(section, rows=rows)))
             parts += [
-                nf_part(window, sides, nf, of_nf[nf.key]) for nf in mine if nf.key not in seen
+                nf_section(window, sides, nf, of_nf[nf.key]) for nf in mine if nf.key not in seen
             ]
             seen |= {nf.key for nf in mine}
     return parts
@@ -316,20 +319,20 @@ def _parts(
 def _classes_of(frame: Frame, nf: NfRow) -> tuple[str, ...]:
     cpus = frame.cpus
     rows = (cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of)
-    found = (cpus.group[row] for row in rows)
-    return tuple(dict.fromkeys(own.name for own in found if not isinstance(own, Missing)))
+    result = (cpus.group[row] for row in rows)
+    return tuple(dict.fromkeys(own.name for own in result if not isinstance(own, Missing)))
 
 
-def _is_beside(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> bool:
+def _has_core_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> bool:
     """Whether a network function has a core at one of these caches, as far as that is known."""
     cpus, row_of = frame.topology.cpus, frame.topology.row_of
     at = {cpus[row_of[cpu]].l3 if cpu in row_of else None for cpu in nf.cpus}
     return None in at or bool(at & set(caches))
 
 
-def _class_part(
+def _class_section(
     window: Window, sides: Sides, group: GroupRow, caches: Collection[L3Domain]
-) -> Part:
+) -> VerdictSection:
     """What became of a class in these caches together."""
     mine = [cache for cache in group.caches if cache.l3 in caches]
     keys = [(group.name, cache.l3) for cache in mine]
@@ -342,7 +345,7 @@ def _class_part(
         new = np.any([track.new(key) for key in keys], axis=0)
         values = np.sum([track.of(key, name) for key in keys], axis=0)
         rows.append(row_of(_GROUP[name], split(track.times_ns, new, values, sides), why, sides))
-    return Part("class", group.name, (group.name,), tuple(rows), "no number")
+    return VerdictSection("class", group.name, (group.name,), tuple(rows), "no number")
 
 
 def _ipc_row(
@@ -354,7 +357,7 @@ def _ipc_row(
     metric = replace(cpu_metric("ipc"), good=None)
     if not keys:
         none = np.empty(0)
-        return row_of(metric, Samples(none, none, none), _NO_CPU, sides)
+        return row_of(metric, SideSamples(none, none, none), _NO_CPU, sides)
     new = np.any([track.new(key) for key in keys], axis=0)
     # A cache without a busy CPU says nothing, whatever the others say.
     values = _middle(np.array([track.of(key, "ipc") for key in keys]))
@@ -366,9 +369,9 @@ def _ipc_row(
 def _middle(values: Floats) -> Floats:
     """Median of those of (n, m) that are numbers, of shape (m,); NaN where none is."""
     some = np.isfinite(values).any(axis=0)
-    found = np.full(values.shape[1], np.nan)
-    found[some] = np.nanmedian(values[:, some], axis=0)
-    return found
+    result = np.full(values.shape[1], np.nan)
+    result[some] = np.nanmedian(values[:, some], axis=0)
+    return result
 
 
 def _is_on(frame: Frame, name: str, caches: Collection[L3Domain]) -> bool:
@@ -379,8 +382,10 @@ def _is_on(frame: Frame, name: str, caches: Collection[L3Domain]) -> bool:
     )
 
 
-def _with_word(part: Part) -> Part:
+def _with_word(section: VerdictSection) -> VerdictSection:
     """A class' word is that of its IPC where it has one, else of its occupancy, else of traffic."""
-    told = [row for row in part.rows if row.word != "no number"]
-    first = next((row for row in told if row.metric.id == "ipc"), told[0] if told else None)
-    return part if first is None else replace(part, word=first.word, why=first.why)
+    numbers = [row for row in section.rows if row.word != "no number"]
+    first = next(
+        (row for row in numbers if row.metric.id == "ipc"), numbers[0] if numbers else None
+    )
+    return section if first is None else replace(section, word=first.word, why=first.why)

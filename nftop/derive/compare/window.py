@@ -114,7 +114,7 @@ class ReadTimes:
         CLOCK_MONOTONIC; None where no frame has told of a time before. A source that was read
         before the last time, in another session, begins anew.
         """
-        found: dict[str, float | None] = {}
+        result: dict[str, float | None] = {}
         for source, state in frame.sources.items():
             if state.age_s is None:
                 continue
@@ -122,10 +122,10 @@ class ReadTimes:
             before_ns = self._read_at_ns.get(source)
             self._read_at_ns[source] = read_at_ns
             if before_ns is None or read_at_ns < before_ns - _SAME_NS:
-                found[source] = None
+                result[source] = None
             elif read_at_ns > before_ns + _SAME_NS:
-                found[source] = before_ns
-        return found
+                result[source] = before_ns
+        return result
 
 
 def is_renewed(frame: Frame, sources: Iterable[str], renewed: Collection[str]) -> bool:
@@ -212,16 +212,16 @@ def class_ipc(
     cpus = frame.cpus
     ipc = cpus.columns["ipc"].values
     busy = cpus.columns["cpu_time_ratio"].values >= BUSY_RATIO
-    found: dict[tuple[str, L3Domain | None], list[int]] = {}
+    result: dict[tuple[str, L3Domain | None], list[int]] = {}
     for row in np.flatnonzero(busy & np.isfinite(ipc)).tolist():
         own = cpus.group[row]
         if not isinstance(own, Missing):
-            found.setdefault((own.name, cpus.topology.cpus[row].l3), []).append(row)
+            result.setdefault((own.name, cpus.topology.cpus[row].l3), []).append(row)
     new = [
-        float(is_renewed(frame, cpu_sources(cpus, "ipc", found.get(key, ())), renewed))
+        float(is_renewed(frame, cpu_sources(cpus, "ipc", result.get(key, ())), renewed))
         for key in keys
     ]
-    values = [np.median(ipc[found[key]]) if key in found else np.nan for key in keys]
+    values = [np.median(ipc[result[key]]) if key in result else np.nan for key in keys]
     return np.array(values), np.array(new)
 
 

@@ -72,16 +72,16 @@ class Latest:
         return why
 
 
-def latest(before: Latest | None, found: Deltas) -> Latest:
+def latest(before: Latest | None, change: Deltas) -> Latest:
     """Fold one interval in. A group that can't be rated in it starts anew."""
-    rated = found.why == 0
-    if before is None or before.counts.shape != found.counts.shape:
-        before = _no_counts(found)
-    waited = np.where(rated, before.waited_ns + found.enabled_ns, 0.0)
-    runs = rated & (found.running_ns > 0)
+    rated = change.why == 0
+    if before is None or before.counts.shape != change.counts.shape:
+        before = _no_counts(change)
+    waited = np.where(rated, before.waited_ns + change.enabled_ns, 0.0)
+    runs = rated & (change.running_ns > 0)
     return Latest(
-        counts=np.where(runs[:, found.group], found.counts, before.counts),
-        running_ns=np.where(runs, found.running_ns, before.running_ns),
+        counts=np.where(runs[:, change.group], change.counts, before.counts),
+        running_ns=np.where(runs, change.running_ns, before.running_ns),
         span_ns=np.where(runs, waited, before.span_ns),
         waited_ns=np.where(runs, 0.0, waited),
         age=np.where(runs | ~rated, 0, before.age + 1),
@@ -93,10 +93,10 @@ def _longest(turns: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(turns > 0, turns + _TURNS_MISSED, 0)[:, None]
 
 
-def _no_counts(found: Deltas) -> Latest:
-    none = np.zeros(found.why.shape)
-    never = np.zeros(found.why.shape, np.bool_)
-    return Latest(np.zeros(found.counts.shape), none, none, none, none.astype(np.int64), never)
+def _no_counts(change: Deltas) -> Latest:
+    none = np.zeros(change.why.shape)
+    never = np.zeros(change.why.shape, np.bool_)
+    return Latest(np.zeros(change.counts.shape), none, none, none, none.astype(np.int64), never)
 
 
 OFFLINE = Missing(Reason.UNDEFINED, "the CPU is offline")
@@ -187,9 +187,9 @@ def step_counters(
     if state.rates is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rates
     after = reading.value
-    found = deltas(state.table, after, topology)
-    last = latest(state.latest if after.turns else None, found)
-    rates = _rates(found, last, after, topology)
+    change = deltas(state.table, after, topology)
+    last = latest(state.latest if after.turns else None, change)
+    rates = _rates(change, last, after, topology)
     return CounterState(after, reading.read_at_ns, rates, last), rates
 
 
@@ -216,38 +216,38 @@ def tsc_hz(rates: CounterRates) -> Reading:
     return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
 
 
-def _rates(found: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
+def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
     events = _Events.of(table.events)
     turns = _turns(table, topology)
     usable = last.usable(turns)
-    good = np.equal(found.absent, 0) & usable[:, found.group]
-    fresh = good & np.equal(last.age, 0)[:, found.group]
+    good = np.equal(change.absent, 0) & usable[:, change.group]
+    fresh = good & np.equal(last.age, 0)[:, change.group]
     # What one group has counted just now is not mixed with what others counted earlier, and what
     # the first one should have is not taken from them.
-    of_first = np.equal(found.absent, 0) & np.equal(found.group, 0)
+    of_first = np.equal(change.absent, 0) & np.equal(change.group, 0)
     current = events.any(fresh | of_first)
     used = fresh | (good & ~current[:, events.event])
-    cycles = _cycles_of_groups(good, last.counts, found.group, table.events)
+    cycles = _cycles_of_groups(good, last.counts, change.group, table.events)
     counts = events.sums(np.where(used, last.counts, 0.0))
-    ran = _positive(events.sums(np.where(used, last.running_ns[:, found.group], 0.0)))
-    span = events.least(np.where(used, last.span_ns[:, found.group], np.inf))
-    own_cycles = _positive(events.sums(np.where(used, cycles[:, found.group], 0.0)))
-    interval_ns = np.where(found.why == 0, found.enabled_ns, 0.0).max(axis=1)
+    ran = _positive(events.sums(np.where(used, last.running_ns[:, change.group], 0.0)))
+    span = events.least(np.where(used, last.span_ns[:, change.group], np.inf))
+    own_cycles = _positive(events.sums(np.where(used, cycles[:, change.group], 0.0)))
+    interval_ns = np.where(change.why == 0, change.enabled_ns, 0.0).max(axis=1)
     per_s = counts / (ran / 1e9)
     share = np.minimum(ran / _positive(span), 1.0)
-    ages = events.least(np.where(used, last.age[:, found.group], np.inf))
+    ages = events.least(np.where(used, last.age[:, change.group], np.inf))
     ages[events.any(of_first) | ~np.isfinite(ages)] = np.nan
     rates = CounterRates(
-        per_s=_columns(per_s, found, events, table.details, last.why_not(turns)),
+        per_s=_columns(per_s, change, events, table.details, last.why_not(turns)),
         by_cycles={},
         shares=dict(zip(events.names, share.T, strict=True)),
-        coverage=_coverage(found, events, share, interval_ns),
+        coverage=_coverage(change, events, share, interval_ns),
         otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
         ages=dict(zip(events.names, ages.T, strict=True)),
     )
     by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
     # An event of every group has seen all cycles, and is the same either way but for rounding.
-    by_time = ~np.isfinite(by_cycles) | (events.columns == found.why.shape[1])
+    by_time = ~np.isfinite(by_cycles) | (events.columns == change.why.shape[1])
     return replace(rates, by_cycles=_with_values(rates.per_s, np.where(by_time, per_s, by_cycles)))
 
 
@@ -255,8 +255,8 @@ def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
     """int64 (rows,): how many groups of each CPU take turns; more where a core is looked at."""
     turns = np.full(len(topology.cpus), table.turns, dtype=np.int64)
     if table.turns and table.focus is not None:
-        looked_at = (topology.row_of.get(int(cpu)) for cpu in table.focus.cpus)
-        turns[[row for row in looked_at if row is not None]] = table.focus.turns
+        focused = (topology.row_of.get(int(cpu)) for cpu in table.focus.cpus)
+        turns[[row for row in focused if row is not None]] = table.focus.turns
     return turns
 
 
@@ -281,8 +281,8 @@ class _Events:
     @classmethod
     def of(cls, events: Sequence[str]) -> _Events:
         names = tuple(dict.fromkeys(events))
-        place = {name: index for index, name in enumerate(names)}
-        event = np.array([place[name] for name in events], dtype=np.int64)
+        position = {name: index for index, name in enumerate(names)}
+        event = np.array([position[name] for name in events], dtype=np.int64)
         columns = np.bincount(event, minlength=len(names))
         order = np.argsort(event, kind="stable")
         return cls(names, order, np.cumsum(columns) - columns, columns, event)
@@ -307,14 +307,14 @@ class _Events:
 
     def speaking(self, absent: Bools) -> NDArray[np.int64]:
         """int64 (rows, events): the first column that is not `absent`, else the event's first."""
-        place = np.arange(len(self.event), dtype=np.float64)
-        later = np.where(absent, len(place), 0.0) + place
-        return (self.least(later) % max(len(place), 1)).astype(np.int64)
+        position = np.arange(len(self.event), dtype=np.float64)
+        later = np.where(absent, len(position), 0.0) + position
+        return (self.least(later) % max(len(position), 1)).astype(np.int64)
 
 
 def _columns(
     per_s: Floats,
-    found: Deltas,
+    change: Deltas,
     events: _Events,
     sentences: Mapping[str, Mapping[int, str]],
     idle: Reasons,
@@ -324,12 +324,12 @@ def _columns(
     WARMING goes before what the source says, and that before RESET, and all before `idle`, uint8
     (rows, g): why a group has counted nothing lately.
     """
-    columns = events.speaking(found.absent > 0)
+    columns = events.speaking(change.absent > 0)
     row = np.arange(len(columns))[:, None]
-    general = found.why[row, found.group[columns]]
-    absent = found.absent[row, columns]
+    general = change.why[row, change.group[columns]]
+    absent = change.absent[row, columns]
     codes = np.where(
-        absent > 0, absent, np.where(general > 0, general, idle[row, found.group[columns]])
+        absent > 0, absent, np.where(general > 0, general, idle[row, change.group[columns]])
     )
     codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
     gone = ~np.isfinite(per_s)
@@ -338,18 +338,18 @@ def _columns(
     # Of two sentences for one reason the source's is the rarer one.
     theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
     awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
-    found_columns = {}
+    columns_by_event = {}
     for index, name in enumerate(events.names):
-        said = sentences.get(name, {})
+        messages = sentences.get(name, {})
         details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.message)
         details |= {
-            row: said.get(code) or Reason(code).sentence
+            row: messages.get(code) or Reason(code).sentence
             for row in np.flatnonzero(theirs[:, index]).tolist()
             for code in (int(codes[row, index]),)
         }
-        by_reason = {**said, **_GENERAL}
-        found_columns[name] = Column(values[:, index], reasons[:, index], details, by_reason)
-    return found_columns
+        by_reason = {**messages, **_GENERAL}
+        columns_by_event[name] = Column(values[:, index], reasons[:, index], details, by_reason)
+    return columns_by_event
 
 
 def _with_values(columns: Mapping[str, Column], values: Floats) -> dict[str, Column]:
@@ -372,13 +372,13 @@ def _cycles_of_groups(
     return cycles
 
 
-def _coverage(found: Deltas, events: _Events, shares: Floats, interval_ns: Floats) -> Column:
+def _coverage(change: Deltas, events: _Events, shares: Floats, interval_ns: Floats) -> Column:
     """The smallest share of what is in every group; of a CPU without any of it, of all groups."""
-    ran_ns = np.where(found.why == 0, found.running_ns, 0.0).sum(axis=1)
+    ran_ns = np.where(change.why == 0, change.running_ns, 0.0).sum(axis=1)
     share = np.minimum(ran_ns / _positive(interval_ns), 1.0)
     basic = [index for index, name in enumerate(events.names) if name in _IN_EVERY_GROUP]
     share = np.fmin.reduce([share, *shares[:, basic].T])
-    reasons = np.where(np.isfinite(share), np.uint8(Reason.PRESENT), found.why[:, 0])
+    reasons = np.where(np.isfinite(share), np.uint8(Reason.PRESENT), change.why[:, 0])
     undefined = ~np.isfinite(share) & (reasons == 0)  # the groups' clock stood still
     reasons[undefined] = Reason.UNDEFINED
     details = dict.fromkeys(np.flatnonzero(undefined).tolist(), Reason.UNDEFINED.sentence)

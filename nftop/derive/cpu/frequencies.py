@@ -45,7 +45,7 @@ _CP_UNTOLD = Missing(Reason.SOURCE, "intel-speed-select did not tell its class")
 class FrequencyState:
     """What the last table came to, which holds as long as that and the topology stay."""
 
-    told: CpufreqTable | Missing = NOT_READ
+    table: CpufreqTable | Missing = NOT_READ
     topology: Topology | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     settings: tuple[CpuSetting, ...] = ()
@@ -55,18 +55,18 @@ def step_frequencies(
     state: FrequencyState, reading: SourceReading[CpufreqTable] | None, topology: Topology
 ) -> FrequencyState:
     """The columns of `FREQUENCY_METRICS` and a setting for every row of the topology."""
-    told = NOT_READ if reading is None else reading.value
-    if state.topology is topology and (state.told is told or state.told == told):
+    table = NOT_READ if reading is None else reading.value
+    if state.topology is topology and (state.table is table or state.table == table):
         return state
-    if isinstance(told, Missing):
-        return FrequencyState(told, topology, *_untold(told, topology))
-    rows = [_row(told, info.cpu, online=info.online) for info in topology.cpus]
+    if isinstance(table, Missing):
+        return FrequencyState(table, topology, *_untold(table, topology))
+    rows = [_row(table, info.cpu, online=info.online) for info in topology.cpus]
     columns = {metric.id: _column(metric.id, rows) for metric in FREQUENCY_METRICS}
-    kinds = _priorities(told, topology)
+    kinds = _priorities(table, topology)
     settings = tuple(
-        _setting(told, info.cpu, row, kinds) for info, row in zip(topology.cpus, rows, strict=True)
+        _setting(table, info.cpu, row, kinds) for info, row in zip(topology.cpus, rows, strict=True)
     )
-    return FrequencyState(told, topology, columns, settings)
+    return FrequencyState(table, topology, columns, settings)
 
 
 def _untold(
@@ -86,10 +86,10 @@ def _untold(
     return columns, tuple(settings)
 
 
-def _row(told: CpufreqTable, cpu: Cpu, *, online: bool) -> CpuFrequency | Missing:
-    found = told.row_of.get(cpu)
-    if found is not None:
-        return found
+def _row(table: CpufreqTable, cpu: Cpu, *, online: bool) -> CpuFrequency | Missing:
+    policy = table.row_of.get(cpu)
+    if policy is not None:
+        return policy
     return _NO_POLICY if online else _OFFLINE
 
 
@@ -116,19 +116,19 @@ def _absent(metric: str, row: CpuFrequency) -> Missing:
     return Missing(Reason.SOURCE, f"{driver} does not tell it")
 
 
-def _priorities(told: CpufreqTable, topology: Topology) -> Mapping[Cpu, Priority]:
-    if told.hybrid:
+def _priorities(table: CpufreqTable, topology: Topology) -> Mapping[Cpu, Priority]:
+    if table.hybrid:
         return {}
     package_of = {info.cpu: info.package for info in topology.cpus}
-    return priorities((row.cpu, package_of.get(row.cpu), row.base_hz) for row in told.cpus)
+    return priorities((row.cpu, package_of.get(row.cpu), row.base_hz) for row in table.cpus)
 
 
 def _setting(
-    told: CpufreqTable, cpu: Cpu, row: CpuFrequency | Missing, kinds: Mapping[Cpu, Priority]
+    table: CpufreqTable, cpu: Cpu, row: CpuFrequency | Missing, kinds: Mapping[Cpu, Priority]
 ) -> CpuSetting:
     if isinstance(row, Missing):
         return CpuSetting(row, row, row, row, row)
-    none = _HYBRID if told.hybrid else _ALIKE
+    none = _HYBRID if table.hybrid else _ALIKE
     if row.base_hz is None:
         none = _absent("base_frequency_hz", row)
     unsaid = Missing(Reason.SOURCE, f"{row.driver or 'its driver'} does not tell it")
@@ -138,20 +138,20 @@ def _setting(
         driver=row.driver or unsaid,
         governor=row.governor or unsaid,
         epp=row.epp or no_epp,
-        cp_class=_cp_class(told, cpu),
+        cp_class=_cp_class(table, cpu),
         together=tuple(item for item in row.together if item != cpu),
     )
 
 
-def _cp_class(told: CpufreqTable, cpu: Cpu) -> int | Missing:
-    if isinstance(told.sst, Missing):
-        return told.sst
-    known = told.sst.cp_class.get(cpu)
+def _cp_class(table: CpufreqTable, cpu: Cpu) -> int | Missing:
+    if isinstance(table.sst, Missing):
+        return table.sst
+    known = table.sst.cp_class.get(cpu)
     if known is not None:
         return known
-    if any(package.cp for package in told.sst.packages):
+    if any(package.cp for package in table.sst.packages):
         return _CP_UNTOLD
-    return _CP_OFF if any(package.cp_supported for package in told.sst.packages) else _CP_NEVER
+    return _CP_OFF if any(package.cp_supported for package in table.sst.packages) else _CP_NEVER
 
 
 def _run(state: FrequencyState, tick: FoldTick) -> tuple[FrequencyState, FrequencyState]:

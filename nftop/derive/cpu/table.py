@@ -55,17 +55,17 @@ class MissState:
 
     Attributes:
         per_packet: float64 (rows,), misses per packet in the tick of the turn; NaN where unknown.
-        who: by row, whose packets these are.
+        occupants: by row, the owner of these packets.
         rates: those that were seen last.
     """
 
     per_packet: Floats | None = None
-    who: tuple[object, ...] = ()
+    occupants: tuple[object, ...] = ()
     rates: CounterRates | None = None
 
 
 def step_misses(
-    state: MissState, rates: CounterRates, packets: Column, who: Sequence[object]
+    state: MissState, rates: CounterRates, packets: Column, occupants: Sequence[object]
 ) -> tuple[MissState, Column]:
     """Misses per packet, rows as in the topology; `packets` are per second and `who`'s.
 
@@ -78,17 +78,17 @@ def step_misses(
         return MissState(), now
     turning: Bools = np.isfinite(ages)
     held = state.per_packet
-    if held is None or len(held) != len(who):
-        held = np.full(len(who), np.nan)
+    if held is None or len(held) != len(occupants):
+        held = np.full(len(occupants), np.nan)
     else:
-        stayed = [old == new for old, new in zip(state.who, who, strict=True)]
+        stayed = [old == new for old, new in zip(state.occupants, occupants, strict=True)]
         held = np.where(stayed, held, np.nan)
     take = ages == 0
     if rates is state.rates:  # and so the packets may be of a later tick
         take &= ~np.isfinite(held)
     held = np.where(take, now.values, held)
     kept = where(np.isfinite(held), column(held), missing(len(held), AWAITING_TURN))
-    return MissState(held, tuple(who), rates), where(turning & now.present, kept, now)
+    return MissState(held, tuple(occupants), rates), where(turning & now.present, kept, now)
 
 
 _ALONE = Missing(Reason.UNDEFINED, "its core runs no other hyper-thread")
@@ -118,13 +118,13 @@ def sibling_columns(
     )
     # Where neither is counted, it is the cycles that are missed.
     clocks = where(any_thread.present, any_thread, _over(threads, cycles, np.maximum))
-    found = {
+    columns = {
         "sibling_busy_ratio": _over(others, busy_ratio, np.maximum),
         "sibling_ipc": ratio(_over(others, instructions, np.add), _over(others, cycles, np.add)),
         "core_ipc": ratio(_over(threads, instructions, np.add), clocks),
     }
     lonely = missing(len(alone), _ALONE)
-    return {name: where(alone, lonely, item) for name, item in found.items()}
+    return {name: where(alone, lonely, item) for name, item in columns.items()}
 
 
 def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
@@ -141,7 +141,7 @@ def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
     if of.details:
         rows = np.flatnonzero(gone).tolist()
         details = {
-            row: _said(of.details[at], own=at == row)
+            row: _sibling_message(of.details[at], own=at == row)
             for row, at in zip(rows, source[rows].tolist(), strict=True)
             if at in of.details
         }
@@ -149,7 +149,7 @@ def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
     return Column(np.where(gone, np.nan, values), reasons, details, of.by_reason)
 
 
-def _said(sentence: str, *, own: bool) -> str:
+def _sibling_message(sentence: str, *, own: bool) -> str:
     return sentence if own else f"{_OF_SIBLING}{sentence}"
 
 
@@ -172,7 +172,7 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
         elsewhere = column(np.full(rows, everywhere))
         tsc = where(rates.coverage.present, tsc, first_of(tsc, elsewhere))
     own = from_readings(
-        {row: _nf_cycles(who) for row, who in pollers.items() if who.cores},
+        {row: _nf_cycles(poller) for row, poller in pollers.items() if poller.cores},
         rows,
         Missing(Reason.SOURCE),
     )
@@ -220,22 +220,24 @@ def cpu_table(
     no_nf = from_readings(nobody, rows, NO_NF)
     packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
     received = from_readings(
-        nobody | {row: _received(who, packets[row]) for row, who in pollers.items()}, rows, NO_NF
+        nobody | {row: _received(poller, packets[row]) for row, poller in pollers.items()},
+        rows,
+        NO_NF,
     )
     forwards = np.zeros(rows, dtype=np.bool_)
-    forwards[[row for row, who in pollers.items() if who.forwards]] = True
+    forwards[[row for row, poller in pollers.items() if poller.forwards]] = True
     own = own_times(pollers, ready)
     clock = [own_clock(cycles.clock[row], own.get(row)) for row in range(rows)]
-    busy = from_readings({row: _busy(who) for row, who in pollers.items()}, rows, NO_NF)
+    busy = from_readings({row: _busy(poller) for row, poller in pollers.items()}, rows, NO_NF)
     of_cycles = from_readings(
-        {row: _busy(who, clock[row]) for row, who in pollers.items()}, rows, NO_NF
+        {row: _busy(poller, clock[row]) for row, poller in pollers.items()}, rows, NO_NF
     )
-    shared = {row: why for row, who in pollers.items() if (why := who.shared(own[row]))}
+    shared = {row: why for row, poller in pollers.items() if (why := poller.shared(own[row]))}
     taken = from_readings(
         {
-            row: who.uncounted(own[row])
+            row: poller.uncounted(own[row])
             or own_cycles(cycles.per_s[row], cycles.clock[row], own[row])
-            for row, who in pollers.items()
+            for row, poller in pollers.items()
         },
         rows,
         NO_NF,
@@ -244,15 +246,15 @@ def cpu_table(
     own_packets = from_readings(
         nobody
         | {
-            row: who.uncounted(own[row]) or shared.get(row) or packets[row]
-            for row, who in pollers.items()
+            row: poller.uncounted(own[row]) or shared.get(row) or packets[row]
+            for row, poller in pollers.items()
         },
         rows,
         NO_NF,
     )
-    who = [pollers.get(row) for row in range(rows)]
+    poller = [pollers.get(row) for row in range(rows)]
     misses, per_packet = step_misses(
-        misses, rates, own_packets, [item.nf if item else None for item in who]
+        misses, rates, own_packets, [item.nf if item else None for item in poller]
     )
     cpp = where(polled, ratio(taken, packets), no_nf)
     columns = {
@@ -277,11 +279,12 @@ def cpu_table(
     return misses, CpuTable(
         topology=topology,
         online=online,
-        thread=tuple(entry.thread if entry else None for entry in who),
-        nf=tuple(entry.nf[0] if entry and entry.nf else None for entry in who),
-        nf_pid=tuple(element.nf[1] if element and element.nf else None for element in who),
+        thread=tuple(entry.thread if entry else None for entry in poller),
+        nf=tuple(entry.nf[0] if entry and entry.nf else None for entry in poller),
+        nf_pid=tuple(element.nf[1] if element and element.nf else None for element in poller),
         direction=tuple(
-            element.cores[0][0].direction if element and element.cores else None for element in who
+            element.cores[0][0].direction if element and element.cores else None
+            for element in poller
         ),
         cpp_clock=tuple(
             candidate if has_cpp else None
@@ -289,9 +292,9 @@ def cpu_table(
         ),
         saturated=tuple(
             _saturated(candidate, own[row]) if candidate else None
-            for row, candidate in enumerate(who)
+            for row, candidate in enumerate(poller)
         ),
-        attribution=tuple(_attribution(one) for one in who),
+        attribution=tuple(_attribution(one) for one in poller),
         group=group,
         settings=settings,
         columns=columns,
@@ -299,16 +302,16 @@ def cpu_table(
     )
 
 
-def _saturated(who: Occupant, own: OwnTime | None) -> bool | None:
-    if len(who.cores) != 1 or who.uncounted(own) is not None:
+def _saturated(poller: Occupant, own: OwnTime | None) -> bool | None:
+    if len(poller.cores) != 1 or poller.uncounted(own) is not None:
         return None
-    core = who.cores[0][1]
+    core = poller.cores[0][1]
     return saturated(core.busy_ratio, core.run_ratio)
 
 
-def _nf_cycles(who: Occupant) -> Reading:
+def _nf_cycles(poller: Occupant) -> Reading:
     """TSC cycles as NFs counted them: each counts all time, so of several one is enough."""
-    readings = [core.nf_cycles_per_s for _, core in who.cores]
+    readings = [core.nf_cycles_per_s for _, core in poller.cores]
     numbers = [reading for reading in readings if not isinstance(reading, Missing)]
     return max(numbers) if numbers else readings[0]
 
@@ -317,26 +320,26 @@ def _packets(
     pollers: Mapping[int, Occupant], unattached: Callable[[ThreadRate], Missing]
 ) -> dict[int, Reading]:
     return {
-        row: total(core.packets_per_s for _, core in who.cores)
-        if who.cores
-        else unattached(who.strangers[0])
-        for row, who in pollers.items()
+        row: total(core.packets_per_s for _, core in poller.cores)
+        if poller.cores
+        else unattached(poller.strangers[0])
+        for row, poller in pollers.items()
     }
 
 
-def _received(who: Occupant, packets: Reading) -> Reading:
+def _received(poller: Occupant, packets: Reading) -> Reading:
     """What of its packets it received, where those of some NF may be packets sent."""
-    sends = next((nf for nf, _ in who.cores if nf.direction == "tx"), None)
+    sends = next((nf for nf, _ in poller.cores if nf.direction == "tx"), None)
     if sends is None:
         return packets
     return Missing(Reason.UNDEFINED, f"{sends.name} only sends here: see packets_per_s")
 
 
-def _busy(who: Occupant, clock: Clock | None = "tsc") -> Reading:
+def _busy(poller: Occupant, clock: Clock | None = "tsc") -> Reading:
     """Share of the cycles that `clock` counts, of all time unless told otherwise, in work."""
-    if not who.cores:
+    if not poller.cores:
         return _UNKNOWN_BUSY
-    return who.cores[0][1].busy_of(clock) if len(who.cores) == 1 else _SHARED_BUSY
+    return poller.cores[0][1].busy_of(clock) if len(poller.cores) == 1 else _SHARED_BUSY
 
 
 def _shares(
@@ -344,24 +347,24 @@ def _shares(
 ) -> dict[int, Reading]:
     """The NF's own thread's share; of several the worst. A stranger's where there is no NF."""
     readings: dict[int, Reading] = {}
-    for row, who in pollers.items():
-        sources = [core for _, core in who.cores] or who.strangers
+    for row, poller in pollers.items():
+        sources = [core for _, core in poller.cores] or poller.strangers
         shares: list[Reading] = [getattr(source, share) for source in sources]
         numbers = [item for item in shares if not isinstance(item, Missing)]
         readings[row] = worst(numbers) if numbers else shares[0]
     return readings
 
 
-def _attribution(who: Occupant | None) -> str:
-    if who is None:
+def _attribution(poller: Occupant | None) -> str:
+    if poller is None:
         return ""
-    said = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in who.cores)
+    attributions = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in poller.cores)
     # Who else is there is the first question where a poller waits.
-    names = [f"{core.thread} of {nf.name}" for nf, core in who.cores]
-    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in who.strangers]
-    do = "poll" if all(rate.thread.role in NF_KINDS for rate in who.strangers) else "never sleep"
+    names = [f"{core.thread} of {nf.name}" for nf, core in poller.cores]
+    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in poller.strangers]
+    do = "poll" if all(rate.thread.role in NF_KINDS for rate in poller.strangers) else "never sleep"
     together = f"{len(names)} {do} here: {', '.join(names)}" if len(names) > 1 else ""
-    return "; ".join(filter(None, (*said, together)))
+    return "; ".join(filter(None, (*attributions, together)))
 
 
 def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.findings.inputs import Seen
-from nftop.derive.findings.rule import Key, Measured, Only, Rule
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import GoneState, step_gone
@@ -61,7 +61,7 @@ class Watched:
         tails: n texts, what is said behind it of those that are not beyond it any more.
     """
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[FindingKey, ...] = ()
     since_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     held_s: Floats = field(default_factory=lambda: np.zeros(0))
     ticks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -110,13 +110,13 @@ def step_findings(
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
     gone = step_gone(state.gone, frame)
-    seen = Seen(frame, crowd, gone.gone)
-    watched, found = {}, []
+    seen = FindingInputs(frame, crowd, gone.gone)
+    watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
         now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
         watched[rule.id] = now
-        found += _found(rule, now)
-    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(found)
+        findings += _findings(rule, now)
+    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(findings)
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -151,7 +151,7 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
     active = ((old.active & ~ends) | begins) & ~lost
     known = active | (~lost & (ticks > 0))
-    texts, tails = _said(rule, measured, old, active, far=far, within=within)
+    texts, tails = _texts(rule, measured, old, active, far=far, within=within)
     return Watched(
         keys=old.keys,
         since_ns=np.where(known, np.where(old.active & active, old.since_ns, since_ns), 0),
@@ -197,18 +197,18 @@ def _between(rule: Rule, measured: Measured) -> Bools:
     return between
 
 
-def _met(only: Only, asked: Column) -> Bools:
+def _met(only: Only, condition: Column) -> Bools:
     if only.unknown:
-        return ~_unmet(only, asked)
+        return ~_unmet(only, condition)
     with np.errstate(invalid="ignore"):
-        high: Bools = asked.present & (asked.values >= only.least)
+        high: Bools = condition.present & (condition.values >= only.least)
     return high
 
 
-def _unmet(only: Only, asked: Column) -> Bools:
+def _unmet(only: Only, condition: Column) -> Bools:
     with np.errstate(invalid="ignore"):
-        low: Bools = asked.present & (asked.values < only.least)
-    return low | _settled(asked)
+        low: Bools = condition.present & (condition.values < only.least)
+    return low | _settled(condition)
 
 
 def _settled(column: Column) -> Bools:
@@ -218,11 +218,11 @@ def _settled(column: Column) -> Bools:
     return settled
 
 
-def _aligned(before: Watched, keys: tuple[Key, ...]) -> Watched:
+def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
     """What is known of these places; nothing of those that are new."""
     if before.keys == keys:
         return before
-    known = {key: place for place, key in enumerate(before.keys)}
+    known = {key: index for index, key in enumerate(before.keys)}
     places = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
     new = places < 0
     if not len(before.keys):
@@ -242,17 +242,17 @@ def _aligned(before: Watched, keys: tuple[Key, ...]) -> Watched:
 
 
 def _moved(texts: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
-    return tuple("" if place < 0 else texts[place] for place in places)
+    return tuple("" if index < 0 else texts[index] for index in places)
 
 
 def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (Key("", None),) * places
+    keys = (FindingKey("", None),) * places
     texts = ("",) * places
     return Watched(keys, whole, some, whole, some, some, np.zeros(places, np.bool_), texts, texts)
 
 
-def _said(
+def _texts(
     rule: Rule, measured: Measured, old: Watched, active: Bools, *, far: Bools, within: Bools
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of findings the text when last beyond the limit, and what is said of them behind it now.
@@ -263,30 +263,30 @@ def _said(
         nothing = ("",) * len(active)
         return nothing, nothing
     texts, tails = list(old.texts), list(old.tails)
-    for place in np.flatnonzero(active).tolist():
-        if far[place]:
-            texts[place], tails[place] = _text(rule, measured, place), ""
-        elif within[place]:
-            tails[place] = f"{_now(rule, measured, place)}, ending"
-        elif measured.values.present[place]:
-            tails[place] = _now(rule, measured, place)
+    for index in np.flatnonzero(active).tolist():
+        if far[index]:
+            texts[index], tails[index] = _text(rule, measured, index), ""
+        elif within[index]:
+            tails[index] = f"{_now(rule, measured, index)}, ending"
+        elif measured.values.present[index]:
+            tails[index] = _now(rule, measured, index)
     kept = active.tolist()
     return _only(texts, kept), _only(tails, kept)
 
 
-def _text(rule: Rule, measured: Measured, place: int) -> str:
-    beside = {name: float(item.values[place]) for name, item in measured.beside.items()}
-    words = {name: word[place] for name, word in measured.words.items()}
-    value = rule.printed(float(measured.values.values[place]))
-    return rule.text.format(value=value, limit=rule.printed(rule.limit), **beside, **words)
+def _text(rule: Rule, measured: Measured, index: int) -> str:
+    context = {name: float(item.values[index]) for name, item in measured.beside.items()}
+    words = {name: word[index] for name, word in measured.words.items()}
+    value = rule.printed(float(measured.values.values[index]))
+    return rule.text.format(value=value, limit=rule.printed(rule.limit), **context, **words)
 
 
-def _now(rule: Rule, measured: Measured, place: int) -> str:
+def _now(rule: Rule, measured: Measured, index: int) -> str:
     """What became of a number: the new one, where it and not a condition is why it ends."""
     column = measured.values
-    if rule.when or not column.present[place]:
+    if rule.when or not column.present[index]:
         return "; no longer so"
-    number = float(column.values[place])
+    number = float(column.values[index])
     beyond = number > rule.limit if rule.beyond == "above" else number < rule.limit
     return "; its conditions are no longer met" if beyond else f"; now {rule.printed(number)}"
 
@@ -295,7 +295,7 @@ def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
     return tuple(text if keep else "" for text, keep in zip(texts, kept, strict=True))
 
 
-def _found(rule: Rule, now: Watched) -> list[Finding]:
+def _findings(rule: Rule, now: Watched) -> list[Finding]:
     return [
         Finding(
             rule=rule.id,

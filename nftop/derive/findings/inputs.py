@@ -23,7 +23,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True)
-class Seen:
+class FindingInputs:
     """A frame, as rules look at it. What several rules need is worked out once.
 
     Attributes:
@@ -64,13 +64,13 @@ class Seen:
     def cores(self) -> tuple[tuple[int, ...], ...]:
         """Of each core with pollers, the places of its CPUs in `rows`."""
         infos = self.frame.cpus.topology.cpus
-        found: dict[object, list[int]] = {}
-        for place, row in enumerate(self.rows.tolist()):
+        result: dict[object, list[int]] = {}
+        for index, row in enumerate(self.rows.tolist()):
             info = infos[row]
             # Where the kernel tells of no cores, each CPU is one.
             key = info.cpu if info.core is None else (info.package, info.l3, info.core)
-            found.setdefault(key, []).append(place)
-        return tuple(tuple(places) for places in found.values())
+            result.setdefault(key, []).append(index)
+        return tuple(tuple(places) for places in result.values())
 
     @cached_property
     def first_of_core(self) -> Rows:
@@ -84,8 +84,8 @@ class Seen:
         rows = self.rows.tolist()
         return tuple(
             (
-                f"cpu {format_cpu_list([infos[rows[place]].cpu for place in places])}",
-                tuple(pids[rows[place]] for place in places),
+                f"cpu {format_cpu_list([infos[rows[index]].cpu for index in places])}",
+                tuple(pids[rows[index]] for index in places),
             )
             for places in self.cores
         )
@@ -95,7 +95,7 @@ class Seen:
         """Of each of `cores`, whose it is: of several all names."""
         names = self.nf_names
         return tuple(
-            ", ".join(dict.fromkeys(names[place] for place in places)) for places in self.cores
+            ", ".join(dict.fromkeys(names[index] for index in places)) for places in self.cores
         )
 
     @cached_property
@@ -115,12 +115,12 @@ class Seen:
     def all_cpus(self, metric: str) -> Column:
         """A metric of every CPU; an estimate is no number here."""
         table = self.frame.cpus.columns
-        found, share = table[metric], cpu_metric(metric).coverage
+        values, share = table[metric], cpu_metric(metric).coverage
         if share is None or share not in table:
-            return found
+            return values
         covered = table[share]
-        unsure = covered.present & (covered.values < ESTIMATE_BELOW) & found.present
-        return where(unsure, missing(len(found), _ESTIMATE), found) if unsure.any() else found
+        unsure = covered.present & (covered.values < ESTIMATE_BELOW) & values.present
+        return where(unsure, missing(len(values), _ESTIMATE), values) if unsure.any() else values
 
     def of(self, metric: str) -> Column:
         """A metric of `rows`, as `all_cpus` has it."""
@@ -134,16 +134,16 @@ class Seen:
             return own
         shares = {nf.pid: _share(nf) for nf in self.frame.nfs}
         otherwise: dict[int, Reading] = {}
-        for place, pid in enumerate(self.pids[self.rows].tolist()):
+        for index, pid in enumerate(self.pids[self.rows].tolist()):
             share = shares.get(pid)
             if share is not None and not isinstance(share, Missing):
-                otherwise[place] = share
+                otherwise[index] = share
         even = from_readings(otherwise, len(own), Missing(Reason.SOURCE))
         return where(own.present | ~even.present, own, even)
 
-    def classes(self, place: int) -> tuple[str, L3Domain | None] | None:
+    def classes(self, index: int) -> tuple[str, L3Domain | None] | None:
         """The cache class of one of `rows` and its cache; None where that is unknown."""
-        row = int(self.rows[place])
+        row = int(self.rows[index])
         group = self.frame.cpus.group[row]
         if not isinstance(group, CacheClass):
             return None

@@ -7,8 +7,17 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from nftop.derive.findings.inputs import Seen, numbers, taken
-from nftop.derive.findings.rule import BUSY, LOADED, STABLE, Key, Measured, Only, Rule, register
+from nftop.derive.findings.inputs import FindingInputs, numbers, taken
+from nftop.derive.findings.rule import (
+    BUSY,
+    LOADED,
+    STABLE,
+    FindingKey,
+    Measured,
+    Only,
+    Rule,
+    register,
+)
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.metrics.core import PAPER
@@ -18,10 +27,10 @@ from nftop.model.reading import Missing, Reading, Reason
 _NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
 
 
-def of_cpu(metric: str) -> Callable[[Seen], Measured]:
+def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric of each CPU on which a network function polls."""
 
-    def measure(seen: Seen) -> Measured:
+    def measure(seen: FindingInputs) -> Measured:
         return Measured(_keys(seen.cpus), seen.of(metric), words={"nf": seen.nf_names})
 
     return measure
@@ -46,10 +55,10 @@ register(
 )
 
 
-def of_core(metric: str) -> Callable[[Seen], Measured]:
+def of_core(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric that a core's threads have the same, of each core with pollers, and its load."""
 
-    def measure(seen: Seen) -> Measured:
+    def measure(seen: FindingInputs) -> Measured:
         return _of_cores(seen, _own_counts(seen, seen.of(metric)))
 
     return measure
@@ -95,7 +104,7 @@ register(
 )
 
 
-def core_ipc(seen: Seen) -> Measured:
+def core_ipc(seen: FindingInputs) -> Measured:
     """Instructions per cycle of each core with pollers; its only thread's where it has but one."""
     whole, own = seen.of("core_ipc"), seen.of("ipc")
     alone = whole.reasons == Reason.UNDEFINED
@@ -125,20 +134,20 @@ register(
 )
 
 
-def _own_counts(seen: Seen, of_rows: Column) -> Column:
+def _own_counts(seen: FindingInputs, of_rows: Column) -> Column:
     """A number of every row but where other threads were counted with the network function's."""
     if not seen.frame.cpus.shared:
         return of_rows
     shared = np.zeros(len(of_rows), np.bool_)
     infos = seen.frame.cpus.topology.cpus
     for places in seen.cores:
-        cpus = (infos[int(seen.rows[place])].cpu for place in places)
+        cpus = (infos[int(seen.rows[index])].cpu for index in places)
         shared[list(places)] = any(cpu in seen.frame.cpus.shared for cpu in cpus)
     why = Missing(Reason.SOURCE, "other threads ran on this core too")
     return where(shared, missing(len(of_rows), why), of_rows)
 
 
-def others_here(seen: Seen) -> Measured:
+def others_here(seen: FindingInputs) -> Measured:
     """How many threads never sleep on a CPU beside that of its network function, and who."""
     others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
     words = {"nf": seen.nf_names, "who": [", ".join(other) for other in others]}
@@ -166,7 +175,7 @@ register(
 )
 
 
-def foreign_sibling(seen: Seen) -> Measured:
+def foreign_sibling(seen: FindingInputs) -> Measured:
     """The busiest hyper-thread sibling on which another program runs: its share of time not idle.
 
     The kernel's, since a poller that polls in vain takes slots all the same.
@@ -178,16 +187,16 @@ def foreign_sibling(seen: Seen) -> Measured:
     ran = table.columns["cpu_time_ratio"]
     values = np.where(others, ran.values[siblings], -1.0)
     reasons = np.where(others, ran.reasons[siblings], 0)
-    named, found = [], np.full(len(seen.rows), np.nan)
+    named, measured = [], np.full(len(seen.rows), np.nan)
     worst = reasons.max(axis=1, initial=0).astype(np.uint8)
     worst[~others.any(axis=1)] = Reason.UNDEFINED
-    for place in range(len(seen.rows)):
-        at = int(np.nanargmax(values[place])) if worst[place] == 0 else -1
-        named.append("" if at < 0 else str(table.topology.cpus[int(siblings[place, at])].cpu))
+    for index in range(len(seen.rows)):
+        at = int(np.nanargmax(values[index])) if worst[index] == 0 else -1
+        named.append("" if at < 0 else str(table.topology.cpus[int(siblings[index, at])].cpu))
         if at >= 0:
-            found[place] = values[place, at]
+            measured[index] = values[index, at]
     words = {"nf": seen.nf_names, "sibling": named}
-    return Measured(_keys(seen.cpus), Column(found, worst), words=words)
+    return Measured(_keys(seen.cpus), Column(measured, worst), words=words)
 
 
 register(
@@ -211,14 +220,14 @@ register(
 )
 
 
-def empty_poll_ipc(seen: Seen) -> Measured:
+def empty_poll_ipc(seen: FindingInputs) -> Measured:
     """As `core_ipc`, and the share of empty polls: all where no packets come, else as told."""
-    found = core_ipc(seen)
-    busy, packets = found.beside["busy"], found.beside["packets"]
+    measured = core_ipc(seen)
+    busy, packets = measured.beside["busy"], measured.beside["packets"]
     none = packets.present & (packets.values == 0)
     busy = where(none, numbers([0.0] * len(none)), busy)
     idle = Column(1.0 - busy.values, busy.reasons)
-    return Measured(found.keys, found.values, {"busy": busy, "idle": idle}, found.words)
+    return Measured(measured.keys, measured.values, {"busy": busy, "idle": idle}, measured.words)
 
 
 register(
@@ -242,7 +251,7 @@ register(
 )
 
 
-def low_priority(seen: Seen) -> Measured:
+def low_priority(seen: FindingInputs) -> Measured:
     """1 for cores that SST-BF made low-priority, 0 for high-priority ones, and base frequencies."""
     table = seen.frame.cpus
     rows = seen.rows[seen.first_of_core].tolist()
@@ -254,14 +263,14 @@ def low_priority(seen: Seen) -> Measured:
     best: dict[int | None, float] = {}
     for info, ghz in zip(infos, base.tolist(), strict=True):
         best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
-    found = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
-    beside = {
-        **found.beside,
+    measured = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
+    context = {
+        **measured.beside,
         "base_ghz": column(base[rows]),
         "best_ghz": numbers([best[infos[row].package] for row in rows]),
     }
     values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
-    return Measured(found.keys, values, beside, found.words)
+    return Measured(measured.keys, values, context, measured.words)
 
 
 register(
@@ -289,12 +298,12 @@ register(
 )
 
 
-def drops(seen: Seen) -> Measured:
+def drops(seen: FindingInputs) -> Measured:
     """Packets per second that were dropped before a function had them, by function."""
     nfs = seen.frame.nfs
     values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
     return Measured(
-        [Key(f"nf {nf.name}", nf.key) for nf in nfs],
+        [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
         from_readings(values, len(nfs), Missing(Reason.SOURCE)),
         words={"why": [_KERNELS_DROPS if nf.kind == "kernel" else _NICS_DROPS for nf in nfs]},
     )
@@ -319,10 +328,10 @@ register(
 )
 
 
-def left(seen: Seen) -> Measured:
+def left(seen: FindingInputs) -> Measured:
     """1 for each function that was here a while ago; who it was, and the last it was told of."""
     return Measured(
-        [Key(f"nf {item.name}", item.key) for item in seen.gone],
+        [FindingKey(f"nf {item.name}", item.key) for item in seen.gone],
         numbers([1.0] * len(seen.gone)),
         words={
             "pid": [str(item.pid) for item in seen.gone],
@@ -352,13 +361,17 @@ register(
 )
 
 
-def sources_apart(seen: Seen) -> Measured:
+def sources_apart(seen: FindingInputs) -> Measured:
     """1 where perf and a sensor server have told different numbers in some readings, else 0."""
-    said = seen.frame.apart
+    message = seen.frame.apart
     server = seen.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:
-        return Measured([Key("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]})
-    return Measured([Key("host", None)], _one(float(said != "")), words={"said": [said]})
+        return Measured(
+            [FindingKey("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]}
+        )
+    return Measured(
+        [FindingKey("host", None)], _one(float(message != "")), words={"said": [message]}
+    )
 
 
 register(
@@ -385,7 +398,7 @@ def _clock(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
-def _of_cores(seen: Seen, of_rows: Column) -> Measured:
+def _of_cores(seen: FindingInputs, of_rows: Column) -> Measured:
     busy, packets = seen.core_load
     return Measured(
         _keys(seen.core_names),
@@ -395,8 +408,8 @@ def _of_cores(seen: Seen, of_rows: Column) -> Measured:
     )
 
 
-def _keys(places: Sequence[tuple[str, object]]) -> list[Key]:
-    return [Key(*item) for item in places]
+def _keys(places: Sequence[tuple[str, object]]) -> list[FindingKey]:
+    return [FindingKey(*item) for item in places]
 
 
 def _one(reading: Reading) -> Column:

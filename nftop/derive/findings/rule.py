@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.model.column import Column
 from nftop.model.struct import dataclass, field
 
 Scope: TypeAlias = Literal["cpu", "core", "nf", "package", "group", "host"]
 
 
-class Key(NamedTuple):
+class FindingKey(NamedTuple):
     """A place over ticks: where it is, and who is there, so that another begins anew."""
 
     where: str
@@ -33,7 +33,7 @@ class Measured:
         words: by name, n texts (untrusted) that the text may say.
     """
 
-    keys: Sequence[Key]
+    keys: Sequence[FindingKey]
     values: Column
     beside: Mapping[str, Column] = field(default_factory=dict)
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Rule:
     title: str
     metrics: tuple[str, ...]
     scope: Scope
-    measure: Callable[[Seen], Measured]
+    measure: Callable[[FindingInputs], Measured]
     limit: float
     clear: float
     text: str

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nftop.derive.findings.inputs import Seen, of_packages, summed
-from nftop.derive.findings.rule import RDT, STABLE, TALK, Key, Measured, Only, Rule, register
+from nftop.derive.findings.inputs import FindingInputs, of_packages, summed
+from nftop.derive.findings.rule import RDT, STABLE, TALK, FindingKey, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
@@ -27,10 +27,10 @@ _ONE_CHANNEL = Missing(Reason.UNDEFINED, "fewer than two memory channels count a
 _BUSY_RATIO, _QUIET_RATIO = 0.5, 0.05
 
 
-def of_package(metric: str) -> Callable[[Seen], Measured]:
+def of_package(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric of each package."""
 
-    def measure(seen: Seen) -> Measured:
+    def measure(seen: FindingInputs) -> Measured:
         return _packages(seen, of_packages(seen.frame.packages, metric), metric)
 
     return measure
@@ -56,14 +56,14 @@ register(
 )
 
 
-def ddio_misses(seen: Seen) -> Measured:
+def ddio_misses(seen: FindingInputs) -> Measured:
     """Share of devices' writes that did not find their line, and how many writes there are."""
     rows = seen.frame.packages
     hits = of_packages(rows, "pcie.ddio_hit_ratio")
     whole, parts = _writes(rows)
     missed = Column(1.0 - hits.values, hits.reasons)
-    found = _packages(seen, missed, "pcie.ddio_hit_ratio")
-    return _with(found, writes=_plus(whole, parts))
+    measured = _packages(seen, missed, "pcie.ddio_hit_ratio")
+    return _with(measured, writes=_plus(whole, parts))
 
 
 register(
@@ -87,12 +87,12 @@ register(
 )
 
 
-def partial_writes(seen: Seen) -> Measured:
+def partial_writes(seen: FindingInputs) -> Measured:
     """Share of devices' writes that are of parts of lines, and how many writes there are."""
     whole, parts = _writes(seen.frame.packages)
     every = _plus(whole, parts)
-    found = _packages(seen, ratio(parts, every), "pcie.rfo.total_per_s")
-    return _with(found, writes=every)
+    measured = _packages(seen, ratio(parts, every), "pcie.rfo.total_per_s")
+    return _with(measured, writes=every)
 
 
 register(
@@ -116,7 +116,7 @@ register(
 )
 
 
-def register_writes(seen: Seen) -> Measured:
+def register_writes(seen: FindingInputs) -> Measured:
     """Writes to devices' registers per second and core on which a network function polls."""
     rows = seen.frame.packages
     infos, at = seen.frame.cpus.topology.cpus, seen.rows.tolist()
@@ -150,15 +150,15 @@ register(
 )
 
 
-def remote_share(seen: Seen) -> Measured:
+def remote_share(seen: FindingInputs) -> Measured:
     """What comes from other packages, by what memory and devices of the package move in all."""
     rows = seen.frame.packages
     received = of_packages(rows, "upi.received_bytes_per_s")
     moved = of_packages(rows, "memory.read_bytes_per_s")
     for name in ("memory.write_bytes_per_s", "pcie.read_bytes_per_s", "pcie.write_bytes_per_s"):
         moved = _plus(moved, of_packages(rows, name))
-    found = _packages(seen, ratio(received, moved), "upi.received_bytes_per_s")
-    return _with(found, received=received)
+    measured = _packages(seen, ratio(received, moved), "upi.received_bytes_per_s")
+    return _with(measured, received=received)
 
 
 register(
@@ -183,7 +183,7 @@ register(
 )
 
 
-def uneven_channels(seen: Seen) -> Measured:
+def uneven_channels(seen: FindingInputs) -> Measured:
     """The busiest memory channel's traffic by the mean of those that count any.
 
     A channel that counts nothing has no memory behind it: kernels show every third box of an Ice
@@ -203,9 +203,11 @@ def uneven_channels(seen: Seen) -> Measured:
         shares[row] = max(used)[0] / (whole / len(used)) if known else absent or _ONE_CHANNEL
         totals[row] = absent or whole
     none = Missing(Reason.SOURCE)
-    found = _packages(seen, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
-    found = _with(found, traffic=from_readings(totals, len(rows), none))
-    return Measured(found.keys, found.values, found.beside, {**found.words, "channel": names})
+    measured = _packages(seen, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
+    measured = _with(measured, traffic=from_readings(totals, len(rows), none))
+    return Measured(
+        measured.keys, measured.values, measured.beside, {**measured.words, "channel": names}
+    )
 
 
 register(
@@ -229,19 +231,19 @@ register(
 )
 
 
-def memory_per_packet(seen: Seen) -> Measured:
+def memory_per_packet(seen: FindingInputs) -> Measured:
     """Memory traffic of a class by the packets of those who poll in it, where nobody else works."""
     keys, parts, traffic, names = [], [], {}, []
     for index, (group, cache, places) in enumerate(_polled(seen)):
-        keys.append(Key(_class(group, cache), group.clos))
+        keys.append(FindingKey(_class(group, cache), group.clos))
         parts.append(places)
         names.append(_nfs(seen, places))
         mixed = _strangers(seen, group.name, cache.l3, _QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
     packets = summed(seen.packets, parts)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
-    beside = {"packets": packets, "traffic": moved}
-    return Measured(keys, ratio(moved, packets), beside, {"nf": names})
+    context = {"packets": packets, "traffic": moved}
+    return Measured(keys, ratio(moved, packets), context, {"nf": names})
 
 
 register(
@@ -271,17 +273,17 @@ register(
 )
 
 
-def noisy_neighbour(seen: Seen) -> Measured:
+def noisy_neighbour(seen: FindingInputs) -> Measured:
     """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
-    keys, found, who, names = [], {}, [], []
+    keys, traffic, messages, names = [], {}, [], []
     for index, (group, cache, places) in enumerate(_polled(seen)):
-        each = sorted(_neighbours(seen, group, cache), key=lambda one: one.sure, reverse=True)
-        keys.append(Key(_class(group, cache), group.clos))
-        found[index] = each[0].traffic if each else _UNSHARED
-        who.append(each[0].said if each else "")
+        neighbours = sorted(_neighbours(seen, group, cache), key=lambda one: one.sure, reverse=True)
+        keys.append(FindingKey(_class(group, cache), group.clos))
+        traffic[index] = neighbours[0].traffic if neighbours else _UNSHARED
+        messages.append(neighbours[0].said if neighbours else "")
         names.append(_nfs(seen, places))
-    values = from_readings(found, len(keys), Missing(Reason.SOURCE))
-    return Measured(keys, values, words={"nf": names, "who": who})
+    values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
+    return Measured(keys, values, words={"nf": names, "who": messages})
 
 
 register(
@@ -324,7 +326,7 @@ class _Neighbour:
         return -1.0 if isinstance(self.traffic, Missing) else self.traffic
 
 
-def _neighbours(seen: Seen, group: GroupRow, cache: GroupCacheRow) -> Iterator[_Neighbour]:
+def _neighbours(seen: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[_Neighbour]:
     """Others in the class itself, and classes that may fill some of the same ways."""
     others = _strangers(seen, group.name, cache.l3, _BUSY_RATIO)
     if others:
@@ -345,30 +347,30 @@ def _neighbours(seen: Seen, group: GroupRow, cache: GroupCacheRow) -> Iterator[_
                 )
 
 
-def _polled(seen: Seen) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
+def _polled(seen: FindingInputs) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
     """Classes in the caches behind which a network function polls in them, and where in `rows`."""
     places: dict[tuple[str, L3Domain | None], list[int]] = {}
-    for place in range(len(seen.rows)):
-        key = seen.classes(place)
+    for position in range(len(seen.rows)):
+        key = seen.classes(position)
         if key is not None:
-            places.setdefault(key, []).append(place)
+            places.setdefault(key, []).append(position)
     for group in seen.frame.groups:
         for cache in group.caches:
             if (group.name, cache.l3) in places:
                 yield group, cache, places[group.name, cache.l3]
 
 
-def _strangers(seen: Seen, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+def _strangers(seen: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
     """CPUs of a class behind a cache that are so busy, and no network function polls there."""
     table = seen.frame.cpus
     ran = table.columns["cpu_time_ratio"]
     busy = np.flatnonzero(ran.present & (ran.values > busy_ratio) & (seen.pids < 0))
-    found = []
+    cpus = []
     for row in busy.tolist():
         group, info = table.group[row], table.topology.cpus[row]
         if not isinstance(group, Missing) and group.name == name and info.l3 == l3:
-            found.append(int(info.cpu))
-    return found
+            cpus.append(int(info.cpu))
+    return cpus
 
 
 def _ways(cache: GroupCacheRow) -> Cbm | None:
@@ -381,8 +383,8 @@ def _class(group: GroupRow, cache: GroupCacheRow) -> str:
     return f"class {'default' if group.name == ROOT else group.name}, L3 {cache.l3}"
 
 
-def _nfs(seen: Seen, places: list[int]) -> str:
-    return ", ".join(dict.fromkeys(seen.nf_names[place] for place in places))
+def _nfs(seen: FindingInputs, places: list[int]) -> str:
+    return ", ".join(dict.fromkeys(seen.nf_names[position] for position in places))
 
 
 def _writes(rows: tuple[PackageRow, ...]) -> tuple[Column, Column]:
@@ -406,13 +408,13 @@ def _total(box: BoxTraffic) -> Reading:
     return out_of if isinstance(out_of, Missing) else box.in_bytes_per_s + out_of
 
 
-def _packages(seen: Seen, values: Column, metric: str) -> Measured:
+def _packages(seen: FindingInputs, values: Column, metric: str) -> Measured:
     """Of each package, and whether the metric is an estimate there."""
     rows = seen.frame.packages
     about = ["about " if metric in row.estimates else "" for row in rows]
-    return Measured([Key(f"package {row.package}", None) for row in rows], values,
+    return Measured([FindingKey(f"package {row.package}", None) for row in rows], values,
                     words={"about": about})  # fmt: skip
 
 
-def _with(measured: Measured, **beside: Column) -> Measured:
-    return Measured(measured.keys, measured.values, beside, measured.words)
+def _with(measured: Measured, **context: Column) -> Measured:
+    return Measured(measured.keys, measured.values, context, measured.words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.derive.cache.table import Classes
+from nftop.derive.cache.table import ClassTables
 from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
@@ -31,7 +31,7 @@ class Beside:
     """
 
     cpus: CpuTable
-    classes: Classes
+    classes: ClassTables
     threads: Sequence[ThreadRate]
 
 

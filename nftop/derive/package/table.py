@@ -92,7 +92,7 @@ def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreT
 def added_up(
     table: UncoreTable,
     rates: BoxRates,
-    place: NDArray[np.int64],
+    box: NDArray[np.int64],
     places: int,
     events: Collection[int] | None = None,
 ) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
@@ -107,11 +107,11 @@ def added_up(
     sums, estimates = {}, {}
     for index in range(len(table.events)) if events is None else events:
         name = table.events[index]
-        mine = np.flatnonzero((table.event == index) & (place >= 0))
+        mine = np.flatnonzero((table.event == index) & (box >= 0))
         sentences = table.details.get(name, {})
-        sums[name] = _summed(place[mine], rates.per_s[mine], rates.why[mine], sentences, places)
+        sums[name] = _summed(box[mine], rates.per_s[mine], rates.why[mine], sentences, places)
         partly = rates.partly[mine].astype(np.float64)
-        estimates[name] = (np.bincount(place[mine], partly, places) > 0) & sums[name].present
+        estimates[name] = (np.bincount(box[mine], partly, places) > 0) & sums[name].present
     return sums, estimates
 
 
@@ -127,7 +127,7 @@ def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
 
 
 def _summed(
-    place: NDArray[np.int64],
+    box: NDArray[np.int64],
     per_s: Floats,
     why: Reasons,
     sentences: Mapping[int, str],
@@ -135,12 +135,12 @@ def _summed(
 ) -> Column:
     """One event's rates added up; the first row without one says why its place has none."""
     gone = why > 0
-    values = np.bincount(place, np.where(gone, 0.0, per_s), places)
-    absent = np.bincount(place, minlength=places) == 0
+    values = np.bincount(box, np.where(gone, 0.0, per_s), places)
+    absent = np.bincount(box, minlength=places) == 0
     reasons = np.where(absent, np.uint8(NOT_HERE.reason), np.uint8(Reason.PRESENT))
     details = dict.fromkeys(np.flatnonzero(absent).tolist(), NOT_HERE.detail)
-    for row in np.unique(place[gone]).tolist():
-        reason = Reason(int(why[(place == row) & gone][0]))
+    for row in np.unique(box[gone]).tolist():
+        reason = Reason(int(why[(box == row) & gone][0]))
         reasons[row] = reason
         details[row] = sentences.get(int(reason)) or _SENTENCES.get(reason, reason.sentence)
     return Column(np.where(reasons > 0, np.nan, values), reasons, details)
@@ -193,8 +193,8 @@ def _rows(
 ) -> tuple[PackageRow, ...]:
     count = len(packages)
     index_of = {int(package): index for index, package in enumerate(packages)}
-    place = np.array([index_of.get(item, -1) for item in table.packages.tolist()], dtype=np.int64)
-    rates, partly = added_up(table, boxes, place, count)
+    box = np.array([index_of.get(item, -1) for item in table.packages.tolist()], dtype=np.int64)
+    rates, partly = added_up(table, boxes, box, count)
     # Also where the table holds no event at all, formulas need columns of as many rows.
     known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}
     traffic = evaluate_traffic(uarch, {**known, **rates})
@@ -232,14 +232,14 @@ def _by_box(
         return {}
     where = np.stack([table.packages[rows], table.boxes[rows]], axis=1)
     boxes, inverse = np.unique(where, axis=0, return_inverse=True)
-    place = np.full(len(table.values), -1, dtype=np.int64)
-    place[rows] = inverse.reshape(-1)
-    columns, _ = added_up(table, rates, place, len(boxes), events)
+    box = np.full(len(table.values), -1, dtype=np.int64)
+    box[rows] = inverse.reshape(-1)
+    columns, _ = added_up(table, rates, box, len(boxes), events)
     into, out_of = (formula(columns, len(boxes)) for formula in formulas)
-    found: dict[int, list[BoxTraffic]] = {}
+    result: dict[int, list[BoxTraffic]] = {}
     for row, (package, number) in enumerate(boxes.tolist()):
-        found.setdefault(package, []).append(BoxTraffic(number, into[row], out_of[row]))
-    return found
+        result.setdefault(package, []).append(BoxTraffic(number, into[row], out_of[row]))
+    return result
 
 
 def _nothing(topology: Topology, why: Missing) -> tuple[PackageRow, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nftop.derive.pcm.values import Told, scaled, told, withheld, within
+from nftop.derive.pcm.values import DocumentPair, scaled, withheld, within, without_sentinels
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
 from nftop.model.pcm import C_STATES
 from nftop.model.reading import Missing, Reason
@@ -46,7 +46,7 @@ _ALWAYS = 0.95
 _ABOUT_1 = 1.05
 
 
-def cpu_columns(this: Told) -> dict[str, Column]:
+def cpu_columns(this: DocumentPair) -> dict[str, Column]:
     """By metric id of the catalogue, scope `cpu`: float64 (n,) and reasons."""
     table = this.table
     instructions, cycles, reference, tsc = (
@@ -69,12 +69,12 @@ def cpu_columns(this: Told) -> dict[str, Column]:
         "l3_hit_ratio": _hit_ratio(this, "l3"),
         **_rdt(this),
         **{name: residency(this, table.of_cpu, state) for state, name in _CORE_STATES.items()},
-        "thermal_headroom_c": told(table.of_cpu("thermal_headroom")),
+        "thermal_headroom_c": without_sentinels(table.of_cpu("thermal_headroom")),
         "smi_per_s": _rate(this, "smi_count", zero_is_one=True),
     }
 
 
-def always_busy(this: Told) -> Bools:
+def always_busy(this: DocumentPair) -> Bools:
     """bool (n,): which CPUs have not halted in the document's interval."""
     reference, tsc = _rate(this, "clock_unhalted_ref"), _rate(this, "invariant_tsc")
     with np.errstate(invalid="ignore"):
@@ -82,18 +82,18 @@ def always_busy(this: Told) -> Bools:
     return busy
 
 
-def residency(this: Told, of: Callable[[str], Floats], state: int) -> Column:
+def residency(this: DocumentPair, of: Callable[[str], Floats], state: int) -> Column:
     """The share of time in a C-state, of what `of` takes from the table by field."""
     states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
     one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
     return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
 
 
-def _rate(this: Told, field: str, *, zero_is_one: bool = False) -> Column:
+def _rate(this: DocumentPair, field: str, *, zero_is_one: bool = False) -> Column:
     return this.rate(lambda table: table.of_cpu(field), zero_is_one=zero_is_one)
 
 
-def _topdown(this: Told) -> dict[str, Column]:
+def _topdown(this: DocumentPair) -> dict[str, Column]:
     """Whole percent as ratios. Zeros stand for what the server can't tell, or for an idle core."""
     columns: dict[str, Column] = {}
     for nodes, why in ((_LEVEL_1, _NO_TOPDOWN), (_LEVEL_2, _NO_LEVEL_2)):
@@ -110,27 +110,29 @@ def _topdown(this: Told) -> dict[str, Column]:
     return columns
 
 
-def _hit_ratio(this: Told, cache: str) -> Column:
+def _hit_ratio(this: DocumentPair, cache: str) -> Column:
     hits, misses = (_rate(this, f"{cache}_cache_{end}") for end in ("hits", "misses"))
     both = hits.present & misses.present
     all_of = where(both, column(hits.values + misses.values), where(hits.present, misses, hits))
     return ratio(hits, all_of)
 
 
-def _rdt(this: Told) -> dict[str, Column]:
+def _rdt(this: DocumentPair) -> dict[str, Column]:
     """What RDT meters of each CPU's own monitor; local and remote traffic are told together."""
     table = this.table
     fields = ("local_memory_bandwidth", "remote_memory_bandwidth")
     some = bool(np.any(np.array([table.of_cpu(field) for field in fields]) > 0))
     local, remote = (_rate(this, field, zero_is_one=some) for field in fields)
-    found = {
-        "llc_occupancy_bytes": scaled(told(table.of_cpu("l3_cache_occupancy")), 1024.0),
+    metered = {
+        "llc_occupancy_bytes": scaled(
+            without_sentinels(table.of_cpu("l3_cache_occupancy")), 1024.0
+        ),
         "memory_local_bytes_per_s": scaled(local, _MIB),
         "memory_remote_bytes_per_s": scaled(remote, _MIB),
     }
     return {
         name: where(one.reasons == Reason.HARDWARE, missing(len(one), _NO_RDT), one)
-        for name, one in found.items()
+        for name, one in metered.items()
     }
 
 

@@ -23,7 +23,7 @@ from nftop.derive.pcm.packages import (
     package_columns,
     step_pcie,
 )
-from nftop.derive.pcm.values import Told
+from nftop.derive.pcm.values import DocumentPair
 from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Bools, Column, Floats, column, from_readings, missing, where
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
@@ -161,7 +161,7 @@ def step_pcm(
         rates = _nothing(topology, why)
         after = replace(after, energy=state.energy.interrupted())
     else:
-        this = Told.of(state.table, table)
+        this = DocumentPair.of(state.table, table)
         of_packages = {
             name: _spread(one, packages) for name, one in package_columns(this, requests).items()
         }
@@ -219,7 +219,7 @@ def _spread_busy(busy: Bools, rows: NDArray[np.int64]) -> Bools:
 
 
 def _links(
-    this: Told, packages: NDArray[np.int64], topology: Topology
+    this: DocumentPair, packages: NDArray[np.int64], topology: Topology
 ) -> Mapping[Package, tuple[BoxTraffic, ...]]:
     by_socket = links(this)
     sockets = this.table.sockets.tolist()
@@ -230,11 +230,11 @@ def _links(
     }
 
 
-def _accelerators(this: Told) -> Mapping[str, Mapping[str, Reading]]:
+def _accelerators(this: DocumentPair) -> Mapping[str, Mapping[str, Reading]]:
     """Counts per second; of totals only where both documents have them."""
     before = {} if this.before is None else {name: dict(all_) for name, all_ in
                                              this.before.accelerators}  # fmt: skip
-    found: dict[str, Mapping[str, Reading]] = {}
+    result: dict[str, Mapping[str, Reading]] = {}
     for device, counters in this.table.accelerators:
         names = [name for name, _ in counters]
         now = np.array([value for _, value in counters], dtype=np.float64)
@@ -244,8 +244,8 @@ def _accelerators(this: Told) -> Mapping[str, Mapping[str, Reading]]:
         with np.errstate(invalid="ignore"):
             per_s = np.where(now >= old, (now - old) / this.seconds, np.nan)
         rates = column(per_s, (now < 0) | (now >= 2.0**63), Missing(Reason.WARMING))
-        found[device] = {name: rates[index] for index, name in enumerate(names)}
-    return found
+        result[device] = {name: rates[index] for index, name in enumerate(names)}
+    return result
 
 
 READINGS = 5
@@ -314,7 +314,7 @@ class ServerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServerOutput:
     """The parts of a frame that the server has a part in.
 
     `apart` says how perf's numbers and the server's differ, "" where they don't; `remark`, which is
@@ -336,7 +336,7 @@ def step_server(
     others: Collection[str],
     *,
     pace_s: float,
-) -> tuple[ServerState, Shown]:
+) -> tuple[ServerState, ServerOutput]:
     """Fold one document in, behind what has been counted without the server.
 
     `pace_s` is the seconds from sample to sample that were asked for.
@@ -345,11 +345,11 @@ def step_server(
     says what may be done about it.
     """
     pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
-    apart, said = _step_apart(state.apart, table, packages, rates, pace_s)
+    apart, message = _step_apart(state.apart, table, packages, rates, pace_s)
     cpus, rows = _with_second_choice(table, packages, rates, others)
     accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
     why = "" if rates.why is None else rates.why.message
-    return ServerState(pcm, apart), Shown(cpus, rows, accelerators, said or why, said)
+    return ServerState(pcm, apart), ServerOutput(cpus, rows, accelerators, message or why, message)
 
 
 def _with_second_choice(
@@ -392,20 +392,20 @@ def _step_apart(
         for name in _PACKAGE_PAIRS:
             first, second = _column_of(packages, name), rates.packages[name]
             readings[name] = taken(readings.get(name), first.values, second.values)
-    said = []
+    clauses = []
     for name, reading in readings.items():
         rows = np.flatnonzero(differ(reading, pace_s)).tolist()
         if rows and name in _CPU_PAIRS:
             cpus = [table.topology.cpus[row].cpu for row in rows]
-            said.append(f"{name} of CPU {format_cpu_list(cpus)}")
+            clauses.append(f"{name} of CPU {format_cpu_list(cpus)}")
         elif rows:
-            said.append(
+            clauses.append(
                 f"{name} of package {', '.join(str(packages[row].package) for row in rows)}"
             )
     sentence = (
-        f"perf and the server differ by more than 5 % in {READINGS} readings: {', '.join(said)}"
+        f"perf and the server differ by more than 5 % in {READINGS} readings: {', '.join(clauses)}"
     )
-    return Apart(rates, readings), sentence if said else ""
+    return Apart(rates, readings), sentence if clauses else ""
 
 
 def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> PackageRow:
@@ -458,7 +458,7 @@ def _column_of(packages: Sequence[PackageRow], name: str) -> Column:
     return from_readings(readings, len(packages), Missing(Reason.SOURCE))
 
 
-SERVER: FoldStage[ServerState, Shown] = FoldStage(
+SERVER: FoldStage[ServerState, ServerOutput] = FoldStage(
     "server",
     ServerState,
     lambda state, tick: step_server(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nftop.derive.pcm.cpus import residency
-from nftop.derive.pcm.values import Told, told, within
+from nftop.derive.pcm.values import DocumentPair, within, without_sentinels
 from nftop.model.column import Bools, Column, Floats, column, from_readings, missing
 from nftop.model.frame import BoxTraffic
 from nftop.model.pcm import PcmTable, column_of
@@ -60,7 +60,7 @@ _ENDS = tuple(
 )
 
 
-def package_columns(this: Told, pcie: Column | Floats) -> dict[str, Column]:
+def package_columns(this: DocumentPair, pcie: Column | Floats) -> dict[str, Column]:
     """By metric id of the catalogue, scope `package`: float64 (s,) and reasons.
 
     `pcie` is requests per second, float64 (s, len(table.events)), or why there are none.
@@ -82,20 +82,20 @@ def package_columns(this: Told, pcie: Column | Floats) -> dict[str, Column]:
     }  # fmt: skip
 
 
-def links(this: Told) -> Mapping[int, tuple[BoxTraffic, ...]]:
+def links(this: DocumentPair) -> Mapping[int, tuple[BoxTraffic, ...]]:
     """By the server's number of a package its links, ascending."""
     incoming = this.rate(lambda table: table.of_link(_INCOMING))
-    found: dict[int, list[BoxTraffic]] = {}
+    result: dict[int, list[BoxTraffic]] = {}
     for row, (socket, number) in enumerate(this.table.links.tolist()):
-        found.setdefault(socket, []).append(BoxTraffic(number, incoming[row], _NOT_DATA_ALONE))
-    return {socket: tuple(boxes) for socket, boxes in found.items()}
+        result.setdefault(socket, []).append(BoxTraffic(number, incoming[row], _NOT_DATA_ALONE))
+    return {socket: tuple(boxes) for socket, boxes in result.items()}
 
 
-def _rate(this: Told, field: str) -> Column:
+def _rate(this: DocumentPair, field: str) -> Column:
     return this.rate(lambda table: table.of_package(field))
 
 
-def _over_links(this: Told, field: str) -> Column:
+def _over_links(this: DocumentPair, field: str) -> Column:
     """The sum over a package's links, if each has a number, else the reason of the first."""
     one = this.rate(lambda table: table.of_link(field))
     rows: list[Reading] = []
@@ -109,9 +109,9 @@ def _over_links(this: Told, field: str) -> Column:
     return _column(rows)
 
 
-def _least_headroom(this: Told) -> Column:
+def _least_headroom(this: DocumentPair) -> Column:
     """That of the hottest core; PCM has none of a package as a whole."""
-    cores = told(this.table.of_cpu("thermal_headroom"))
+    cores = without_sentinels(this.table.of_cpu("thermal_headroom"))
     rows: list[Reading] = []
     for socket in this.table.sockets.tolist():
         mine = np.flatnonzero(this.table.packages == socket)
@@ -128,13 +128,13 @@ def _pcie(requests: Column | Floats, names: tuple[str, ...], sockets: int) -> di
     absent = dict.fromkeys(_ENDS, missing(sockets, _NO_ENDS))
     if isinstance(requests, Column):
         return {**absent, **dict.fromkeys(_REQUESTS, requests)}
-    found = {}
+    result = {}
     for name, (factor, events) in _REQUESTS.items():
         parts = np.column_stack([column_of(requests, names, event) for event in events])
         none: Bools = np.all(np.isnan(parts), axis=1)
         total = factor * np.where(np.isnan(parts), 0.0, parts).sum(axis=1)
-        found[name] = column(total, none, _NO_EVENT)
-    return {**absent, **found}
+        result[name] = column(total, none, _NO_EVENT)
+    return {**absent, **result}
 
 
 def _column(readings: Sequence[Reading]) -> Column:
@@ -178,7 +178,7 @@ _RESTARTED = Missing(Reason.RESET, "the server's totals of devices' requests res
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TotalsStep:
     """Totals went up.
 
     Attributes:
@@ -205,7 +205,7 @@ class PcieState:
 
     table: PcmTable | None = None
     at_ns: int = 0
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[TotalsStep, ...] = field(default=())
     rests: bool | None = None
     still_since_ns: int = 0
     late: bool = False
@@ -251,7 +251,7 @@ def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) ->
     if not np.array_equal(before.pcie, table.pcie, equal_nan=True):
         if at_ns - still_since_ns > _IDLE_FROM_S * 1e9:
             steps = ()  # the time before was another one
-        steps = (*steps[-_STEPS + 1 :], Step(at_ns, state.at_ns, table.pcie))
+        steps = (*steps[-_STEPS + 1 :], TotalsStep(at_ns, state.at_ns, table.pcie))
         still_since_ns = at_ns
     if len(steps) >= _LEAST_STEPS and _shows_pace(state, at_ns):
         sure = _rests(steps)
@@ -264,7 +264,7 @@ def _shows_pace(state: PcieState, at_ns: int) -> bool:
     return at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9
 
 
-def _rests(steps: tuple[Step, ...]) -> bool | None:
+def _rests(steps: tuple[TotalsStep, ...]) -> bool | None:
     """Whether the server rests between its samples; None while the steps can be of either kind.
 
     A step is seen up to a poll after it was made, so that the mean time between steps lies within
@@ -278,7 +278,7 @@ def _rests(steps: tuple[Step, ...]) -> bool | None:
     return None
 
 
-def _elapsed_s(steps: tuple[Step, ...]) -> float:
+def _elapsed_s(steps: tuple[TotalsStep, ...]) -> float:
     return (steps[-1].seen_ns - steps[0].seen_ns) / 1e9
 
 

@@ -38,7 +38,7 @@ _BY_REASON: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DocumentPair:
     """A document beside the one before, where that is needed and comparable.
 
     Attributes:
@@ -50,7 +50,7 @@ class Told:
     seconds: float
 
     @classmethod
-    def of(cls, before: PcmTable | None, table: PcmTable) -> Told:
+    def of(cls, before: PcmTable | None, table: PcmTable) -> DocumentPair:
         """What `table` tells, beside `before` if its numbers are totals of the same places."""
         if not table.since_start:
             return cls(table, None, table.interval_us / 1e6)
@@ -60,14 +60,14 @@ class Told:
 
     def rate(self, of: Callable[[PcmTable], Floats], *, zero_is_one: bool = False) -> Column:
         """Counts per second of what `of` takes from a table; `zero_is_one` as `told` has it."""
-        now = told(of(self.table), zero_is_one=zero_is_one)
+        now = without_sentinels(of(self.table), zero_is_one=zero_is_one)
         if not self.table.since_start:
             return scaled(now, 1 / self.seconds)
         if self.before is None:
             return where(now.present, missing(len(now), Missing(Reason.WARMING)), now)
         if self.seconds <= 0:
             return where(now.present, missing(len(now), _STEPPED_BACK), now)
-        old = told(of(self.before), zero_is_one=zero_is_one)
+        old = without_sentinels(of(self.before), zero_is_one=zero_is_one)
         counts = now.values - old.values
         with np.errstate(invalid="ignore"):
             back = now.present & (counts < 0)
@@ -78,10 +78,10 @@ class Told:
         """What the server has averaged, times a factor; only of a document of the last second."""
         if self.table.since_start:
             return missing(len(values), _ONLY_SINCE_START)
-        return scaled(told(values, zero_is_one=zero_is_one), factor)
+        return scaled(without_sentinels(values, zero_is_one=zero_is_one), factor)
 
 
-def told(values: Floats, *, zero_is_one: bool = False) -> Column:
+def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
     """Numbers as they were written, those that stand for none as reasons.
 
     Where all are 0 the CPU can't count it, unless `zero_is_one`: a number.

@@ -20,7 +20,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.uarch.sections import Topdown
-from nftop.uarch.topdown import RATIO_TOLERANCE, Family, Settle, Usage, consistent, core_index
+from nftop.uarch.topdown import RATIO_TOLERANCE, NodeFamily, Settle, Usage, consistent, core_index
 
 # Even within a tick the main group sees nine tenths and the turn the last one. What does not fit
 # for that is put back to the bound, as long as it can't be off by more than this for it.
@@ -88,7 +88,7 @@ def settling(
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
     cores = core_index(topology)
 
-    def settle(parts: Mapping[str, Column], family: Family) -> Mapping[str, Column]:
+    def settle(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
         first, whole = next(iter(parts)), family.whole
         after.usage.update(family.usage)
         # The whole has been settled, whenever it was counted.
@@ -135,13 +135,13 @@ def _unknown(parts: Mapping[str, Column], rows: int) -> Division:
 
 def _division(
     parts: Mapping[str, Column],
-    family: Family,
+    family: NodeFamily,
     held: Division,
     newest: Floats,
     oldest: Floats,
 ) -> Division:
     """The division that holds from this tick on, by when the parts' counts were taken."""
-    known: Bools = np.all([part.present for part in parts.values()], axis=0)
+    known: Bools = np.all([column.present for column in parts.values()], axis=0)
     # Of groups that have their turns one after the other the last one's is the time to divide.
     turn = known & (newest == 0) & ((oldest <= held.spread) | (held.since > oldest))
     of = np.ones_like(newest) if family.whole is None else family.whole.values
@@ -160,21 +160,21 @@ def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> 
     fitting, _ = _fitting(parts, whole.values, complete=False)
     small = whole.values <= MOMENTS_TOLERANCE
     settled = {}
-    for name, part in parts.items():
+    for name, column in parts.items():
         share = division.shares[name]
         held: Bools = np.isfinite(share)
         settled[name] = _with_values(
-            part, np.where(held, share * whole.values, fitting[name]), held | small
+            column, np.where(held, share * whole.values, fitting[name]), held | small
         )
     return settled
 
 
-def _bounded(parts: Mapping[str, Column], family: Family) -> dict[str, Column]:
+def _bounded(parts: Mapping[str, Column], family: NodeFamily) -> dict[str, Column]:
     """The parts of all slots or cycles, put back to the bound where they exceed it by little."""
     rows = len(next(iter(parts.values())))
     fitting, misfit = _fitting(parts, np.ones(rows), complete=family.complete)
     clear = misfit <= MOMENTS_TOLERANCE
-    return {name: _with_values(part, fitting[name], clear) for name, part in parts.items()}
+    return {name: _with_values(column, fitting[name], clear) for name, column in parts.items()}
 
 
 def _fitting(
@@ -184,24 +184,24 @@ def _fitting(
 
     Parts that are all there is (`complete`) do not fit either where they fall short of the whole.
     """
-    values = np.array([np.where(part.present, part.values, 0.0) for part in parts.values()])
+    values = np.array([np.where(column.present, column.values, 0.0) for column in parts.values()])
     positive = np.clip(values, 0.0, None)
     total = positive.sum(axis=0)
     too_much: Bools = total > whole
     scale = np.where(too_much, whole, 1.0) / np.where(too_much, total, 1.0)
-    known: Bools = np.all([part.present for part in parts.values()], axis=0)
+    known: Bools = np.all([column.present for column in parts.values()], axis=0)
     lacking = np.where(known, whole - total, 0.0) if complete else 0.0
     misfit = np.maximum.reduce([-values.min(axis=0), total - whole, lacking * np.ones_like(whole)])
     return dict(zip(parts, np.minimum(positive * scale, whole), strict=True)), misfit
 
 
-def _with_values(part: Column, values: Floats, clear: Bools) -> Column:
+def _with_values(column: Column, values: Floats, clear: Bools) -> Column:
     """The part with these values, where it has any, and MOMENTS where they are not clear."""
-    now = np.where(part.present, values, np.nan)
-    found = Column(now, part.reasons, part.details, part.by_reason)
-    if (clear | ~part.present).all():
-        return found
-    return where(clear | ~part.present, found, missing(len(values), MOMENTS))
+    now = np.where(column.present, values, np.nan)
+    result = Column(now, column.reasons, column.details, column.by_reason)
+    if (clear | ~column.present).all():
+        return result
+    return where(clear | ~column.present, result, missing(len(values), MOMENTS))
 
 
 def _of_cores(choose: np.ufunc, values: Floats, cores: NDArray[np.int64]) -> Floats:

@@ -266,8 +266,8 @@ def _clipped(node: Column) -> Column:
 
 
 def _why(table: CounterTable, metric: str) -> Missing:
-    said = table.details.get(metric, {})
-    return next((Missing(Reason(reason), text) for reason, text in said.items()), _DEEPER)
+    messages = table.details.get(metric, {})
+    return next((Missing(Reason(reason), text) for reason, text in messages.items()), _DEEPER)
 
 
 def _formula_coverage(
@@ -281,8 +281,8 @@ def _formula_coverage(
         for event in formula.names:
             share = np.fmin(share, rates.share(event).values)
     some: Bools = np.any([node.present for node in nodes.values()], axis=0)
-    told = (nodes[metric] for metric in table.formulas if metric in nodes)
-    return where(some, column(share), next(told, next(iter(nodes.values()))))
+    given = (nodes[metric] for metric in table.formulas if metric in nodes)
+    return where(some, column(share), next(given, next(iter(nodes.values()))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ def step_focus(
         return FocusState(), None
     core = _only(topology, table)
     counters, rates = step_counters(state.counters, replace(reading, value=table), core)
-    counts = {name: part[0] for name, part in counts_of_cores(uarch, rates, core).items()}
+    counts = {name: totals[0] for name, totals in counts_of_cores(uarch, rates, core).items()}
     smt = uarch.topdown is not None and counted_with_smt(uarch.topdown, rates.per_s.keys(), core)
     settle: Settle = consistent
     divided = ShareState()

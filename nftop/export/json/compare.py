@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nftop.derive.compare.intervals import RULE_BLOCKS, Kind, Row, Thing
-from nftop.derive.compare.intervals_report import Comparison, Part
+from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityKind, EntityRow
+from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE
 from nftop.export.json.encode import json_bytes
 from nftop.export.json.frame import rfc3339
@@ -23,7 +23,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.session.compare import Side
 
 SCHEMA = "nftop.compare/1"
-_LISTS: tuple[tuple[str, Kind], ...] = (
+_LISTS: tuple[tuple[str, EntityKind], ...] = (
     ("nfs", "nf"),
     ("classes", "class"),
     ("packages", "package"),
@@ -33,7 +33,7 @@ _LISTS: tuple[tuple[str, Kind], ...] = (
 def comparison_json(a: Side, b: Side, found: Comparison, notes: Iterable[str]) -> bytes:
     """One line of UTF-8 JSON, without the newline; `notes` are sentences about all of it."""
     lists = {
-        name: [_part(part) for part in found.parts if part.thing.kind == kind]
+        name: [_part(part) for part in found.parts if part.entity.kind == kind]
         for name, kind in _LISTS
     }
     return json_bytes(
@@ -62,23 +62,23 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _thing(thing: Thing) -> dict[str, Any]:
+def _thing(thing: Entity) -> dict[str, Any]:
     return {"kind": thing.kind, "name": thing.name, "of": thing.of}
 
 
-def _part(part: Part) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": part.thing.name, "of": part.thing.of}
-    if part.thing.kind == "nf":
+def _part(part: EntityReport) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": part.entity.name, "of": part.entity.of}
+    if part.entity.kind == "nf":
         told |= {"word": part.word, "why": part.why}
     return {
         **told,
         "notes": list(part.notes),
-        "metrics": {row.found.metric.id: _row(row) for row in part.rows},
+        "metrics": {row.result.metric.id: _row(row) for row in part.rows},
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
-    found = row.found
+def _row(row: EntityRow) -> dict[str, Any]:
+    found = row.result
     return {
         "unit": found.metric.unit.value,
         "a": _numbers(found.before, found.spread_before, found.n_before, row.blocks_a),

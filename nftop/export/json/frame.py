@@ -28,7 +28,7 @@ from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
-from nftop.model.baseline import Level
+from nftop.model.baseline import BaselineLevel
 from nftop.model.change import Noticed
 from nftop.model.frame import (
     Accelerator,
@@ -166,7 +166,7 @@ def _baseline(frame: Frame, nf: NfRow) -> dict[str, Any] | None:
     }
 
 
-def _level(level: Level) -> dict[str, Any]:
+def _level(level: BaselineLevel) -> dict[str, Any]:
     return {"median": level.median, "spread": level.spread, "ticks": level.ticks}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nftop.export.json.encode import json_bytes
-from nftop.papers.changes import Change
-from nftop.papers.rows import Figure, Row
+from nftop.papers.changes import PaperChange
+from nftop.papers.rows import Figure, PaperRow
 
 SCHEMA, CHANGE_SCHEMA = "nftop.reference/1", "nftop.reference_change/1"
 
 
-def references_json(rows: Sequence[Row], changes: Sequence[Change]) -> Iterator[str]:
+def references_json(rows: Sequence[PaperRow], changes: Sequence[PaperChange]) -> Iterator[str]:
     """Lines: the runs, then the changes. Values are in nftop's units, ratios 0..1."""
     for row in rows:
         yield json_bytes(_row(row)).decode()
@@ -19,7 +19,7 @@ def references_json(rows: Sequence[Row], changes: Sequence[Change]) -> Iterator[
         yield json_bytes(_change(change)).decode()
 
 
-def _row(row: Row) -> dict[str, object]:
+def _row(row: PaperRow) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "paper": row.paper_title,
@@ -52,7 +52,7 @@ def _figure(figure: Figure) -> dict[str, object]:
     }
 
 
-def _change(change: Change) -> dict[str, object]:
+def _change(change: PaperChange) -> dict[str, object]:
     return {
         "schema": CHANGE_SCHEMA,
         "metric": change.metric,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
 from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, Term
-from nftop.derive.compare.verdict import Part, Verdict, verdict_of
+from nftop.derive.compare.verdict import Verdict, VerdictSection, verdict_of
 from nftop.derive.compare.window import ClassKey, Window
 from nftop.model.change import Made
 from nftop.model.frame import Frame
@@ -112,11 +112,11 @@ def _notes(verdict: Verdict, width: int) -> list[Line]:
     return [item for note in verdict.notes for item in paragraph(note, width, lead=lead)]
 
 
-def _name(subject: Part) -> str:
+def _name(subject: VerdictSection) -> str:
     return group_name(subject.name) if subject.kind == "class" else subject.name
 
 
-def _subject_line(subject: Part) -> Line:
+def _subject_line(subject: VerdictSection) -> Line:
     """`vpp` of class `vpp`, or the class itself; and its word where its rows are weighed."""
     what = "class " if subject.kind == "class" else ""
     where = "" if subject.kind == "class" else f" in {', '.join(map(group_name, subject.groups))}"

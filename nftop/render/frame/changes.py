@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from nftop.derive.cache.changes import groups_in, is_made_by
+from nftop.derive.cache.changes import groups_in, is_own_change
 from nftop.model.change import Cell, Change, Made, Noticed, Outcome, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import ROOT
@@ -32,7 +32,7 @@ def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
 
 def author(noticed: Noticed, own_changes: Sequence[Made]) -> str:
     """Whether these changes were made here, so far as nftop knows what it did itself."""
-    known = [is_made_by(change, noticed, own_changes) for change in noticed.changes]
+    known = [is_own_change(change, noticed, own_changes) for change in noticed.changes]
     if all(known):
         return OURS
     return f"{OURS}, and in part {THEIRS}" if any(known) else THEIRS

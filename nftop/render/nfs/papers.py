@@ -11,7 +11,7 @@ from nftop.derive.nf.by_core import BY_CORE, MIXED, Here, here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reason
-from nftop.papers.rows import Row, matching, rows, workload_of
+from nftop.papers.rows import PaperRow, matching, rows, workload_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import mark_cell, number_cell
 from nftop.render.base.text import fit
@@ -75,7 +75,9 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     return [crop(item, width) for item in lines]
 
 
-def _note(frame: Frame, nf: NfRow, here: Here, workload: str | None, matches: Sequence[Row]) -> str:
+def _note(
+    frame: Frame, nf: NfRow, here: Here, workload: str | None, matches: Sequence[PaperRow]
+) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
     use = MIXED.message if here.smt is None else smt[here.smt]
     if not matches:
@@ -104,13 +106,13 @@ def _nodes(nf: NfRow) -> list[str]:
     return [] if isinstance(nf.nodes, Missing) else [node.name for node in nf.nodes]
 
 
-def _named(row: Row) -> str:
+def _named(row: PaperRow) -> str:
     ht = "HT" if row.smt else "no HT"
     cores = f"{row.cores} core{'s' * (row.cores != 1)}"
     return f"{row.title}, {row.cpu.removeprefix('Xeon ')} {ht}, {cores}"
 
 
-def _figures(row: Row, tone: Tone) -> list[Span]:
+def _figures(row: PaperRow, tone: Tone) -> list[Span]:
     """Numbers per core: packets are those of all its cores."""
     spans = []
     for metric in BY_CORE:

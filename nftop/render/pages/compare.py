@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from nftop.derive.compare.intervals import RULE_BLOCKS, Interval, Row, Thing
-from nftop.derive.compare.intervals_report import Comparison, Part
+from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityRow, Interval
+from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE, Compared, percent
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading
@@ -65,31 +65,31 @@ def _hanging(first: str, text: str) -> Iterator[str]:
         yield (first if not at else " " * len(first)) + line
 
 
-def _name(subject: Thing) -> str:
+def _name(subject: Entity) -> str:
     of = f" ({printable(subject.of)})" if subject.of else ""
     return f"{_KINDS[subject.kind]} {printable(subject.name)}{of}"
 
 
-def _section(section: Part) -> Iterator[str]:
+def _section(section: EntityReport) -> Iterator[str]:
     word = ""
-    if section.thing.kind == "nf":
+    if section.entity.kind == "nf":
         word = f": {section.word}" + (f": {section.why}" if section.why else "")
-    yield from _hanging("", f"{_name(section.thing)}{word}")
+    yield from _hanging("", f"{_name(section.entity)}{word}")
     for note in section.notes:
         yield from _hanging("  ", note)
-    shown = [row for row in section.rows if row.found.n_before or row.found.n_after]
-    if section.thing.kind == "class" and all(map(_nothing, shown)):
+    shown = [row for row in section.rows if row.result.n_before or row.result.n_after]
+    if section.entity.kind == "class" and all(map(_nothing, shown)):
         yield "  nothing in it, in A and in B"
     elif shown:
         yield _HEAD
         yield from map(_row, shown)
-    yield from _reasons("", [row.found for row in shown if row.found.why])
-    yield from _reasons("no ", [row.found for row in section.rows if row not in shown])
+    yield from _reasons("", [row.result for row in shown if row.result.why])
+    yield from _reasons("no ", [row.result for row in section.rows if row not in shown])
 
 
-def _nothing(row: Row) -> bool:
+def _nothing(row: EntityRow) -> bool:
     """It is 0 most of the time, or how much there could be and that is the same."""
-    compared = row.found
+    compared = row.result
     if compared.metric.id == "capacity_bytes":
         return compared.before == compared.after
     return (compared.before, compared.after) == (0.0, 0.0)
@@ -104,8 +104,8 @@ def _reasons(first: str, rows: Iterable[Compared]) -> Iterator[str]:
         yield from _hanging("  ", f"{first}{', '.join(labels)}: {why}")
 
 
-def _row(row: Row) -> str:
-    compared = row.found
+def _row(row: EntityRow) -> str:
+    compared = row.result
     unit = compared.metric.unit
     before = _side(compared.before, compared.spread_before, compared.n_before, unit)
     after = _side(compared.after, compared.spread_after, compared.n_after, unit)

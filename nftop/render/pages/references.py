@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from nftop.papers.changes import Change
-from nftop.papers.rows import Figure, Row
+from nftop.papers.changes import PaperChange
+from nftop.papers.rows import Figure, PaperRow
 from nftop.papers.table import ToolTable
 
 # What the overview shows of a run, and over which header; digits are as printed.
@@ -24,7 +24,7 @@ a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
 
 
 def overview(
-    rows: Sequence[Row], changes: Sequence[Change] = (), tools: Sequence[ToolTable] = ()
+    rows: Sequence[PaperRow], changes: Sequence[PaperChange] = (), tools: Sequence[ToolTable] = ()
 ) -> str:
     """A table for every paper, CPU and number of cores; then changes and tools."""
     blocks = []
@@ -42,7 +42,7 @@ def overview(
     return "\n\n".join(blocks)
 
 
-def of_metric(metric: str, rows: Sequence[Row], changes: Sequence[Change] = ()) -> str:
+def of_metric(metric: str, rows: Sequence[PaperRow], changes: Sequence[PaperChange] = ()) -> str:
     """One metric in every run that has it, a line each, and the changes of it."""
     lines = [
         f"{_run(row)}: {_number(row.figures[metric])}  ({_source(row.figures[metric])})"
@@ -53,7 +53,7 @@ def of_metric(metric: str, rows: Sequence[Row], changes: Sequence[Change] = ()) 
     return "\n".join([metric, *lines, *_changes(changes, sources=True)])
 
 
-def of_workload(rows: Sequence[Row], changes: Sequence[Change] = ()) -> str:
+def of_workload(rows: Sequence[PaperRow], changes: Sequence[PaperChange] = ()) -> str:
     """All that there is of a workload: every number of each run, with where it stands."""
     blocks = []
     for row in rows:
@@ -74,7 +74,7 @@ def of_workload(rows: Sequence[Row], changes: Sequence[Change] = ()) -> str:
     return "\n\n".join(blocks)
 
 
-def _section(rows: list[Row]) -> list[str]:
+def _section(rows: list[PaperRow]) -> list[str]:
     first = rows[0]
     known = [(name, head) for name, head in _COLUMNS if any(name in r.figures for r in rows)]
     widths = [max(len(head), 5) for _, head in known]
@@ -92,11 +92,11 @@ def _section(rows: list[Row]) -> list[str]:
     return lines
 
 
-def _run(row: Row) -> str:
+def _run(row: PaperRow) -> str:
     return f"{row.title}, {row.cpu}, {'HT' if row.smt else 'no HT'}, {_cores(row)}"
 
 
-def _cores(row: Row) -> str:
+def _cores(row: PaperRow) -> str:
     return f"{row.cores} core" + "s" * (row.cores > 1)
 
 
@@ -110,7 +110,7 @@ def _source(figure: Figure) -> str:
     return f"{figure.source}; {figure.repair}" if figure.repair else figure.source
 
 
-def _changes(changes: Sequence[Change], *, sources: bool) -> list[str]:
+def _changes(changes: Sequence[PaperChange], *, sources: bool) -> list[str]:
     """Lines of changes against one CPU after another; none where there are none."""
     lines = []
     for (cpu, against), mine in groupby(changes, key=lambda change: (change.cpu, change.against)):
@@ -122,7 +122,7 @@ def _changes(changes: Sequence[Change], *, sources: bool) -> list[str]:
     return lines
 
 
-def _span(change: Change) -> str:
+def _span(change: PaperChange) -> str:
     """`+9 to +12 %`, `~-5 points`, `up to +11 points`, `-6 points or more`."""
     unit, about = "points" if change.points else "%", "~" if change.about else ""
     ends = [f"{100 * end:+.0f}" for end in (change.low, change.high) if end is not None]

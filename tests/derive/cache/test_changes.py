@@ -9,9 +9,9 @@ from typing import Any
 from nftop.derive.cache.changes import (
     MOST,
     TOGETHER_NS,
-    ChangeState,
+    ObservedClasses,
     groups_in,
-    is_made_by,
+    is_own_change,
     step_changes,
     together,
 )
@@ -29,17 +29,19 @@ FIRST = table(groups=(group(ROOT, 0, (0, 3), in_cache(0, 0xFFF)),
                       group("vpp", 1, (1, 2), in_cache(0, 0x0F0))))  # fmt: skip
 
 
-def read(*tables: ResctrlTable | Missing, threads: Mapping[int, int] | None = None) -> ChangeState:
+def read(
+    *tables: ResctrlTable | Missing, threads: Mapping[int, int] | None = None
+) -> ObservedClasses:
     """After readings a second apart; `threads` are watched all the time, with their start."""
-    state = ChangeState()
+    state = ObservedClasses()
     for second, item in enumerate(tables, start=1):
         state = look(state, item, second, threads or {})
     return state
 
 
 def look(
-    state: ChangeState, each: ResctrlTable | Missing, second: int, threads: Mapping[int, int]
-) -> ChangeState:
+    state: ObservedClasses, each: ResctrlTable | Missing, second: int, threads: Mapping[int, int]
+) -> ObservedClasses:
     watched = [thread(tid, start) for tid, start in threads.items()]
     return step_changes(state, SourceReading(each, second * S, 0), watched, second * S + 1)
 
@@ -148,7 +150,7 @@ def test_threads_that_are_watched_or_go_from_group_to_group() -> None:
 
 
 def test_another_thread_of_the_same_number_has_not_moved() -> None:
-    state = look(ChangeState(), FIRST, 1, {7: 70})
+    state = look(ObservedClasses(), FIRST, 1, {7: 70})
     state = look(state, with_vpp(tasks=(7,)), 2, {7: 99})
     assert state.noticed == ()
 
@@ -192,7 +194,7 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
     made = (Made(ours, 100 * S, 101 * S), Made(back, 160 * S, 161 * S))
 
     def is_ours(change: Change, since_s: int, at_s: int) -> bool:
-        return is_made_by(change, Noticed(since_s * S, at_s * S, 0, (change,)), made)
+        return is_own_change(change, Noticed(since_s * S, at_s * S, 0, (change,)), made)
 
     for written, at_s in ((ours, 100), (back, 160)):
         assert all(is_ours(item, at_s, at_s + 1) for item in written)
@@ -217,5 +219,5 @@ def test_two_of_nftops_changes_between_two_readings_are_its_own_too() -> None:
     steps = [schemata("L3", 0, "f0", "1f0"), schemata("L3", 0, "1f0", "3f0")]
     made = [Made((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
     both = schemata("L3", 0, "f0", "3f0")
-    assert is_made_by(both, Noticed(4 * S, 7 * S, 0, (both,)), made)
-    assert not is_made_by(both, Noticed(4 * S, 7 * S, 0, (both,)), made[1:])
+    assert is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made)
+    assert not is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made[1:])

@@ -12,7 +12,7 @@ from nftop.derive.cache.class_cost import _of_nf, _summed
 from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
 from nftop.derive.compare.verdict import _of_one_clock
 from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample
-from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.pollers import core_ipc
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
@@ -143,7 +143,7 @@ def test_a_shared_cpu_has_no_ipc_to_compare_or_to_find_fault_with() -> None:
         sample_of = dict(zip(NF_KEPT, nf_sample(frame, frame.nfs[0]), strict=False))
         assert np.isnan(sample_of["ipc"]) == host.shared
         assert CLOCKS[int(sample_of["clock"])] == host.clock
-        values = core_ipc(Seen(frame, {})).values
+        values = core_ipc(FindingInputs(frame, {})).values
         assert values.reasons.tolist() == ([Reason.SOURCE] if host.shared else [0])
 
 

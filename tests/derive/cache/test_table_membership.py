@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.derive.cache.table import CacheState, Classes, disturbed, effective_classes, step_cache
+from nftop.derive.cache.table import (
+    CacheState,
+    ClassTables,
+    disturbed,
+    effective_classes,
+    step_cache,
+)
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass
 from nftop.model.ids import Cpu
@@ -20,7 +26,7 @@ HOST = topology(4)
 IDLE = Missing(Reason.WARMING)
 
 
-def classes_of(**tasks: tuple[int, ...]) -> Classes:
+def classes_of(**tasks: tuple[int, ...]) -> ClassTables:
     """CPUs 1 and 2 are `vpp`'s, the others the root group's."""
     groups = [group(ROOT, 0, (0, 3)), group("vpp", 1, (1, 2)), group("vm", 2, ())]
     groups = [replace(item, tasks=tasks.get(item.name, ())) for item in groups]

@@ -15,7 +15,7 @@ from nftop.derive.compare.baseline import (
     step_baselines,
 )
 from nftop.derive.fold import comparing
-from nftop.model.baseline import LEAST_TICKS, MOST_TICKS, Baselines, Level, NfBaseline
+from nftop.model.baseline import LEAST_TICKS, MOST_TICKS, BaselineLevel, Baselines, NfBaseline
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
@@ -50,7 +50,7 @@ def number(reading: Reading) -> float:
 
 
 def base_of(**changes: object) -> NfBaseline:
-    levels = {"cpp": Level(400.0, 1.0, 30), "packets_per_s": Level(8.4e6, 1e3, 30)}
+    levels = {"cpp": BaselineLevel(400.0, 1.0, 30), "packets_per_s": BaselineLevel(8.4e6, 1e3, 30)}
     base = NfBaseline("5151:1", "vpp", "dpdk", 5151, levels, "core", saturated=True, ticks=30)
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def test_of_others_nothing_is_said_once_the_load_moved(then: bool | None, now: b
 
 
 def test_what_a_nic_drops_is_offered_too() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": Level(0.0, 0.0, 30)}
+    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
     base = base_of(saturated=None, levels=levels)
     full = vpp(
         readings={"cpp": 500.0, "rx_packets_per_s": 6.4e6, "drop_packets_per_s": 2e6},
@@ -151,7 +151,7 @@ def test_what_a_nic_drops_is_offered_too() -> None:
 
 
 def test_drops_that_only_one_of_the_two_has_are_no_part_of_the_load() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": Level(4e6, 0.0, 30)}
+    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(4e6, 0.0, 30)}
     then = base_of(saturated=None, levels=levels)
     untold = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
     now = vpp(readings={**untold, "rx_packets_per_s": 8.4e6}, saturated=None)
@@ -164,7 +164,7 @@ def test_drops_that_only_one_of_the_two_has_are_no_part_of_the_load() -> None:
 
 
 def test_a_generator_is_offered_what_it_sends() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": Level(0.0, 0.0, 30)}
+    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
     sending = vpp(
         readings={"cpp": 500.0, "tx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},
         saturated=None, direction="tx",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.compare.intervals import BLOCKS, Interval, Thing, blocks, moved_by, row_of
+from nftop.derive.compare.intervals import BLOCKS, Entity, Interval, blocks, moved_by, row_of
 from nftop.derive.compare.ranksum import shift
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
@@ -54,7 +54,7 @@ def test_noise_and_drift_are_no_difference(name: str, n: int, m: int) -> None:
     for _ in range(100):
         values = NOISES[name](random, n + m)
         # So that a change of 1 % is less than the noise.
-        found.append(row_of(CPP, values[:n] + 50, values[n:] + 50, WHY).found.word)
+        found.append(row_of(CPP, values[:n] + 50, values[n:] + 50, WHY).result.word)
     assert sum(word in ("better", "worse") for word in found) <= 5
 
 
@@ -71,8 +71,8 @@ def test_a_step_is_found_in_noise() -> None:
     random = np.random.default_rng(5)
     for n, m, step in ((60, 60, 3.0), (600, 600, 1.5), (1500, 120, 1.5)):
         a, b = random.standard_normal(n) + 50, random.standard_normal(m) + 50 + step
-        assert row_of(CPP, a, b, WHY).found.word == "worse"
-        assert row_of(CPP, b, a, WHY).found.word == "better"
+        assert row_of(CPP, a, b, WHY).result.word == "worse"
+        assert row_of(CPP, b, a, WHY).result.word == "better"
         found = moved_by(a, b)
         assert found == pytest.approx(step / 50, abs=0.015)
 
@@ -81,11 +81,11 @@ def test_a_drift_within_an_interval_is_said() -> None:
     random = np.random.default_rng(5)
     ramp = np.linspace(0.0, 3.0, 60)
     noise = random.standard_normal((2, 60))
-    found = row_of(CPP, 100 + ramp + noise[0], 102.6 + ramp + noise[1], WHY).found
+    found = row_of(CPP, 100 + ramp + noise[0], 102.6 + ramp + noise[1], WHY).result
     assert (found.word, found.why) == ("inconclusive", "it drifts as far within A and B")
-    found = row_of(CPP, 100 + noise[0], 101 + ramp + noise[1], WHY).found
+    found = row_of(CPP, 100 + noise[0], 101 + ramp + noise[1], WHY).result
     assert (found.word, found.why) == ("inconclusive", "it drifts as far within B")
-    assert row_of(CPP, 100 + ramp + noise[0], 110 + ramp + noise[1], WHY).found.word == "worse"
+    assert row_of(CPP, 100 + ramp + noise[0], 110 + ramp + noise[1], WHY).result.word == "worse"
 
 
 @given(st.integers(0, 700), st.integers(0, 700))
@@ -106,7 +106,7 @@ def test_more_samples_are_asked_for_only_where_they_would_be_enough() -> None:
             a, b = (persisting(ratio)(random, 120) + 50 for _ in range(2))
             lengths, words = [18, 18], []
             for _ in range(3):
-                row = row_of(CPP, a[: lengths[0]], b[: lengths[1]], WHY).found
+                row = row_of(CPP, a[: lengths[0]], b[: lengths[1]], WHY).result
                 words.append(row.word)
                 if row.code != "few_samples":
                     break
@@ -124,7 +124,7 @@ def test_noise_that_persists_in_long_intervals_is_not_answered_with_a_number(n: 
     codes = []
     for _ in range(30):
         values = persisting(0.98)(random, 2 * n) + 500
-        row = row_of(CPP, values[:n], values[n:], WHY).found
+        row = row_of(CPP, values[:n], values[n:], WHY).result
         codes.append(row.code)
         assert row.code != "few_samples"
         if row.code == "persistent_noise":
@@ -141,7 +141,7 @@ def test_a_cycle_longer_than_the_intervals_is_seen_around_them(n: int) -> None:
         values = 100 + 3 * np.sin(at) + random.standard_normal(len(at))
         middle = 600 + n
         a, b = values[600:middle], values[middle : middle + n]
-        row = row_of(CPP, a, b, WHY, (values[:middle], values[middle:])).found
+        row = row_of(CPP, a, b, WHY, (values[:middle], values[middle:])).result
         words.append(row.word)
         assert row.code == "cyclic"
     assert set(words) == {"inconclusive"}
@@ -150,14 +150,14 @@ def test_a_cycle_longer_than_the_intervals_is_seen_around_them(n: int) -> None:
 def test_numbers_are_of_samples_and_words_of_blocks() -> None:
     values = np.array([1.0, 9.0, np.nan, 2.0])
     row = row_of(CPP, np.tile(values, 100), np.tile(values, 50), WHY)
-    assert (row.found.n_before, row.found.n_after) == (300, 150)
-    assert (row.found.before, row.found.spread_before) == (2.0, 1.0)
+    assert (row.result.n_before, row.result.n_after) == (300, 150)
+    assert (row.result.before, row.result.spread_before) == (2.0, 1.0)
     assert (row.blocks_a, row.blocks_b) == (100, 50)
-    empty = row_of(CPP, np.array([np.nan]), np.array([]), WHY).found
+    empty = row_of(CPP, np.array([np.nan]), np.array([]), WHY).result
     assert (empty.word, empty.why, empty.before) == ("no number", "nothing runs", WHY)
 
 
-FWD, VPP = Thing("nf", "fwd", "dpdk"), Thing("nf", "vpp", "vpp")
+FWD, VPP = Entity("nf", "fwd", "dpdk"), Entity("nf", "vpp", "vpp")
 
 
 def aged(tick: int, age_s: float | None) -> Frame:
@@ -225,7 +225,7 @@ def test_the_kernel_s_own_packets_are_counted_by_another_source_than_its_cpu_tim
         netdev = replace(base.sources["dpdk"], age_s=float(tick % 3))
         kernel = replace(base.nfs[0], kind="kernel")
         seen.take(replace(base, nfs=(kernel,), sources={**base.sources, "netdev": netdev}))
-    assert len(seen.things[Thing("nf", "fwd", "kernel")].of("packets_per_s")) == 2
+    assert len(seen.things[Entity("nf", "fwd", "kernel")].of("packets_per_s")) == 2
 
 
 def test_a_session_behind_another_begins_anew() -> None:
@@ -244,6 +244,6 @@ def test_two_of_one_name_are_told_apart_by_their_cpus() -> None:
         twin = replace(base.nfs[0], key="other", cpus=base.nfs[1].cpus)
         found.take(replace(base, nfs=(base.nfs[0], twin)))
     assert set(found.things) == {
-        Thing("nf", "fwd", "dpdk, CPUs 1-2"),
-        Thing("nf", "fwd", "dpdk, CPUs 3"),
+        Entity("nf", "fwd", "dpdk, CPUs 1-2"),
+        Entity("nf", "fwd", "dpdk, CPUs 3"),
     }

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from nftop.derive.compare.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Interval, Thing
-from nftop.derive.compare.intervals_report import Part, comparison
+from nftop.derive.compare.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Entity, Interval
+from nftop.derive.compare.intervals_report import EntityReport, comparison
 from nftop.derive.compare.metric import Compared
 from nftop.derive.compare.window import CLOCKS
 from nftop.model.reading import Missing, Reason
 
-NF = Thing("nf", "vpp", "vpp")
-PACKAGE = Thing("package", "0")
+NF = Entity("nf", "vpp", "vpp")
+PACKAGE = Entity("package", "0")
 
 
 def interval(
-    values: Mapping[str, float], *, seed: int, thing: Thing = NF, keys: tuple[str, ...] = ("one",)
+    values: Mapping[str, float], *, seed: int, thing: Entity = NF, keys: tuple[str, ...] = ("one",)
 ) -> Interval:
     """60 samples of one thing, each with a noise of 0.2 %."""
     random = np.random.default_rng(seed)
@@ -48,9 +48,9 @@ def nf(mpps: float, cpp: float, *, saturated: float, **more: float) -> dict[str,
     } | more
 
 
-def only(a: Interval, b: Interval) -> tuple[Part, dict[str, Compared]]:
+def only(a: Interval, b: Interval) -> tuple[EntityReport, dict[str, Compared]]:
     (part,) = comparison(a, b).parts
-    return part, {row.found.metric.id: row.found for row in part.rows}
+    return part, {row.result.metric.id: row.result for row in part.rows}
 
 
 def test_where_cores_are_busy_all_the_time_cycles_are_compared() -> None:
@@ -134,10 +134,10 @@ def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -
 def test_who_was_restarted_and_who_is_alone() -> None:
     full = nf(10, 200, saturated=1)
     a, b = interval(full, seed=1, keys=("one", "two")), interval(full, seed=2)
-    b.things[Thing("class", "x", "L3 0")] = b.things[NF]
+    b.things[Entity("class", "x", "L3 0")] = b.things[NF]
     found = comparison(a, b)
     assert found.parts[0].notes == ("it was 2 processes in A, one after the other",)
-    assert (found.only_a, found.only_b) == ((), (Thing("class", "x", "L3 0"),))
+    assert (found.only_a, found.only_b) == ((), (Entity("class", "x", "L3 0"),))
 
 
 def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
@@ -152,9 +152,9 @@ def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
     a.things[NF] = interval(nf(10, 200, saturated=0), seed=3).things[NF]
     b.things[NF] = interval(nf(12, 166, saturated=0), seed=4).things[NF]
     package = comparison(a, b).parts[-1]
-    words = {row.found.metric.id: row.found.word for row in package.rows}
-    assert package.thing == PACKAGE and words["pcie.ddio_hit_ratio"] == "more"
-    used = Thing("class", "vpp", "L3 0")
+    words = {row.result.metric.id: row.result.word for row in package.rows}
+    assert package.entity == PACKAGE and words["pcie.ddio_hit_ratio"] == "more"
+    used = Entity("class", "vpp", "L3 0")
     sizes = dict.fromkeys(CLASS_COMPARED, 1e6)
     _, rows = only(
         interval(sizes, seed=1, thing=used),

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
-from nftop.derive.findings.inputs import Seen
-from nftop.derive.findings.rule import Key, Measured, Only, Rule, register, unregister
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, register, unregister
 from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
@@ -48,10 +48,10 @@ class Bench:
             source="the test", only=(Only("load", 5.0, "load"),), **self.changes,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def measure(self, seen: Seen) -> Measured:
+    def measure(self, seen: FindingInputs) -> Measured:
         one = from_readings({0: self.reading}, 1, LATE)
         load = from_readings({0: self.load}, 1, LATE)
-        return Measured([Key("cpu 1", self.who)], one, {"load": load})
+        return Measured([FindingKey("cpu 1", self.who)], one, {"load": load})
 
     def tick(self, reading: Reading, after_s: float | None = None) -> Sequence[Finding]:
         self.now_s += self.pace_s if after_s is None else after_s
@@ -261,9 +261,9 @@ def test_rules_are_sound() -> None:
 def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
     count = 512
 
-    def measure(seen: Seen) -> Measured:
+    def measure(seen: FindingInputs) -> Measured:
         values = np.where(np.arange(count) % 5 == 0, 9.0, 1.0)
-        keys = [Key(f"cpu {cpu}", cpu) for cpu in range(count)]
+        keys = [FindingKey(f"cpu {cpu}", cpu) for cpu in range(count)]
         return Measured(keys, column(values), {"load": column(np.full(count, 10.0))})
 
     rule = replace(Bench().rule(), measure=measure)
@@ -272,8 +272,8 @@ def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
 
 
 def test_registered_rule_is_evaluated_and_explained() -> None:
-    def measure(seen: Seen) -> Measured:
-        return Measured([Key("host", None)], column(np.array([float(len(seen.frame.nfs))])))
+    def measure(seen: FindingInputs) -> Measured:
+        return Measured([FindingKey("host", None)], column(np.array([float(len(seen.frame.nfs))])))
 
     rule = Rule("toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test",
                 at_least_s=0.0)  # fmt: skip

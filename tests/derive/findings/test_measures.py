@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from nftop.derive.findings.inputs import Seen
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.pollers import core_ipc, foreign_sibling
 from nftop.derive.findings.rule import Measured
 from nftop.derive.findings.traffic import (
@@ -33,8 +33,8 @@ def healthy() -> Frame:
     return [host.tick(S) for _ in range(6)][-1]
 
 
-def seen(frame: Frame) -> Seen:
-    return Seen(frame, {})
+def seen(frame: Frame) -> FindingInputs:
+    return FindingInputs(frame, {})
 
 
 def with_column(frame: Frame, metric: str, values: dict[int, float]) -> Frame:

@@ -9,7 +9,7 @@ import re
 
 from nftop.derive.findings.rule import Rule
 from nftop.derive.findings.rules import rule_called
-from nftop.papers.rows import Row, rows
+from nftop.papers.rows import PaperRow, rows
 
 # Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.
 TABLE_9 = {
@@ -113,7 +113,7 @@ def test_low_ipc_has_the_paper_s_limit_and_the_workloads_below_it() -> None:
     assert below == {"testpmd": 1.4, "l3fwd": 1.5} and {1.4, 1.5} <= {*numbers(found.note)}
 
 
-def _low(row: Row) -> bool:
+def _low(row: PaperRow) -> bool:
     return (
         row.paper == "fdio_broadwell" and "ipc" in row.figures and row.figures["ipc"].value < 1.75
     )

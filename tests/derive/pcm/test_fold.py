@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.fold import State
-from nftop.derive.pcm.values import told
+from nftop.derive.pcm.values import without_sentinels
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import PACKAGE_METRICS
@@ -241,7 +241,7 @@ def test_numbers_that_can_not_be_are_reasons_and_others_stay(
 
 @given(st.lists(st.floats() | st.sampled_from([0.0, -(2.0**31), 2.0**64]), max_size=6))
 def test_whatever_is_told_is_a_number_or_a_reason(values: list[float]) -> None:
-    column = told(np.array(values, dtype=np.float64))
+    column = without_sentinels(np.array(values, dtype=np.float64))
     for index, value in enumerate(values):
         reading = column[index]
         if isinstance(reading, Missing):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.cache.changes import ChangeState, step_changes
+from nftop.derive.cache.changes import ObservedClasses, step_changes
 from nftop.model.change import Cell, Change, Made, Noticed
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
@@ -61,7 +61,7 @@ def row_of(shown: Frame, name: str, width: int = 120) -> str:
 
 def changed(*tables: ResctrlTable) -> Frame:
     """A frame that has noticed what these readings have different."""
-    state = ChangeState()
+    state = ObservedClasses()
     for second, item in enumerate(tables, start=1):
         reading = SourceReading(item, second * SECOND_NS, 0)
         state = step_changes(state, reading, (), second * SECOND_NS)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nftop.derive.compare.intervals import Interval, Thing
-from nftop.derive.compare.intervals_report import Comparison, Part, comparison
+from nftop.derive.compare.intervals import Entity, Interval
+from nftop.derive.compare.intervals_report import Comparison, EntityReport, comparison
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.render.base.text import cells
 from nftop.render.pages.compare import comparison_text, interval_line
 from tests.frames import HOSTILE
 
 
-def of(thing: Thing, **values: float) -> Interval:
+def of(thing: Entity, **values: float) -> Interval:
     found = Interval()
     for _ in range(30):
         found._series(thing).add(values)
@@ -20,7 +20,7 @@ def of(thing: Thing, **values: float) -> Interval:
 
 
 def test_rows_are_aligned_and_units_said() -> None:
-    thing = Thing("class", "vpp", "L3 0")
+    thing = Entity("class", "vpp", "L3 0")
     a = of(thing, capacity_bytes=4 << 20, occupancy_bytes=1 << 20, mbm_total_bytes_per_s=0.0)
     b = of(thing, capacity_bytes=8 << 20, occupancy_bytes=3 << 20, mbm_total_bytes_per_s=2e9)
     lines = comparison_text(comparison(a, b), ["a note"]).splitlines()
@@ -37,7 +37,7 @@ def test_rows_are_aligned_and_units_said() -> None:
 
 
 def test_a_class_with_nothing_in_it_takes_a_line() -> None:
-    thing = Thing("class", "vpp", "L3 0")
+    thing = Entity("class", "vpp", "L3 0")
     values = {metric.id: 0.0 for metric in GROUP_METRICS} | {"capacity_bytes": 4e6}
     text = comparison_text(comparison(of(thing, **values), of(thing, **values)), [])
     assert "  nothing in it, in A and in B\n" in text and "USED" not in text
@@ -48,8 +48,8 @@ def test_a_class_with_nothing_in_it_takes_a_line() -> None:
 
 def test_names_and_reasons_that_nobody_chose() -> None:
     for name in HOSTILE:
-        thing = Thing("nf", name, name)
-        part = Part(thing, (), "inconclusive", name, (name,))
+        thing = Entity("nf", name, name)
+        part = EntityReport(thing, (), "inconclusive", name, (name,))
         shown = comparison_text(Comparison((part,), (thing,), (thing,)), [name])
         shown += interval_line("A", name, name, Interval(), simulated=True)
         assert not set(shown) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
@@ -57,7 +57,7 @@ def test_names_and_reasons_that_nobody_chose() -> None:
 
 
 def test_a_word_of_doubt_has_its_reason_once() -> None:
-    thing = Thing("nf", "vpp", "vpp")
+    thing = Entity("nf", "vpp", "vpp")
     random = np.random.default_rng(1)
     sides = []
     for mpps in (1e6, 2e6):

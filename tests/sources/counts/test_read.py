@@ -13,7 +13,7 @@ from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.counts.forms import BadCountsError
 from nftop.sources.counts.read import EventCounts, read_counts
-from nftop.uarch.event_names import EventNames, Named
+from nftop.uarch.event_names import EventNames, NamedEvent
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded
 
@@ -227,8 +227,8 @@ def test_the_core_s_cycles_are_those_of_its_older_events(uarch: str, prefix: str
 
 def test_an_event_with_further_terms_is_the_event_they_make() -> None:
     names = EventNames(loaded("ICX"))
-    assert names.find("cpu/UOPS_DECODED.DEC0,cmask=1/") == Named("uops_decoded_dec0_cycles")
-    assert names.find("cpu/UOPS_DECODED.DEC0/") == Named("uops_decoded_dec0")
+    assert names.find("cpu/UOPS_DECODED.DEC0,cmask=1/") == NamedEvent("uops_decoded_dec0_cycles")
+    assert names.find("cpu/UOPS_DECODED.DEC0/") == NamedEvent("uops_decoded_dec0")
     assert names.find("cpu/UOPS_DECODED.DEC0,cmask=2/") is None
     assert names.find("cpu/UOPS_DECODED.DEC0,nosuch=1/") is None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nftop.cli.compose.baselines import open_book
-from nftop.model.baseline import Baselines, CoreBaseline, Level, NfBaseline
+from nftop.model.baseline import BaselineLevel, Baselines, CoreBaseline, NfBaseline
 from nftop.model.ids import Cpu
 from nftop.model.topology import Host
 from nftop.store.user.baselines import file_of, from_plain, plain, read_baselines, write_baselines
@@ -24,11 +24,13 @@ KEPT = Baselines(
             "fwd",
             "dpdk",
             4242,
-            {"cpp": Level(376.123456789, 0.1, 30)},
+            {"cpp": BaselineLevel(376.123456789, 0.1, 30)},
             "core",
             saturated=None,
             ticks=30,
-            cores=(CoreBaseline(Cpu(1), {"ipc": Level(1.5, 0.0, 29)}, None, saturated=True),),
+            cores=(
+                CoreBaseline(Cpu(1), {"ipc": BaselineLevel(1.5, 0.0, 29)}, None, saturated=True),
+            ),
         ),
     ),
     {"5151:1": 3},
