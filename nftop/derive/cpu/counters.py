@@ -15,11 +15,8 @@ from nftop.model.column import (
     Column,
     Floats,
     Reasons,
-    column,
     first_of,
     missing,
-    ratio,
-    where,
 )
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
@@ -191,18 +188,6 @@ def step_counters(
     last = latest(state.latest if after.turns else None, change)
     rates = _rates(change, last, after, topology)
     return CounterState(after, reading.read_at_ns, rates, last), rates
-
-
-def frequency_hz(rates: CounterRates) -> Column:
-    """Average frequency while not halted: cycles / ref_cycles x tsc per second.
-
-    ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,
-    CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
-    """
-    factor = ratio(rates.core_cycles, rates.rate("ref_cycles"))
-    tsc_hz = rates.rate("tsc")
-    product = column(factor.values * tsc_hz.values)
-    return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
 
 
 def tsc_hz(rates: CounterRates) -> Reading:

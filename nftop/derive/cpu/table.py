@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.cache.table import CACHE, effective_classes
-from nftop.derive.cpu.counters import AWAITING_TURN, COUNTERS, CounterRates, frequency_hz, tsc_hz
+from nftop.derive.cpu.counters import AWAITING_TURN, COUNTERS, CounterRates, tsc_hz
 from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.time import TICKS, online_rows
 from nftop.derive.occupants import (
@@ -40,6 +40,7 @@ from nftop.model.column import (
     where,
 )
 from nftop.model.frame import CacheClass, Clock, CpuTable
+from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.sst import CpuSetting
@@ -261,18 +262,13 @@ def cpu_table(
         "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
         "packets_per_s": packets,
         "rx_packets_per_s": received,
-        "ipc": ratio(rates.rate("instructions"), rates.core_cycles),
         "cpp": cpp,
         "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
         "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
         "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
-        "context_switches_per_s": rates.rate("context_switches"),
-        "frequency_hz": frequency_hz(rates),
-        "tsc_hz": rates.rate("tsc"),
-        "coverage": rates.coverage,
-        "llc_misses_coverage": rates.share("llc_misses"),
+        **{metric.id: metric.compute(rates) for metric in CPU_METRICS if metric.compute},
         **{name: item for name, item in ready.items() if name != TICKS},
     }
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)

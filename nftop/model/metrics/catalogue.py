@@ -1,7 +1,8 @@
 """Every metric nftop knows: the one place that says what a number means and how far to trust it.
 
-Screens, exports and `nftop explain` read these rows; nothing else keeps a table by metric. A new
-metric is one row here and the function in `derive` that computes it. How a unit is printed is
+Screens, exports and `nftop explain` read these rows; nothing else keeps a table by metric. A CPU
+metric of counter rates has its formula in its row (`compute`) and may be registered from outside
+(`metric.register`); others are computed by a stage of the fold. How a unit is printed is
 `render.format`'s.
 """
 
@@ -15,7 +16,7 @@ from nftop.model.metrics.cpu import (
     SIBLING_METRICS,
 )
 from nftop.model.metrics.group import GROUP_METRICS
-from nftop.model.metrics.metric import COVERAGE_METRICS, Metric
+from nftop.model.metrics.metric import COVERAGE_METRICS, Metric, registered
 from nftop.model.metrics.nf import NF_METRICS, VS_BASE
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
@@ -29,6 +30,7 @@ CPU_METRICS: tuple[Metric, ...] = (
     *TMA_METRICS,
     *PCM_CPU_METRICS,
     *FREQUENCY_METRICS,
+    *registered(),
 )
 
 METRICS: tuple[Metric, ...] = (

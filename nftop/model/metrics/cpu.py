@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
+from nftop.model.column import Column, column, ratio, where
+from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Counted, Metric, Unit
 from nftop.model.metrics.nf import BUSY_CPP, EQ5, EQ6, RX
 
 _PERF = "perf_event_open(2), generic hardware events"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
+
+
+def _frequency_hz(counted: Counted) -> Column:
+    """Average frequency while not halted: cycles / ref_cycles x tsc per second.
+
+    ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,
+    CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
+    """
+    factor = ratio(counted.core_cycles, counted.rate("ref_cycles"))
+    tsc_hz = counted.rate("tsc")
+    product = column(factor.values * tsc_hz.values)
+    return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
+
 
 COUNTED_CPU_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -57,6 +71,7 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         good="high",
         priority=4,
         coverage=COVERAGE,
+        compute=lambda counted: ratio(counted.rate("instructions"), counted.core_cycles),
     ),
     Metric(
         id="cpp",
@@ -222,6 +237,7 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         good="low",
         priority=11,
         coverage=COVERAGE,
+        compute=lambda counted: counted.rate("context_switches"),
     ),
     Metric(
         id="frequency_hz",
@@ -233,6 +249,7 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         origin=f"{_PERF}; msr/tsc/",
         priority=10,
         coverage=COVERAGE,
+        compute=_frequency_hz,
     ),
     Metric(
         id="tsc_hz",
@@ -243,6 +260,7 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         formula="delta(tsc) / delta(time running)",
         origin="perf msr/tsc/",
         coverage=COVERAGE,
+        compute=lambda counted: counted.rate("tsc"),
     ),
 )
 

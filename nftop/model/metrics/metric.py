@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Literal
+from typing import Literal, Protocol
 
+from nftop.model.column import Column
 from nftop.model.struct import dataclass
 
 # Below this share of the time a number counted is an estimate, marked so; also in README. nftop's
@@ -35,6 +37,27 @@ class Unit(Enum):
     TEXT = "text"  # words: never a column of numbers
 
 
+class Counted(Protocol):
+    """Counter rates of all CPUs in one tick, rows as in the topology."""
+
+    @property
+    def core_cycles(self) -> Column:
+        """Unhalted core cycles per second."""
+
+    @property
+    def coverage(self) -> Column:
+        """Share of the interval in which cycles, instructions and clocks were counted."""
+
+    def rate(self, event: str) -> Column:
+        """Rate of an event per second, or a column with the reason why there is none."""
+
+    def rate_by_cycles(self, event: str) -> Column:
+        """As `rate`, scaled by the cycles of the event's own groups: for ratios across groups."""
+
+    def share(self, event: str) -> Column:
+        """Share of the interval in which an event was counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One row of the catalogue.
@@ -55,6 +78,8 @@ class Metric:
             core is saturated.
         bad_above: above this something is wrong; None where no value says that by itself.
         optional: a column only where some CPU has a value.
+        compute: of a CPU metric that needs only counter rates, how it is computed; None where a
+            stage of the fold gives it.
         told: such a column is there too where some CPU has any reason but that no source gives it.
     """
 
@@ -73,6 +98,29 @@ class Metric:
     bad_above: float | None = None
     optional: bool = False
     told: bool = False
+    compute: Callable[[Counted], Column] | None = None
+
+
+_REGISTERED: list[Metric] = []
+
+
+def register(metric: Metric) -> Metric:
+    """Add a CPU metric to the catalogue: to screens, exports and `nftop explain`.
+
+    Call it before `catalogue` is imported: its tables are assembled then.
+
+    Raises:
+        ValueError: it is not of CPUs or has no `compute`.
+    """
+    if metric.scope != "cpu" or metric.compute is None:
+        raise ValueError(f"{metric.id}: only CPU metrics with `compute` can be registered")
+    _REGISTERED.append(metric)
+    return metric
+
+
+def registered() -> tuple[Metric, ...]:
+    """Metrics that were registered so far."""
+    return tuple(_REGISTERED)
 
 
 COVERAGE = "coverage"
@@ -94,6 +142,7 @@ COVERAGE_METRICS: tuple[Metric, ...] = (
         origin=TIMES,
         good="high",
         priority=14,
+        compute=lambda counted: counted.coverage,
     ),
     Metric(
         id=LLC_COVERAGE,
@@ -106,5 +155,6 @@ COVERAGE_METRICS: tuple[Metric, ...] = (
         origin=TIMES,
         good="high",
         optional=True,
+        compute=lambda counted: counted.share("llc_misses"),
     ),
 )

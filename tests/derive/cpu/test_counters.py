@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.cpu.counters import CounterRates, CounterState, frequency_hz, step_counters
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import ONLY_TSC, S, counters, topology, tsc_only
@@ -40,8 +41,10 @@ def test_rates_are_per_second_of_the_groups_own_clock() -> None:
     assert rated.rate("context_switches")[0] == pytest.approx(2)
     assert rated.rate("cycles")[1] == 0.0
     assert rated.coverage[0] == 1.0
-    assert frequency_hz(rated)[0] == pytest.approx(2_400 * 5_000 / 4_000)
-    assert reason(frequency_hz(rated)[1]) is Reason.IDLE
+    compute = cpu_metric("frequency_hz").compute
+    assert compute is not None
+    assert compute(rated)[0] == pytest.approx(2_400 * 5_000 / 4_000)
+    assert reason(compute(rated)[1]) is Reason.IDLE
 
 
 def test_a_multiplexed_group_is_scaled_by_the_time_it_ran() -> None:
