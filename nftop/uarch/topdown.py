@@ -124,10 +124,10 @@ def evaluate(
     A row has no number where an event has none (that event's reason), where a formula divides by
     zero (IDLE), and where the parent has none. Parts of a whole share its slots, so if one lies
     outside 0..1 by more than `RATIO_TOLERANCE` or exceeds its parent by more than
-    `PART_TOLERANCE`, all parts of that row are ERROR: their counts contradict each other, and
+    `CHILD_TOLERANCE`, all parts of that row are ERROR: their counts contradict each other, and
     which of them is wrong can't be seen. The vendor's formulas would hide that, as they bound what
     is left of a parent to 0. So are they where their sum exceeds the parent by more than
-    `PART_TOLERANCE` or, on levels 1 and 2, falls short of it by more than `DEFICIT_TOLERANCE`, and
+    `CHILD_TOLERANCE` or, on levels 1 and 2, falls short of it by more than `DEFICIT_TOLERANCE`, and
     all nodes where the table's `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of
     cycles overlap and don't add up to anything; such a one is ERROR alone. A caller that knows more
     of when the counts were taken may `settle` it otherwise: it is asked level by level, and lower
