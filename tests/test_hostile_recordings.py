@@ -6,7 +6,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from nftop.store.reading.scan import Loss, Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
 from nftop.ui.widgets.lines import Ink
+from tests.forked import Forks
 from tests.hostile import (
     ESCAPES,
     honest,
@@ -49,27 +51,12 @@ LONGEST_S = 180.0
 UNSAFE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-# The command, and in the end how much memory it ever had (VmHWM of proc(5)).
-MEASURED = """
-import pathlib, sys
-from nftop.cli.main import run
-try:
-    code = run(sys.argv[2:])
-finally:
-    status = pathlib.Path("/proc/self/status").read_text()
-    pathlib.Path(sys.argv[1]).write_text(status.partition("VmHWM:")[2].split()[0])
-sys.exit(code)
-"""
 
 
-def measured(peak: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """The command in a process of its own; `peak` then has its most memory in KiB."""
-    return subprocess.run(
-        [sys.executable, "-c", MEASURED, str(peak), *arguments],
-        capture_output=True,
-        timeout=LONGEST_S,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with closing(Forks()) as forks:
+        yield forks
 
 
 def commands(file: Path, folder: Path) -> Mapping[str, tuple[str, ...]]:
@@ -95,13 +82,15 @@ def wide(sample: Sample) -> Sample:
 
 
 @pytest.mark.parametrize("command", ["text", "json", "compare", "export-csv"])
-def test_a_billion_ways_take_no_memory_and_no_other_source(tmp_path: Path, command: str) -> None:
+def test_a_billion_ways_take_no_memory_and_no_other_source(
+    tmp_path: Path, forks: Forks, command: str
+) -> None:
     about, samples = honest(6)
     file = tmp_path / "wide.nftop"
     file.write_bytes(recording(about, [*map(wide, samples)]))
-    done = measured(tmp_path / "peak", *commands(file, tmp_path)[command])
+    done = forks.run(*commands(file, tmp_path)[command], timeout_s=LONGEST_S)
     assert done.returncode == 0, done.stderr
-    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+    assert done.peak_kib < MOST_MIB << 10
     if command == "json":
         frame = json.loads(done.stdout.splitlines()[-1])
         states = {name: item["state"] for name, item in frame["sources"].items()}
@@ -240,16 +229,18 @@ BOMBS: Mapping[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", list(BOMBS))
-def test_a_small_file_takes_neither_memory_nor_time(tmp_path: Path, name: str) -> None:
+def test_a_small_file_takes_neither_memory_nor_time(
+    tmp_path: Path, forks: Forks, name: str
+) -> None:
     file, data = tmp_path / "bomb.nftop", BOMBS[name]()
     file.write_bytes(data)
     assert len(data) < 1 << 20
-    done = measured(tmp_path / "peak", *commands(file, tmp_path)["json"])
+    done = forks.run(*commands(file, tmp_path)["json"], timeout_s=LONGEST_S)
     assert done.returncode in (0, 4), done.stderr
-    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+    assert done.peak_kib < MOST_MIB << 10
 
 
-def test_eight_thousand_cpus_are_shown_in_bounded_memory(tmp_path: Path) -> None:
+def test_eight_thousand_cpus_are_shown_in_bounded_memory(tmp_path: Path, forks: Forks) -> None:
     about, samples = honest(4)
     info = about.topology.cpus[0]
     cpus = tuple(
@@ -259,9 +250,9 @@ def test_eight_thousand_cpus_are_shown_in_bounded_memory(tmp_path: Path) -> None
     data = recording(replace(about, topology=replace(about.topology, cpus=cpus)), samples)
     file = tmp_path / "wide.nftop"
     file.write_bytes(data)
-    done = measured(tmp_path / "peak", "replay", "--batch", str(file))
+    done = forks.run("replay", "--batch", str(file), timeout_s=LONGEST_S)
     assert done.returncode in (0, 4), done.stderr
-    assert int((tmp_path / "peak").read_text()) < MOST_MIB << 10
+    assert done.peak_kib < MOST_MIB << 10
 
 
 def test_whoever_stops_is_heard_while_what_was_read_ahead_is_decoded() -> None:
@@ -336,11 +327,13 @@ def unsafe_in(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("command", list(commands(Path(), Path())))
-def test_no_text_of_a_recording_reaches_a_stream_as_it_is(tmp_path: Path, command: str) -> None:
+def test_no_text_of_a_recording_reaches_a_stream_as_it_is(
+    tmp_path: Path, forks: Forks, command: str
+) -> None:
     file = tmp_path / "texts.nftop"
     file.write_bytes(hostile_texts())
     assert unsafe_in(ESCAPES.encode())  # the pattern knows them
-    done = measured(tmp_path / "peak", *commands(file, tmp_path)[command])
+    done = forks.run(*commands(file, tmp_path)[command], timeout_s=LONGEST_S)
     assert done.returncode in (0, 4), done.stderr
     assert not unsafe_in(done.stdout) and not unsafe_in(done.stderr)
     written = [path for path in tmp_path.rglob("*") if path.suffix in (".csv", ".jsonl")]
@@ -351,12 +344,12 @@ def test_no_text_of_a_recording_reaches_a_stream_as_it_is(tmp_path: Path, comman
         assert json.loads(done.stdout.splitlines()[0])["host"]["name"] == f"host{ESCAPES}"
 
 
-def test_a_name_of_a_file_reaches_no_stream_as_it_is(tmp_path: Path) -> None:
+def test_a_name_of_a_file_reaches_no_stream_as_it_is(tmp_path: Path, forks: Forks) -> None:
     for command in commands(Path(f"no{ESCAPES}"), tmp_path).values():
-        done = measured(tmp_path / "peak", *command)
+        done = forks.run(*command, timeout_s=LONGEST_S)
         assert done.returncode and done.stderr
         assert not unsafe_in(done.stdout) and not unsafe_in(done.stderr)
-    done = measured(tmp_path / "peak", f"--{ESCAPES}")
+    done = forks.run(f"--{ESCAPES}", timeout_s=LONGEST_S)
     assert not unsafe_in(done.stderr)
 
 

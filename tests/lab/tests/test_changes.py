@@ -21,7 +21,7 @@ _HELP = r"""
     import re, signal, subprocess, sys, time
     from pathlib import Path
     from nftop.sources.runtime.readiness import wait_readable
-    from tests.lab.tests import command
+    from tests import forked
     TOP = Path("/sys/fs/resctrl")
     NFTOP = [sys.executable, "-m", "nftop"]
 
@@ -40,7 +40,7 @@ _HELP = r"""
             file.write(f"{text}\n")
 
     def nftop(*arguments):
-        done = command.nftop(*arguments)
+        done = forked.nftop(*arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def outcome(*arguments):
@@ -48,7 +48,7 @@ _HELP = r"""
 
     class Asked:
         def __init__(self, *arguments):
-            self.pid, self.terminal = command.on_terminal(*arguments)
+            self.pid, self.terminal = forked.on_terminal(*arguments)
             self.text = ""
 
         def until(self, word):
@@ -295,8 +295,8 @@ def test_killed_whenever_it_is_the_tree_is_as_before_or_complete() -> None:
         pending, history = state / "pending.json", state / "history.jsonl"
         before, bad, cut = tree(), [], 0
         for number in range(6):
-            pid = command.start(*words)
-            while not command.has_ended(pid) and not pending.exists():
+            pid = forked.start(*words)
+            while not forked.has_ended(pid) and not pending.exists():
                 time.sleep(0.0005)
             time.sleep(0.003 * number)
             for guard in guards():

@@ -13,7 +13,7 @@ _HELP = r"""
     from pathlib import Path
     sys.path.insert(0, os.getcwd())
     from nftop.sources.host.topology import read_topology
-    from tests.lab.tests import command
+    from tests import forked
     from tests.isst.tool import NAME, Domain, State, Tool, install, load, save
     mount = ["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/usr/local/sbin"]
     subprocess.run(mount, check=True)
@@ -29,7 +29,7 @@ _HELP = r"""
 
     def nftop(*arguments):
         words = ["sst"] if arguments[0] in ("show", "bf", "cp") else []
-        done = command.nftop(*words, *arguments)
+        done = forked.nftop(*words, *arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def now():

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 _PROGRAM = """
     import pathlib, subprocess, tempfile
-    from tests.lab.tests import command
+    from tests import forked
     top, work = pathlib.Path("/sys/fs/resctrl"), pathlib.Path(tempfile.mkdtemp())
     listing, written, own = (work / name for name in ("a.cfg", "out.cfg", "out.toml"))
     listing.write_text(
@@ -26,7 +26,7 @@ _PROGRAM = """
     )
 
     def nftop(*words):
-        done = command.nftop("cat", *words)
+        done = forked.nftop("cat", *words)
         return [done.returncode, done.stdout + done.stderr]
 
     def classes():

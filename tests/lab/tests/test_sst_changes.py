@@ -14,7 +14,7 @@ _HELP = r"""
     import signal, subprocess, sys, time
     from pathlib import Path
     from nftop.sources.runtime.readiness import wait_readable
-    from tests.lab.tests import command
+    from tests import forked
     AT = Path("/sys/devices/system/cpu/cpufreq")
     NFTOP = [sys.executable, "-m", "nftop"]
     NAMES = ("scaling_governor", "energy_performance_preference", "scaling_min_freq",
@@ -39,7 +39,7 @@ _HELP = r"""
             file.write(text)
 
     def nftop(*arguments):
-        done = command.nftop(*arguments)
+        done = forked.nftop(*arguments)
         return [done.returncode, done.stdout + done.stderr]
 
     def outcome(*arguments):
@@ -176,8 +176,8 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
                             for name in ("pending.json", "history.jsonl"))
         before, bad, cut = tree(), [], 0
         for number in range(6):
-            pid = command.start("sst", "apply", "--mode", "bf", "--yes")
-            while not command.has_ended(pid) and not pending.exists():
+            pid = forked.start("sst", "apply", "--mode", "bf", "--yes")
+            while not forked.has_ended(pid) and not pending.exists():
                 time.sleep(0.0005)
             time.sleep(0.004 * number)
             for guard in guards():

@@ -21,7 +21,7 @@ from nftop.store.reading.seek import last_place, next_place
 from tests.recordings import Taken, taken
 from tests.samples import S
 from tests.session.test_replay import number
-from tests.waiting import until
+from tests.waiting import LONGEST_S, until
 
 TICKS = 60
 # Less than a third of the recording; a tick is in half of it.
@@ -140,7 +140,7 @@ def test_it_ends_when_told_while_it_waits_for_room() -> None:
         until(lambda: not pipe.grows)
         with pytest.raises(InterruptedError):
             pipe.read(0, 1)
-        writer.thread.join(60)  # its end was closed
+        writer.thread.join(LONGEST_S)  # its end was closed
         assert not writer.thread.is_alive()
 
 
@@ -174,7 +174,7 @@ def test_a_pipe_is_read_up_to_the_moment_that_was_asked_for(at: str, first: int)
         thread.start()
         # Nothing is shown before it has come.
         writer.go_on.set()
-        thread.join(60)
+        thread.join(LONGEST_S)
     assert told == [sample.wall_ns for sample in samples[max(first - 1, 0) :]]
 
 
@@ -238,7 +238,7 @@ def test_behind_one_recording_s_end_another_may_come() -> None:
         )
         thread.start()
         writer.go_on.set()
-        thread.join(60)
+        thread.join(LONGEST_S)
     assert len(told) == 2 * TICKS
     assert [at for at, item in enumerate(told) if item is None] == [0, TICKS]
     assert all(item > 0 for item in told if item is not None)
