@@ -13,25 +13,56 @@ from nftop.derive.findings.engine import begun
 from nftop.derive.fold import State, comparing, polling_cpus, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
+from nftop.model.error_text import describe_error
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
-from nftop.session.notice import Notice
 from nftop.session.sampler import Sampler
 from nftop.sources.base import Detailing, Focusing, ProcessFocusing, Source
 
+EVERY_S = 3.0
+
+
+class Notice:
+    """Last result of a callable that may block on a disk."""
+
+    def __init__(self, ask: Callable[[], str]) -> None:
+        """`ask`: returns a sentence or "". It is called in one thread at a time."""
+        self._ask = ask
+        self._asking = threading.Lock()
+        self._requested_at_ns: int | None = None
+        self._answer = ""
+
+    def latest(self, now_ns: int) -> str:
+        """The last result; a new call starts after EVERY_S."""
+        due = self._requested_at_ns is None or now_ns - self._requested_at_ns >= EVERY_S * 1e9
+        if due and self._asking.acquire(blocking=False):
+            self._requested_at_ns = now_ns
+            # A daemon: a disk that hangs must not keep nftop from ending.
+            threading.Thread(target=self._run, name="nftop-notice", daemon=True).start()
+        return self._answer
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._ask()
+        except Exception as error:  # noqa: BLE001 - the boundary: it must not end the frames
+            self._answer = describe_error(error)
+        finally:
+            self._asking.release()
+
+
 MIN_INTERVAL_S = 0.1
-# How long a tick waits for the slow sources: long enough for a telemetry answer, short enough
-# that the frame is still of its tick.
+# How long a tick waits for sources that may block: enough for a telemetry reply, small against the
+# interval.
 _GRACE_RATIO, _GRACE_AT_MOST_S = 0.25, 0.25
-# The last part of a tick, in which sources that take turns count what else there is.
+# Share of a tick in which multiplexing sources count their other groups.
 _TURN_RATIO = 0.1
 
 
 class SessionClock(Protocol):
-    """Time as the session sees it; tests bring their own."""
+    """The clock of a session, replaced in tests."""
 
     def monotonic_ns(self) -> int:
         """CLOCK_MONOTONIC."""
@@ -41,7 +72,7 @@ class SessionClock(Protocol):
 
 
 class SystemClock:
-    """The real one."""
+    """CLOCK_MONOTONIC and real waits."""
 
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
@@ -53,9 +84,8 @@ class SystemClock:
 class Live:
     """A `Feed` of this host's frames, on absolute deadlines.
 
-    A tick that comes late, because the host was busy or stopped, is taken at once; ticks that
-    were missed altogether are not made up for. Nothing drifts: deadlines are multiples of the
-    interval from the start, or from the tick before a change of it.
+    A late tick is taken at once; missed ticks are skipped. Deadlines do not drift: they are
+    multiples of the interval since the start, or since the tick before a change of the interval.
     """
 
     def __init__(
@@ -79,18 +109,18 @@ class Live:
             sources: what to read; they are closed when the frames end.
             start: the fold's first state, which names host and topology.
             interval_s: seconds between ticks, at least MIN_INTERVAL_S.
-            on_pollers: told the polling CPUs at the first tick and whenever they change.
+            on_pollers: called with the polling CPUs at the first tick and when they change.
             cpus: show these rows only; all CPUs if not given.
-            soon_s: how long who looks is to wait for numbers that are not there yet, if less than
-                the interval: those of the first frame, and of what is looked at anew.
-            notice: what is to be said beside the numbers, "" if nothing; asked now and then, off
-                this thread.
-            clock: the system's if not given.
-            on_sample: given every sample before anything is made of it; must not wait.
-            on_finding: given every finding that begins, and wall and monotonic time of the tick
-                that is the first to have it; must not wait.
-            on_baseline: given each that is kept, None where it is forgotten, and the wall and the
-                monotonic time of the sample it is first compared with, before that; likewise.
+            soon_s: time until the first values, and until those of a new focus, if less than the
+                interval.
+            notice: text to show besides the values, "" for none; called now and then in a thread
+                of its own.
+            clock: default: the system's.
+            on_sample: called with every sample before it is processed; must not block.
+            on_finding: called with every new finding and the wall and monotonic time of its first
+                tick; must not block.
+            on_baseline: called with every baseline kept, None if forgotten, and the wall and
+                monotonic time of the first sample compared with it, before that; must not block.
         """
         self._sources = sources
         self._start = start
@@ -106,7 +136,7 @@ class Live:
         self._clock = clock or SystemClock()
         self._looking = Focus()
         self._stopped = False
-        # Something was told, and who waits for the next tick has to look what.
+        # Ends the wait for the next tick after a change of interval or focus, or `stop`.
         self._news = threading.Event()
 
     @property
@@ -166,7 +196,7 @@ class Live:
             sampler.close()
 
     def _heed(self, state: State, sample: Sample) -> State:
-        """Keep or forget baselines as was asked for since the last tick."""
+        """Keep or forget baselines as requested since the last tick."""
         while self._keeps:
             kept = keep(state.baseline) if self._keeps.popleft() else None
             self._on_baseline(kept, sample.wall_ns, sample.monotonic_ns)
@@ -174,10 +204,10 @@ class Live:
         return state
 
     def _rest(self, sampler: Sampler, began_ns: int, focus: Focus, *, waited_for: bool) -> int:
-        """Wait for the deadline of the next tick, or until `stop`; what it was.
+        """Wait for the deadline of the next tick, or until `stop`; returns the deadline.
 
-        What is told meanwhile moves it. Sources take their turns in its last part; but not in a
-        tick whose time for it has gone. Once they have, it comes no later.
+        A new interval or focus moves it. Multiplexing sources get the last tenth of the tick,
+        unless that has passed; afterwards the deadline can only move forward.
         """
         turned_until_ns: int | None = None
         while True:
@@ -202,14 +232,14 @@ class Live:
                 return deadline_ns
 
     def _wait_until(self, at_ns: int) -> bool:
-        """Wait until then or for news; False where that time has gone."""
+        """Wait until then or for news; False if that time has passed."""
         ahead_ns = at_ns - self._clock.monotonic_ns()
         if ahead_ns > 0:
             self._clock.wait(self._news, ahead_ns / 1e9)
         return ahead_ns > 0
 
     def _tell(self, looking: Focus, before: Focus) -> None:
-        """Between two ticks: a source that is read in this thread is not told while it reads."""
+        """Called between two ticks, so never during a reading of an inline source."""
         for source in self._sources:
             if isinstance(source, Focusing) and looking.core != before.core:
                 source.focus(looking.core)

@@ -1,4 +1,4 @@
-"""What a source is, and what it tells `nftop doctor`."""
+"""Interfaces of a source, and the checks of `nftop doctor`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
-# What counters could not be opened for may be cured meanwhile: perf_event_paranoid lowered, another
-# program ended. They are tried again after this long.
+# Counters that could not be opened are tried again after this long: perf_event_paranoid may have
+# been lowered, another program may have ended.
 RETRY_AFTER_NS = 10_000_000_000
-# `check` lets counter groups run this long before it says that they do.
+# How long `check` lets counter groups run before it reads them.
 SETTLE_S = 0.1
 
 
@@ -22,12 +22,12 @@ class Check:
     """One line of `nftop doctor`.
 
     Attributes:
-        name: what was looked at (`perf`, `perf cycles`, `dpdk nfa`).
+        name: what was checked (`perf`, `perf cycles`, `dpdk nfa`).
         reason: PRESENT when it works.
-        text: what was found, or why not, in one sentence.
-        fix: what to do about it, as a command where there is one; "" when nothing need be done.
-        why: why it matters, and who says so; "" where that goes without saying.
-        advised: False where it works, but is not set as `why` has it.
+        text: the result, or why there is none, in one sentence.
+        fix: what to do, if possible a command; "" for nothing.
+        why: why it matters, with its reference; "" if obvious.
+        advised: False if it works but is not set as `why` advises.
     """
 
     name: str
@@ -39,17 +39,16 @@ class Check:
 
     @property
     def state(self) -> str:
-        """`ok`, `tune` where it is not as advised, or the reason's word."""
+        """`ok`, `tune` if not set as advised, or the key of the reason."""
         return "tune" if self.reason is Reason.PRESENT and not self.advised else self.reason.key
 
 
 class Source(Protocol):
     """One interface of the host.
 
-    `inline` sources are read in the sampler's own thread and must neither block nor wait; the
-    others get a thread each and may be late. `read` returns the payload named in `model/sample`,
-    or why there is none; any exception it raises is turned into `Reason.ERROR` by the session and
-    touches no other source.
+    `inline` sources are read in the sampler's thread and must not block; the others are read by a
+    helper thread and may be late. `read` returns a payload of `model.sources`, or why there is
+    none; an exception becomes `Reason.ERROR` and affects no other source.
     """
 
     @property
@@ -59,13 +58,13 @@ class Source(Protocol):
     def inline(self) -> bool: ...
 
     def read(self) -> Any | Missing:
-        """One reading now. Called at every tick; a source that is slower keeps its own pace."""
+        """One reading. Called at every tick; a source may refresh its values less often."""
 
     def check(self) -> tuple[Check, ...]:
-        """What works, what does not, why, and the fix. May be slow; never called while live."""
+        """What works, what does not, why, and the fix. May be slow; not called while live."""
 
     def close(self) -> None:
-        """Give back descriptors and connections. Safe to call twice."""
+        """Close descriptors and connections. Safe to call twice."""
 
 
 @runtime_checkable
@@ -81,16 +80,16 @@ class Counting(Protocol):
 
     @property
     def counter_interrupts(self) -> int:
-        """How often a CPU was interrupted so far to read, start or stop a counter, at most."""
+        """Upper bound of the interrupts so far to read, start or stop counters."""
 
 
 @runtime_checkable
 class Helped(Protocol):
-    """A source that has processes of its own read for it."""
+    """A source that reads through helper processes."""
 
     @property
     def helper_cpu_ns(self) -> int:
-        """CPU time they have used so far. Safe from any thread."""
+        """CPU time of the helpers so far. Safe from any thread."""
 
 
 @runtime_checkable
@@ -111,10 +110,10 @@ class Refreshable(Protocol):
 
 @runtime_checkable
 class Focusing(Protocol):
-    """A source that can tell more of one core than of all of them."""
+    """A source that can measure one core in more detail than all."""
 
     def focus(self, cpu: Cpu | None) -> None:
-        """From its next reading on, tell more of this CPU's core; with None of no core."""
+        """Measure this CPU's core in detail from the next reading on; None for no core."""
 
 
 @runtime_checkable
@@ -127,22 +126,22 @@ class ProcessFocusing(Protocol):
 
 @runtime_checkable
 class Detailing(Protocol):
-    """A source that counts some of what it can only while somebody looks at it."""
+    """A source with counters that run only while they are on screen."""
 
     def detail(self, *, wanted: bool) -> None:
-        """From its next reading on count that too, or no longer. Safe from any thread."""
+        """Start or stop these counters with the next reading. Safe from any thread."""
 
 
 @runtime_checkable
 class Turning(Protocol):
     """A source that counts one thing for most of a tick and another in what is left of it.
 
-    It is told when that last part begins. Only sources read inline are, in the same thread.
+    `turn` is called at the start of that rest, for inline sources only, in the sampler's thread.
     """
 
     @property
     def turning(self) -> bool:
-        """It wants to be told before the next reading. Where no source does, nobody wakes up."""
+        """Whether `turn` is to be called. If no source wants it, the sampler does not wake up."""
 
     def turn(self) -> None:
-        """Count the other thing until the next reading. What it can't do, that reading says."""
+        """Count the other events until the next reading, which reports any failure."""

@@ -11,8 +11,7 @@ from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ThreadTable
-from nftop.session.live import MIN_INTERVAL_S, Live
-from nftop.session.notice import Notice
+from nftop.session.live import MIN_INTERVAL_S, Live, Notice
 from tests.samples import HOST, S, thread, threads, topology
 from tests.session.test_sampler import FakeSource
 from tests.waiting import until

@@ -45,11 +45,12 @@ _ONLY_TELLS = "a sensor server only tells: log in on its host to change it"
 class OpenHost:
     """Every source nftop has for a host, and the topology it started with.
 
-    `on_pollers` is told where that host's pollers are, for nftop to keep off them; `checks` are
-    doctor's of what is no source here. `gate` changes it; `no_gate` says why its classes can't be
-    changed, `no_frequencies` the same of its frequencies.
-    `notice` is what to tell who watches it, beside the numbers; `on_change` is told when nftop has
-    changed it, so that what is looked at seldom is looked at next.
+    Attributes:
+        on_pollers: called with its polling CPUs, which nftop avoids.
+        checks: doctor's checks of what is no source.
+        gate: changes it; `no_gate`, `no_frequencies`: why classes or frequencies can't be changed.
+        notice: text to show besides the values.
+        on_change: called after nftop has changed it: sources read their rare files next.
     """
 
     host: Host

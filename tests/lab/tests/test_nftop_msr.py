@@ -115,14 +115,14 @@ def test_monitors_agree_with_the_model_and_are_gone_at_the_end() -> None:
 
 
 def test_a_monitor_that_can_not_start_leaves_every_association_as_it_was() -> None:
-    """Begun after all, past nftop's own look at who is metered: the library refuses it."""
+    """A start without the check of foreign monitors: the library refuses it."""
     program = """
         pqos("-a", "llc:3=2,10")
         meter = ["pqos", "--iface=msr", "-m", "llc:2", "-i", "2", "-u", "csv"]
         with subprocess.Popen(meter, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
             next(line for line in other.stdout if re.match(r"\\d{4}-", line))
             before = pairs()
-            from nftop.sources.pqos import monitoring
+            from nftop.sources.pqos import worker as monitoring
             from nftop.sources.pqos.library import Library
             library = Library()
             looked = library.look()
