@@ -77,9 +77,9 @@ class OpenHost:
         baselines: Baselines | None = None,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> Live:
-        """Its frames, live; nftop moves off the cores that poll. Arguments as `Live` has them.
+        """A live feed of its frames; nftop avoids polling cores. Arguments as those of `Live`.
 
-        `baselines` is what numbers are compared with to begin with.
+        `baselines`: the initial ones.
         """
         self.on_pollers((), self.topology)
         return Live(
@@ -106,7 +106,7 @@ def open_host(
 ) -> OpenHost:
     """Build the sources of this host; nothing is read or opened beyond the topology.
 
-    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` where they are given.
+    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` if given.
     `tma_level`, `pmu` and `pqos` are those of `Setup`.
 
     Raises:
@@ -153,7 +153,7 @@ def open_host(
 
 
 def _gate(msrs: PqosSource | None) -> tuple[ClassGate | None, Mapping[str, str]]:
-    """What changes this host, and why parts of it can't be; `msrs` where classes are theirs."""
+    """The gate of this host, and why backends are missing; `msrs` if they have the classes."""
     if missing_privilege():
         return None, dict.fromkeys((CLASSES, CPUFREQ), missing_privilege())
     refused = None if msrs is None else msrs.refused
@@ -196,11 +196,11 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
 
 
 def open_remote(options: argparse.Namespace) -> OpenHost:
-    """The host of the sensor server at `options.pcm`, as far as that tells of it.
+    """The host of the sensor server at `options.pcm`, as far as the server describes it.
 
     Raises:
-        ValueError: that is no such URL, or a CPU is named that the host doesn't have.
-        ConnectionError: the server does not answer; the text says how.
+        ValueError: bad URL, or a CPU that the host does not have.
+        ConnectionError: the server does not answer.
     """
     try:
         address = parse_url(options.pcm)
@@ -227,7 +227,7 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
 
 
 def open_requested(options: argparse.Namespace) -> OpenHost:
-    """The host that the command line means. Raises ValueError, ConnectionError as those above."""
+    """The host selected on the command line. Raises ValueError, ConnectionError as above."""
     if options.scenario is not None:
         return open_demo(options)
     if options.pcm is not None:
@@ -244,9 +244,9 @@ def open_requested(options: argparse.Namespace) -> OpenHost:
 def _not_counted(
     topology: Topology, cpus: tuple[Cpu, ...] | None, quiet_cpus: tuple[Cpu, ...]
 ) -> frozenset[int]:
-    """CPUs without hardware counters; ValueError if one is named that the host doesn't have.
+    """CPUs without hardware counters; ValueError for a CPU that the host does not have.
 
-    Of the cores of `cpus` every thread is counted: top-down is of a core.
+    All threads of the cores of `cpus` are counted: top-down is per core.
     """
     for wanted in (cpus or (), quiet_cpus):
         unknown = [cpu for cpu in wanted if cpu not in topology.row_of]

@@ -1,4 +1,4 @@
-"""Where nftop itself may run: off the cores that poll, and beside what it reads."""
+"""CPU affinity of nftop itself: off the polling cores, next to what it reads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
 _TASKS = Path("/proc/self/task")
-# Threads that start while others are moved are found by another look; no program starts them
-# faster than this many looks.
+# Threads that start while others are moved are moved by a further pass; limit of passes.
 _LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where nftop runs from now on.
+    """The CPUs that nftop runs on.
 
     Attributes:
         affinity: the CPUs all of its threads may use.
-        warning: what is wrong with them, in one sentence; "" when nothing is.
-        changed: some thread could run elsewhere before.
+        warning: a disturbance they cause, in one sentence; "" for none.
+        changed: some thread had another affinity before.
     """
 
     affinity: tuple[Cpu, ...]
@@ -34,23 +33,22 @@ class Placement:
 
 
 class Affinity:
-    """This process' affinity, which is changed by nobody else: one of it for all who do.
+    """The affinity of this process; all changes go through one instance.
 
-    Make it before anything is moved. Safe for use by several threads.
+    Create it before any change. Thread-safe.
     """
 
     def __init__(self) -> None:
         self._started_on = frozenset(cpus_of())
-        # Held while affinities change; `_moves` is how often everybody was moved.
+        # Held while affinities change; `_moves` counts the moves of all threads.
         self._lock = threading.Lock()
         self._moves = 0
 
     def keep_off(self, cpus: Collection[int], topology: Topology) -> Placement:
         """Move every thread of this process off the polling `cpus` and what they share a core with.
 
-        It uses only CPUs it was started on, and of those leaves out the pollers, their siblings,
-        and the isolated and nohz_full ones, as long as any CPU remains. Call it again whenever the
-        pollers change: CPUs that are free again are used again.
+        Of the CPUs it was started on, nftop avoids polling CPUs, their siblings, isolated and
+        nohz_full ones, as long as any CPU remains. Call it again when the polling CPUs change.
         """
         target, warning = choose_cpus(self._started_on, cpus, topology)
         try:
@@ -68,10 +66,9 @@ class Affinity:
 
     @contextlib.contextmanager
     def staying_on(self, cpus: Collection[int]) -> Iterator[None]:
-        """Keep the calling thread on those of `cpus` that it may use; where on none, move it not.
+        """Keep the calling thread on those of `cpus` that it may use; if none, do not move it.
 
-        Afterwards it may run where it might before, or where `keep_off` has put everybody
-        meanwhile.
+        Afterwards it has its former affinity, or that of a `keep_off` meanwhile.
         """
         with self._lock:
             before, moves = os.sched_getaffinity(0), self._moves
@@ -110,7 +107,7 @@ def cpus_of() -> tuple[Cpu, ...]:
 
 
 def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
-    """Whether this thread has been put on these CPUs, having been on others before."""
+    """Move this thread to these CPUs; False if it was there already or they are offline."""
     if not cpus or cpus == before:
         return False
     try:
@@ -123,8 +120,8 @@ def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
 def _move_all_threads(target: frozenset[Cpu]) -> bool:
     """Give every thread this affinity; True if one had another.
 
-    sched_setaffinity(2) moves a single thread, and its children inherit what it had when they
-    started: hence every thread, until a look finds no new one.
+    sched_setaffinity(2) moves one thread, and new threads inherit: hence passes over all threads
+    until there is no new one.
     """
     changed = False
     moved: set[int] = set()

@@ -31,10 +31,10 @@ _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """One that runs.
+    """A running helper.
 
     Attributes:
-        channel: both ways; its end is the end of this one's input.
+        channel: bidirectional; closing it ends the helper's input.
         errors: what it wrote to standard error.
     """
 
@@ -45,10 +45,10 @@ class Helper:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one ended.
+    """How a helper ended.
 
     Attributes:
-        signal: the name of what killed it; "" where it ended by itself.
+        signal: the signal that killed it; "" if it exited.
         complaint: the last line it wrote to standard error, in brackets; "" if none.
     """
 
@@ -59,12 +59,12 @@ class Ended:
 def start(
     module: str, *arguments: str, handles: Collection[int] = (), memory_bytes: int | None = None
 ) -> Helper:
-    """Run a module of nftop's.
+    """Start a helper that runs a module of nftop.
 
     Args:
         module: its dotted name.
         arguments: the last of its sys.argv.
-        handles: descriptors that it gets under the same numbers.
+        handles: descriptors to inherit, same numbers.
         memory_bytes: limit on its address space (RLIMIT_AS, getrlimit(2)); None for none.
     """
     ours, theirs = socket.socketpair()
@@ -87,7 +87,7 @@ def start(
 
 
 def end(helper: Helper, *, kill: bool) -> Ended:
-    """End it: by the end of its input, or at once, as it is where it does not mind the former.
+    """Close its input and wait, or kill it; also killed if it does not exit within _END_S.
 
     Safe to call twice.
     """
@@ -119,7 +119,7 @@ _LEAST_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """Its exit code, and its two outputs; of each a megabyte at most."""
+    """Exit code and outputs, at most a megabyte each."""
 
     code: int
     output: str
@@ -127,7 +127,7 @@ class ProgramOutput:
 
 
 def find(name: str, root: Path = Path("/")) -> Path | None:
-    """Where a program is installed; only one that nobody but root can have put there."""
+    """Path of an installed program that only root can have written."""
     for folder in FOLDERS:
         path = root / folder / name
         try:
@@ -141,7 +141,7 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
 
 
 def run(program: Path, arguments: Sequence[str], limit_s: float) -> ProgramOutput | Missing:
-    """What it says; why nothing where it can't be started or takes longer than the limit."""
+    """Its output, or why there is none: not started, or killed at the limit."""
     name = program.name
     try:
         process = subprocess.Popen(  # noqa: S603 - a path that `find` gave, words of our own
@@ -161,7 +161,7 @@ def run(program: Path, arguments: Sequence[str], limit_s: float) -> ProgramOutpu
 
 
 def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...] | None:
-    """Both outputs once it has ended; None where it had to be killed. It is gone afterwards."""
+    """Both outputs after its exit; None if it was killed."""
     files = [item for item in (process.stdout, process.stderr) if item is not None]
     heard = {item.fileno(): b"" for item in files}
     pipes = list(heard)
@@ -182,7 +182,7 @@ def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...
 
 
 def _ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
-    """Whether it ended by itself in time; it has ended afterwards."""
+    """Wait for its exit; kill it at the limit, then False."""
     try:
         process.wait(limit_s)
     except subprocess.TimeoutExpired:

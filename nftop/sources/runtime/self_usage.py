@@ -1,4 +1,4 @@
-"""nftop itself: what it costs, and where it runs."""
+"""Source `self`: CPU time, affinity and counter reads of nftop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nftop.sources.runtime.affinity import Affinity, cpus_of
 
 
 class OwnSource:
-    """What nftop itself uses."""
+    """What nftop uses."""
 
     def __init__(
         self, counting: Iterable[Counting], affinity: Affinity, helped: Iterable[Helped] = ()
     ) -> None:
-        """`counting` are the sources whose reads cost who is counted, `helped` have processes."""
+        """`counting`: sources with costs on the CPUs counted; `helped`: sources with helpers."""
         self._counting, self._helped = tuple(counting), tuple(helped)
         self._own_affinity = affinity
         self._warning = ""
@@ -45,7 +45,7 @@ class OwnSource:
         )
 
     def on_pollers(self, cpus: Collection[int], topology: Topology) -> None:
-        """As `Affinity` does, and say in every reading from now on what is wrong with the place."""
+        """Avoid these CPUs; readings have the warning of `Affinity.keep_off` from now on."""
         self._warning = self._own_affinity.keep_off(cpus, topology).warning
 
     def check(self) -> tuple[Check, ...]:
