@@ -132,7 +132,7 @@ class SimulatedBoxes:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
-    """The simulated host: who it is, the model it starts with, what it is now, its sources."""
+    """The simulated host: identity, initial model, current state, sources."""
 
     host: Host
     model: Model

@@ -1,1 +1,1 @@
-"""Counts that were taken elsewhere, from the files of who took them: `perf stat`, or plain JSON."""
+"""Counts from files: output of `perf stat`, or plain JSON."""

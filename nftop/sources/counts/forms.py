@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass
 
 MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred
 _SHOWN = 60
-# What perf stat --topdown writes to stderr, where its counts go too unless told otherwise.
+# What perf stat --topdown writes to stderr, by default the destination of counts.
 _WARNINGS = ("nmi_watchdog enabled with topdown.", "Disable with echo 0 > ")
 _UNCOUNTED = {
     # Every counter was taken, or what perf watched never ran.

@@ -62,7 +62,7 @@ class FrequencyFiles:
         self.tree = SysTree(Path(self._base))
 
     def forget_notes(self) -> None:
-        """Begin anew with what made no sense."""
+        """Forget the notes about unreadable values."""
         self.tree = SysTree(Path(self._base))
 
     def policy_of(self, cpu: Cpu) -> int | None:
@@ -111,7 +111,7 @@ class FrequencyFiles:
 
     @property
     def epp_is_cached(self) -> bool:
-        """Whether reading the preference interrupts nobody."""
+        """Whether reading the preference interrupts no CPU."""
         release = SysTree(self._root / "proc").text("sys/kernel/osrelease") or ""
         hit = _RELEASE.match(release)
         return hit is not None and (int(hit[1]), int(hit[2])) >= _CACHED_EPP_FROM

@@ -1,4 +1,4 @@
-"""What intel-speed-select tells of SST: asked seldom, understood line by line, believed in part.
+"""SST from intel-speed-select: run seldom, parsed line by line, validated.
 
 It prints a thing a line, as text or as JSON, to standard error; whether that is valid JSON depends
 on its version (those to Linux 5.8 left out brackets), so lines are read and not the whole:
@@ -175,7 +175,7 @@ class SstDomains:
 
 
 def read_sst(cpus: Sequence[int], root: Path = Path("/")) -> SstState | Missing:
-    """SST as it is now, of these CPUs; why it is not told. Takes a second or so on large hosts."""
+    """SST of these CPUs, or why it is unknown. Takes about a second on large hosts."""
     program = find(PROGRAM, root)
     if program is None:
         return _NO_TOOL
@@ -230,9 +230,9 @@ def at_once(cpus: Sequence[int]) -> Iterator[str]:
 
 
 def refusal(output: ProgramOutput) -> str:
-    """Why it did not do what it was told; "" where it says `success`, and of nothing otherwise.
+    """Why a change failed; "" if the output has `success` and no error.
 
-    It ends with 0 whatever came of it.
+    Its exit code is 0 in any case.
     """
     text = f"{output.output}\n{output.errors}"
     results = [value for _, key, value in items(text) if key in ("enable", "disable", "assoc")]

@@ -1,4 +1,4 @@
-"""Source `cpufreq`, live: reads what may have changed as often as that costs nobody anything."""
+"""Source `cpufreq`: values that cost no interrupt at every tick, the others seldom."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class CpufreqSource:
         return self._table
 
     def check(self) -> tuple[Check, ...]:
-        """Driver, limits, base frequencies, SST, and who else sets any of it."""
+        """Driver, limits, base frequencies, SST, and other programs that set them."""
         table = self.read()
         if self._sst_due:
             table = self.read()

@@ -97,7 +97,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
 _FIRST_WAY_AGAIN_S = 60.0
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4"
 _OK, _REFUSED = 200, range(400, 500)
-# What is not told is NaN, and some builds tell only one of them.
+# Absent values are NaN; some builds have only one of them.
 _RDT_FIELDS = ("l3_cache_occupancy", "local_memory_bandwidth", "remote_memory_bandwidth")
 
 
@@ -182,7 +182,7 @@ class PcmSource:
         return self._now
 
     def check(self) -> tuple[Check, ...]:
-        """What the server tells, and what it holds that others want."""
+        """The server's values, and the counters that it occupies."""
         value = self.read()
         return report(self.address, self._root, value, self.owner)
 
@@ -264,7 +264,7 @@ _NOTE = "the server tells of no dies, caches or NUMA nodes"
 
 
 def topology_of(table: PcmTable) -> Topology:
-    """CPUs, cores and packages, all online; last-level caches are not told."""
+    """CPUs, cores and packages, all online; last-level caches are unknown."""
     places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
     cores = {position: Core(index) for index, position in enumerate(sorted(set(places)))}
     threads: dict[tuple[int, int], list[Cpu]] = {}
@@ -288,7 +288,7 @@ def topology_of(table: PcmTable) -> Topology:
 
 
 class PcmTopologySource:
-    """Source `topology` of a host that only its sensor server tells of."""
+    """Source `topology` of a remote host, from its sensor server."""
 
     name = "topology"
     inline = True

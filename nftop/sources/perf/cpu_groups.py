@@ -177,7 +177,7 @@ class CoreGroups:
         root: Path,
         turns: bool = True,
     ) -> None:
-        """`online` tells the present state, for a CPU that vanishes while it is being opened.
+        """`online`: the current state, for CPUs that go offline while being opened.
 
         Without `turns` only cores that somebody looks at have groups beside the main one.
         """
@@ -220,7 +220,7 @@ class CoreGroups:
 
     @property
     def usual_turns(self) -> int:
-        """How many groups take turns on a CPU that nobody looks at, on the one with the most."""
+        """Largest number of multiplexed groups of a CPU without focus."""
         further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
         return max(
             (sum(isinstance(group, CounterGroup) for group in groups) for groups in further),

@@ -44,7 +44,7 @@ class CounterGroup:
 def open_group(
     kernel: Kernel, cpu: int, encodings: Sequence[Encoding], *, start: bool = True
 ) -> CounterGroup:
-    """Open a group on a CPU, all of it or nothing, and start it unless told not to.
+    """Open a group on a CPU, all events or none, and start it by default.
 
     Raises:
         OSError: as perf_event_open or ioctl gave it; nothing stays open.
@@ -132,7 +132,7 @@ class GroupReader:
             self._take_over(before)
 
     def fetch(self, row: int, *, stopped: bool = False) -> None:
-        """Read one group. Never raises: what failed is told by `finish`.
+        """Read one group. Never raises: `finish` reports failures.
 
         Of one that was `stopped` before, that its clock stands still is no fault.
         """

@@ -52,7 +52,7 @@ _PROBLEM_OF = {Fault.ENDED: CAME_BACK, Fault.STALLED: STALLED, Fault.UNSCHEDULAB
 
 
 class TableLayout:
-    """What goes where; made anew when rows change, so that a tick copies arrays and no more."""
+    """Layout of the table, rebuilt when rows change: a tick only copies arrays."""
 
     def __init__(
         self,
@@ -399,7 +399,7 @@ class PerfSource:
 
     @property
     def turning(self) -> bool:
-        """It wants to be told when the last part of a tick begins."""
+        """Whether `turn` is to be called."""
         return self._cores is not None and self._cores.rotation.turning
 
     def turn(self) -> None:

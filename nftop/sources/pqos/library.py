@@ -138,7 +138,7 @@ class Library:
         self._pqos.fini()
 
     def look(self, quiet: Collection[int] = ()) -> MsrState:
-        """Classes, masks, limits and who has which, of all but `quiet` CPUs."""
+        """Classes, masks, limits and associations of all but `quiet` CPUs."""
         cat, mba, mon = (self._cap(name) for name in ("l3ca", "mba", "mon"))
         usable = [cache for cache in self.cpus if cache not in quiet]
         rows = {cache: self._masks(cache) for cache in usable} if cat is not None else {}

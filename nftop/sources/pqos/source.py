@@ -41,9 +41,9 @@ class Client:
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
-        """What it finds, or why it finds nothing; then it is started anew at the next question."""
+        """Its result, or why there is none; then the next request restarts the worker."""
         running = self._running = self._running or helper.start(self._module)
-        with contextlib.suppress(OSError):  # it has ended: what it said before tells why
+        with contextlib.suppress(OSError):  # it has exited: its last output has the reason
             running.channel.sendall(line({"quiet": sorted(quiet), "look": look, "meter": meter}))
         answer = _line(running.channel, self._answer_s)
         if answer is None:
@@ -270,7 +270,7 @@ class PqosSource:
         return table_of(state, metered, self._topology, metering=metering)
 
     def _known(self) -> Topology:
-        """The topology now; libpqos knows the CPUs of its start, so it starts anew with others."""
+        """The topology now; libpqos keeps the CPUs of its start, so a change restarts it."""
         now = read_topology(self._root)
         if _online(now) != _online(self._topology) and self._worker is not None:
             self._worker.close()

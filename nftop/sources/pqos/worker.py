@@ -51,7 +51,7 @@ class Hardware(Protocol):
 
 @dataclass(slots=True)
 class _Meter:
-    """One that runs: who is metered, libpqos' handle, and what has moved so far."""
+    """A running monitor: its subject, libpqos' handle, and bytes so far."""
 
     cores: tuple[int, ...]
     handle: Any
@@ -225,7 +225,7 @@ def main() -> int:
                 answer = {"failed": str(error)}
             _write(channel, line(answer))
     except BrokenPipeError:
-        pass  # nobody listens any more
+        pass  # the reader is gone
     finally:
         meters.stop()
         library.close()

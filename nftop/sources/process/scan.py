@@ -28,7 +28,7 @@ _MOST_LETTERS = 64
 
 
 def vm_name(process: Path) -> str:
-    """The name (untrusted text) of what the process at /proc/PID runs; "" where nothing tells.
+    """Name of the virtual machine of process /proc/PID (untrusted text); "" if unknown.
 
     Arguments are read where the group does not tell, since for that the kernel takes a lock of the
     process: ask once.

@@ -25,7 +25,7 @@ _STATUS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """`stat`: who the thread is. `cpu_ticks` is its user and system time in clock ticks."""
+    """Identity of a thread, from `stat`. `cpu_ticks`: user and system time in clock ticks."""
 
     comm: str
     kernel: bool

@@ -29,7 +29,7 @@ FOLDERS = (
 )
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # What counting takes, by class ("" for the module itself). compute_metric is not called: it came
-# with Linux 6.18, as did reads that give differences, which can't be told from those before.
+# with Linux 6.18, as did reads that give differences, indistinguishable from earlier ones.
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "evsel": ("read",),
     "evlist": ("open", "close", "enable", "disable", "compute_metric"),
@@ -162,7 +162,7 @@ def _absent(root: Path, python: str, fix: str) -> CounterProblem:
 
 
 def _unsafe(path: Path, root: Path, owner: int) -> str:
-    """Who else could have written this file; "" where nobody."""
+    """Users besides root that can write this file; "" for none."""
     for parent in (path, *path.parents):
         if not parent.is_relative_to(root.resolve()):
             break

@@ -40,7 +40,7 @@ _NO_THREAD = -1  # of no thread but of a CPU: perf_event_open(2)'s pid
 
 
 class Totals:
-    """Counts and times since the start, by CPU and event, whatever is opened anew meanwhile.
+    """Counts and times since the start, by CPU and event, across reopened groups.
 
     Attributes:
         values, enabled_ns, running_ns: uint64 (n CPUs, k events), never changed in place.
@@ -227,7 +227,7 @@ class PythonPerfSource:
             cpus = self._online.read()
         except (OSError, ValueError) as error:
             return Missing(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
-        # What was counted until now is not lost when the groups are opened anew below.
+        # Keep the counts so far: the groups are reopened below.
         dead, stalled = self._totals.add(self._opened)
         self._counter_reads += len(self._opened.reads)
         retry = self._problem is not None and self._clock_ns() >= self._retry_at_ns
@@ -287,7 +287,7 @@ class PythonPerfSource:
             self._opened, self._problem = opened, None
 
     def _mend(self, dead: Collection[Cpu], stalled: frozenset[str]) -> None:
-        """Open anew what died with its CPU, and in parts what never ran as a group."""
+        """Reopen events whose CPU went offline, and split groups that never ran."""
         before = self._groups or ()
         after: list[Group] = []
         for group in before:

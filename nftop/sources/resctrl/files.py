@@ -142,13 +142,13 @@ def _offered(root: Path) -> bool:
     try:
         data = read_up_to(os.fspath(root / "proc/filesystems"), _MOUNTS_BYTES)
     except OSError:
-        return True  # unknown; the fix then tells
+        return True  # unknown
     return b"resctrl" in data.split()
 
 
 # The lock: flock(2) on the mount, LOCK_SH to read, LOCK_EX to change.
 # Source: the kernel's resctrl.rst, "Examples with locking".
-# Who changes classes is done in some milliseconds; who is not is not waited for.
+# A change of classes takes some milliseconds; longer ones are not waited for.
 WAIT_S = 0.05
 # libpqos waits for 100 ms in all, and then fails.
 HOLD_S = 0.03
@@ -163,7 +163,7 @@ class Lock:
     until_s: float
 
     def in_time(self) -> bool:
-        """Whether it may be held on; who is told that it may not has to let go."""
+        """Whether it may still be held; if not, release it."""
         return time.monotonic() < self.until_s
 
 
@@ -185,7 +185,7 @@ def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
 
 
 def holder(root: Path, path: str) -> str:
-    """Who holds the lock, as `NAME (pid N)`; "another program" where that can't be told."""
+    """Holder of the lock, `NAME (pid N)`, or "another program" if unknown."""
     try:
         status = Path(path).stat()
     except OSError:

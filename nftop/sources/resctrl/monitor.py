@@ -64,7 +64,7 @@ class CacheReader:
 
 
 def queues(root: Path) -> bool:
-    """Whether this kernel has a worker read counters; true as well where it tells no release."""
+    """Whether this kernel reads counters in a worker; true if its release is unknown."""
     try:
         match = _RELEASE.match(read_text(os.fspath(root / "proc/sys/kernel/osrelease")))
     except OSError:

@@ -245,7 +245,7 @@ def governor(look: Look) -> Iterator[HostFinding]:
 
 
 def clock_source(look: Look) -> Iterator[HostFinding]:
-    """Whether the kernel tells the time by the TSC."""
+    """Whether the kernel's clock source is the TSC."""
     name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
     available = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
     if name is None:
@@ -338,7 +338,7 @@ def interrupts(look: Look) -> Iterator[HostFinding]:
         return
     aimed: dict[str, set[Cpu]] = {}
     for number in numbers:
-        # Those with a handler; what nobody handles nobody raises.
+        # Those with a handler; others are never raised.
         users = _users(look, number)
         where = _directed(look, number) & set(look.polled) if users else set()
         if where:

@@ -342,7 +342,7 @@ def _controller(look: Look, name: str) -> _Controller:
 
 
 def _without_edac(look: Look) -> Iterator[HostFinding]:
-    """What else tells of memory; none of it says which channel a DIMM is in."""
+    """Other facts about memory, none of which has the channel of a DIMM."""
     counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
     units = (
         f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""

@@ -36,7 +36,7 @@ class Poller:
 
 @dataclass(frozen=True)
 class Look:
-    """A host, and who polls on it.
+    """A host and its polling threads.
 
     Attributes:
         root: its file system; `tree` reads below it.

@@ -1,4 +1,4 @@
-"""The checks of the host, a row each, and who says that it matters."""
+"""The checks of the host, one row each, with their references."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SDP, _RDT = "data planes paper", "RDT paper"
 
 @dataclass(frozen=True, slots=True)
 class HostCheck:
-    """A row: its name behind `host`, why it matters and who says so, and what looks."""
+    """A row: its name after `host`, why it matters with a reference, and its function."""
 
     name: str
     why: str

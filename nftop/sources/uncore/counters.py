@@ -54,11 +54,11 @@ class _Row:
     group: int = -1
     column: int = 0
     problem: CounterProblem | None = None
-    unwanted: bool = False  # on demand, and nobody looks
+    unwanted: bool = False  # on demand, and not on screen
 
 
 class UncoreLayout:
-    """What goes where; made anew when boxes change, so that a reading copies arrays and no more."""
+    """Layout of the table, rebuilt when boxes change: a reading only copies arrays."""
 
     def __init__(
         self,
@@ -409,7 +409,7 @@ class UncoreCounters:
                 rota.due_ns = min(rota.due_ns, now_ns + slices[rota.at].duration_ns)
 
     def _drop(self, faults: Mapping[int, int]) -> None:
-        """Close the boxes that a read found faulty; who lost his events is opened again at once."""
+        """Close faulty boxes; those that lost their events are reopened at once."""
         boxes = list(self._boxes)
         for at, code in faults.items():
             self._close_boxes([boxes[at]])

@@ -51,7 +51,7 @@ def main() -> int:
             while data:
                 data = data[os.write(channel, data) :]
         except BrokenPipeError:
-            break  # nobody listens any more
+            break  # the reader is gone
     return 0
 
 
