@@ -111,9 +111,8 @@ MAY: Mapping[str, str] = {
     "cli/parsers/cat_actions.py": "getattr",
     "cli/compose/classes_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
-    "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs fcntl.flock "
-    "fcntl.LOCK_EX "
-    "fcntl.LOCK_NB pathlib.Path open mkdir rmdir",
+    "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
+    "mkdir rmdir",
     "control/pqos.py": "pathlib.Path",
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
@@ -131,14 +130,13 @@ MAY: Mapping[str, str] = {
     # The one code that writes frequencies, beneath the one directory of their policies.
     "control/cpufreq/cpufreq.py": "os.open os.close os.read os.write os.listdir os.O_* "
     "pathlib.Path open",
-    # The lock of parts that have none of their own.
-    "control/file_lock.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
-    "pathlib.Path open",
     # The one code that has intel-speed-select set something, by `sources/runtime/helper`.
     "control/speed_select/backend.py": "pathlib.Path",
     "control/guard_process.py": "os.read os.write os.umask os.chdir os.set_blocking "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
-    "control/backend.py": "pathlib.Path",
+    # Locks of backends.
+    "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
+    "pathlib.Path open",
     "cli/commands/cat.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/undo.py": "sys.stdout",

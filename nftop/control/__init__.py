@@ -3,7 +3,7 @@
 interface             the gate as protocols, for screens and commands
 gate                  the gate of one backend, and of all backends of the host
 recorded_gate         a gate whose changes go into a recording
-backend               what a transaction needs to know of a backend
+backend               what a transaction needs to know of a backend; locks by flock(2)
 backends              the registry of backends
 transaction           compare, journal, lock, write, read back; keep; repair after a crash
 revert                the undo of a change; leaves alone what others have changed since
@@ -14,7 +14,6 @@ guard_process         the process that changes the host, and reverts unless the 
 guard_client          starts it, and reads its answers
 rules                 what the hardware and the kernel accept
 wording               messages about a change and its undo
-file_lock             nftop's own lock, for backends that have none
 doctor                lines of `nftop doctor` about changes
 resctrl, pqos         cache classes by resctrl, or by MSRs where the kernel has no resctrl
 cpufreq               frequencies of cores

@@ -7,6 +7,9 @@ and lock; the transaction, the journal, the history and the undo are the same fo
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -23,6 +26,9 @@ KERNELS = ""
 UNBORN = KERNELS
 # Key of the backend of cache classes, by resctrl or by MSRs.
 CLASSES = ""
+StepT = TypeVar("StepT")
+HistoryReader: TypeAlias = Callable[[], Sequence[Entry]]
+_PAUSE_S = 0.005
 
 
 class LockedError(Exception):
@@ -42,10 +48,6 @@ class BackendStep(Protocol):
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         """Cells that differ after it; None: removed."""
-
-
-StepT = TypeVar("StepT")
-HistoryReader: TypeAlias = Callable[[], Sequence[Entry]]
 
 
 class Backend(Protocol[StepT]):
@@ -181,3 +183,37 @@ def goal(state: State, changes: Iterable[Change]) -> dict[Cell, str]:
 def boot_id(root: Path = Path("/")) -> str:
     """Identifier of this boot. Raises OSError."""
     return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+@contextlib.contextmanager
+def own_lock(folder: Path, name: str, limit_s: float) -> Iterator[None]:
+    """Hold the lock. Raises LockedError, OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(folder / name, flags, 0o600)
+    with hold_flock(handle, limit_s, lambda: f"another program has held {name}"):
+        yield
+
+
+@contextlib.contextmanager
+def hold_flock(handle: int, limit_s: float, holder: Callable[[], str]) -> Iterator[None]:
+    """Hold flock(2) of an open file, exclusively; closes the file, which releases the lock.
+
+    `holder`: beginning of the message of LockedError, raised after `limit_s`.
+    """
+    try:
+        deadline = time.monotonic() + limit_s
+        while not _try_flock(handle):
+            if time.monotonic() >= deadline:
+                raise LockedError(f"{holder()} for {limit_s:g} s")
+            time.sleep(_PAUSE_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try_flock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

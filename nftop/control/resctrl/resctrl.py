@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
+from nftop.control.backend import AbsentError, RefusedError, boot_id, hold_flock
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
@@ -37,7 +35,6 @@ from nftop.sources.resctrl.info import Info, read_info
 from nftop.sources.resctrl.tree import GroupFiles, parse_mask, parse_number, parse_tasks, read_tree
 
 _PERCENT_MOST, _EIGHTHS_MOST = 100, 2048  # AMD's from the kernel's own constant of Linux 6.1
-_PAUSE_S = 0.005
 
 
 def read_rules(mount: Mount, root: Path) -> Rules:
@@ -167,16 +164,11 @@ class Resctrl(ClassBackend):
     def lock(self, limit_s: float) -> Iterator[None]:
         """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it."""
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            deadline = time.monotonic() + limit_s
-            while not _taken(handle):
-                if time.monotonic() >= deadline:
-                    holding = holder(self.root, self.mount.path)
-                    raise LockedError(f"{holding} has held resctrl's lock for {limit_s:g} s")
-                time.sleep(_PAUSE_S)
+        with hold_flock(handle, limit_s, self._holder):
             yield
-        finally:
-            os.close(handle)  # which lets go of it
+
+    def _holder(self) -> str:
+        return f"{holder(self.root, self.mount.path)} has held resctrl's lock"
 
     def _groups(self) -> tuple[GroupFiles, ...]:
         """All groups. Raises OSError if any can't be read: unknown is not empty."""
@@ -296,14 +288,6 @@ def _write(path: str, text: str) -> None:
             raise OSError(errno.EIO, "the kernel took only a part of what was written")
     finally:
         os.close(handle)
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _deed(step: ResctrlStep) -> str:

@@ -16,9 +16,9 @@ from nftop.control.backend import (
     HistoryReader,
     RefusedError,
     boot_id,
+    own_lock,
 )
 from nftop.control.cpufreq.cpufreq import Cpufreq
-from nftop.control.file_lock import own_lock
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.revert import differing
 from nftop.control.rules import Rules
