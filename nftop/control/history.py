@@ -25,10 +25,10 @@ def kept(history: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def remainders(history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Changes that were not kept and are not taken back completely, the oldest first.
+    """Changes that were not kept and not reverted completely, the oldest first.
 
-    Each is reduced to its changes of cells that were offline when it was taken back. A change that
-    itself takes others back has no remainder: those stand, and can be taken back again.
+    Each is reduced to cells that were offline when it was reverted. A change that undoes others has
+    no remainder: those others stand, and can be undone again.
     """
     return tuple(
         replace(entry, changes=tuple(row for row in entry.changes if row.cell in entry.offline))
@@ -44,10 +44,10 @@ def revertible(history: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries without those that take back a change which is not among them.
+    """Entries without those that undo a change which is not among them.
 
-    An entry that was damaged and deleted by hand leaves its undo behind. That undo is no change to
-    take back: what was there before it is what the deleted change had written.
+    A damaged entry that was deleted by hand leaves its undo behind. That must not be undone: the
+    state before it is what the deleted change had written.
     """
     entries = tuple(entries)
     numbers = {entry.number for entry in entries}
@@ -69,11 +69,11 @@ def tried(history: Iterable[Entry]) -> frozenset[int]:
 
 
 def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -> bool:
-    """Whether these are the number of the newest change that stands on this host, and no other.
+    """Whether these numbers are exactly that of the newest change that stands on this host.
 
     Args:
-        numbers: of the changes that are taken back.
-        history: the whole journal, of all parts.
+        numbers: of the changes to undo.
+        history: the whole journal, of all backends.
         identity: `Backend.identity` of the changes' backend. Changes of every backend count that
             were made since the same boot, also those of an earlier mount of resctrl: whether
             another backend still has them is not known here.
@@ -95,9 +95,9 @@ def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """A change, and what was taken back of it so far.
+    """A change, and what was undone of it so far.
 
-    Without the directories that were there then: only those of before are where it came from.
+    The latter without the directories that existed then: only those before the change count.
     """
     cells = {change.cell for change in entry.changes}
     undone = [item for item in kept(history) if entry.number in item.undoes]
@@ -108,9 +108,9 @@ def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def waiting(entries: Iterable[Entry], history: Iterable[Entry]) -> tuple[Cell, ...]:
-    """Cells whose CPU or cache was offline when these changes, or their undo, were taken back.
+    """Cells whose CPU or cache was offline when these changes, or an undo of them, were reverted.
 
-    The latter is an undo that was not kept, and is in `history` only.
+    Such an undo was not kept, and is in `history` only.
     """
     entries = tuple(entries)
     numbers = {entry.number for entry in entries}
@@ -123,7 +123,7 @@ def waiting(entries: Iterable[Entry], history: Iterable[Entry]) -> tuple[Cell, .
 
 
 def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
-    """What the kernel gives CPUs and caches that come online: the root group, all ways, no limit.
+    """Values of CPUs and caches that come online: the root group, all ways, no limit.
 
     Source: `resctrl_online_cpu` and `domain_setup_ctrlval`, Linux 6.1 to 7.2.
     """
@@ -139,9 +139,9 @@ def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
 
 
 def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
-    """The last number of every directory that nftop made or removed; None once it is removed.
+    """Last number of every directory that nftop created or removed; None once removed.
 
-    What was taken back counts by the directories that this made again, and by those it left.
+    A reverted change counts by the directories that its revert created again or left.
     """
     numbers: dict[Cell, str | None] = {}
     for entry in _last(history):
@@ -161,15 +161,15 @@ def reversal(
     judge: Callable[[State, State, Sequence[Change]], Proposal],
     initial: Mapping[Cell, str] = MappingProxyType({}),
 ) -> Proposal:
-    """What takes these kept changes back, the oldest first.
+    """Proposal that undoes these kept changes, which are given oldest first.
 
-    What they did and undid again among themselves is no change: it is left as it is.
+    Cells that these changes have restored themselves are left as they are.
 
     Args:
-        state: now, with all that `Backend.reach` adds for them.
-        entries: to take back.
-        history: all there is, to know a directory that was removed and made again meanwhile.
-        judge: what a change of one state that leads to another comes to.
+        state: the present one, as `Backend.reach` reads it.
+        entries: to undo.
+        history: the whole one, to recognize directories that were removed and created again.
+        judge: returns the proposal for changes from one state to another.
         initial: of cells that an undo found offline (`waiting`), the value that the kernel gives
             them when they are online again.
     """
@@ -217,10 +217,10 @@ def _last(history: Iterable[Entry]) -> list[Entry]:
 def _ends(
     changes: Iterable[Change],
 ) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
-    """What each cell was before the first of some changes, and is after the last of them.
+    """Value of each cell before the first and after the last of some changes.
 
-    One that is as it was is in neither; a directory is if it is there again, whatever its number.
-    Of what somebody else has removed between two of them nothing is to be had again.
+    Cells with the same value are in neither, nor are directories that exist before and after.
+    What others have removed between two changes can't be restored.
     """
     first: dict[Cell, str | None] = {}
     last: dict[Cell, str | None] = {}

@@ -8,8 +8,8 @@ Format 2, one object in ASCII on one line:
 that member: of what precedes `, "sha256"`, and a closing brace. It is checked before anything of
 the line is parsed. The index of the history (`journal`) is sealed in the same way.
 
-Format 1, of nftop before that, has neither `format` nor `sha256`. Such an entry is read and undone,
-but marked as not verified, and stays so when it is written again. Any other member, a member that
+Format 1, of earlier versions, has neither `format` nor `sha256`. Such an entry is read and undone,
+but marked as not verified, also when it is written again. Any other member, a member that
 is missing or given twice, a number that is no integer or beyond 2^53, a value that its kind of cell
 can't have, or a line above 64 MiB makes an entry damaged: it is refused, and its file is kept.
 
@@ -91,7 +91,7 @@ class DamagedJournalError(Exception):
 
     Attributes:
         reason: code of the cause.
-        details: sentences: what the file holds as far as it can be read, and how to go on by hand.
+        details: messages: legible content of the file, and how to repair it by hand.
     """
 
     def __init__(self, sentence: str, reason: Damage, details: tuple[str, ...] = ()) -> None:
@@ -101,7 +101,7 @@ class DamagedJournalError(Exception):
 
 
 class InvalidError(ValueError):
-    """JSON that is not an entry, or not a part of one."""
+    """JSON that is not an entry, or not a component of one."""
 
     def __init__(self, reason: Damage) -> None:
         super().__init__(_WHY[reason])
@@ -114,25 +114,22 @@ class Entry:
 
     Attributes:
         number: 1 for the first on this host.
-        time: when it was begun, RFC 3339.
-        identity: of the host's resctrl (`Host.identity`).
-        operator: who asked, as far as sudo tells.
-        command: the command line that does the same.
-        changes: what it was to do; as they were read back once it is done.
-        undoes: numbers of the changes that it takes back, be it in part.
-        leaves: numbers of those of which it leaves something, and of those it passes over.
-        outcome: None while it is under way.
-        base: while it is under way, the whole state before it, or before it is taken back;
-            afterwards only the directories.
-        done: its changes are as they were read back, none is the kernel's to give any more.
-        reverting: it is being taken back. back: by these changes of `base`.
-        left: what it leaves alone of them; or what is left alone of it when it is taken back:
-            sentences.
-        remade: directories that taking it back makes again, and their new numbers; "" of one of
-            which that is not known yet.
-        offline: cells that it did not take back since their CPU or cache was offline.
-        verified: its content was checked against a checksum each time it was read; False where it
-            was once read from a file without one.
+        time: when it began, RFC 3339.
+        identity: of its backend (`Backend.identity`).
+        operator: under sudo the invoking user.
+        command: the equivalent command line.
+        changes: as requested, or as read back once `done`.
+        undoes: numbers of the changes that it undoes, possibly in part.
+        leaves: numbers of changes that it undoes in part, or skips.
+        outcome: None while it is pending.
+        base: while it is pending, the whole state before it, or before its revert; afterwards only
+            the directories.
+        done: `changes` are as read back; no value is left to the kernel.
+        reverting: it is being reverted. back: by these changes of `base`.
+        left: messages on what it leaves alone of the changes it undoes, or what its revert does.
+        remade: directories that its revert creates again with their numbers; "" if not known yet.
+        offline: cells that it did not restore since their CPU or cache was offline.
+        verified: its checksum matched whenever it was read; False once read without a checksum.
     """
 
     number: int
@@ -155,22 +152,22 @@ class Entry:
 
 
 def completed(entry: Entry, history: Sequence[Entry]) -> Entry | None:
-    """What the history has of one that is pending still, if nothing but to forget it is left.
+    """The history's entry of a pending change that is complete but not yet forgotten.
 
-    "kept" is no end of one that is being taken back: the writing of that line failed.
+    "kept" does not complete a change that is being reverted: writing that line failed.
     """
     done = [item for item in history if item.number == entry.number]
     return done[-1] if done and not (entry.reverting and done[-1].outcome == "kept") else None
 
 
 def finished(entry: Entry, outcome: Outcome) -> Entry:
-    """As it is in the history."""
+    """The entry as in the history."""
     kept = {cell: value for cell, value in entry.base.items() if cell.kind in DIRECTORIES}
     return replace(entry, outcome=outcome, base=kept, back=())
 
 
 def changes_json(changes: Sequence[Change]) -> list[Any]:
-    """Changes as JSON has them: [[kind, group, name, number], old, new]."""
+    """Changes as JSON: [[kind, group, name, number], old, new]."""
     return [[list(change.cell), change.old, change.new] for change in changes]
 
 
@@ -189,7 +186,7 @@ def changes_of(raw: object) -> tuple[Change, ...]:
 
 
 def state_json(state: State) -> list[Any]:
-    """A state as JSON has it: [[kind, group, name, number], value]."""
+    """A state as JSON: [[kind, group, name, number], value]."""
     return [[list(cell), value] for cell, value in state.items()]
 
 
@@ -328,8 +325,8 @@ def seal(raw: Mapping[str, Any]) -> str:
 def unseal(text: str) -> tuple[dict[str, Any], bool]:
     """The object of a line and whether it has a checksum, which then matches.
 
-    Raises InvalidError: the checksum does not match, or it is no object; in what has no checksum
-    that of another version may be a member still.
+    Raises InvalidError: the checksum does not match, or it is no object. A line without a checksum
+    may contain one of another version as a member.
     """
     line = text.removesuffix("\n")
     if len(line) > MOST_BYTES:
@@ -451,7 +448,7 @@ def _cell(raw: object) -> Cell:
 
 
 def _value(cell: Cell, raw: object) -> str:
-    """A value of a cell; "" is one that the kernel is to give (`backend.KERNELS`)."""
+    """A value of a cell; "" is one that the kernel chooses (`backend.KERNELS`)."""
     text = _text(raw)
     pattern = _VALUES.get(cell.kind)
     if cell.kind == "schemata":

@@ -52,12 +52,12 @@ _CLAMPED = (
 
 
 def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Mapping[Cell, str]:
-    """What one policy's cells were before the newest change of its limits that still stands.
+    """Values of a policy's cells before the newest change of its limits that still stands.
 
-    A change that leads back to where the one before it came from takes that off: so who pins,
-    pins otherwise and releases twice is where he began. What has changed only governor or EPP since
-    is taken back with it. Without limits where no change of them stands; empty where nothing does,
-    where one of these cells is not as the change of it left it, or where that did not pin.
+    A change that restores the values before the previous one cancels that: two pins and two
+    releases end with the first values. Later changes of governor or EPP only are undone with it.
+    Without limits if no change of them stands; empty if no change stands, if one of these cells is
+    not as its change left it, or if that change did not pin.
     """
     stacks = _standing(history, cells)
     values: dict[Cell, str] = {}
@@ -165,8 +165,7 @@ def propose(
 ) -> Proposal:
     """What the actions, in their order, would change; nothing is touched.
 
-    The proposal's base is of the policies that are touched: what others do to the rest is no
-    conflict.
+    The proposal's base has only the policies that change: changes of others are no conflict.
     """
     draft = _Draft(facts, history, state, dict(state))
     for action in actions:
@@ -315,10 +314,10 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
     """A backend whose cells are frequency policies."""
 
     def facts(self) -> CpufreqFacts:
-        """What can be asked of it. Raises OSError.
+        """Facts for a proposal. Raises OSError.
 
-        To tell its base frequency the kernel interrupts each CPU for some microseconds: for a
-        preview that somebody asked for, never for what is only watched.
+        To read base frequencies the kernel interrupts each CPU for some microseconds: only for a
+        requested preview, never for monitoring.
         """
 
     def keepers(self) -> tuple[str, ...]:

@@ -48,11 +48,11 @@ _MOST = 1 << 64
 
 
 class _WrongError(Exception):
-    """What is wrong with a value, in words."""
+    """An invalid value; the text says why."""
 
 
 def parse_toml_profile(text: str) -> Listing:
-    """What a file says. Never raises; what is wrong is in `problems`."""
+    """Parse a file. Never raises; errors are in `problems`."""
     try:
         document = parse_toml(text)
     except ValueError as error:
@@ -127,7 +127,7 @@ def _count(key: str, value: object) -> int:
 
 
 def toml_text(profile: ExportedProfile) -> str:
-    """The same, written."""
+    """A profile as TOML."""
     lines = [*(f"# {note}" for note in profile.notes), f"schema = {json.dumps(SCHEMA)}"]
     classes: dict[str, dict[str, dict[int | None, str]]] = {}
     for statement in profile.statements:
@@ -168,7 +168,7 @@ _OF_PQOS = (".cfg", ".conf", ".sh")
 
 
 def form_of(name: str, text: str) -> str:
-    """By a name that only one of them has, else by what the text looks like."""
+    """Format by file name, else by the text."""
     lines = (line.strip() for line in text.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if name.endswith(".toml") or _TOML.match(first):
@@ -179,5 +179,5 @@ def form_of(name: str, text: str) -> str:
 
 
 def parse(name: str, text: str) -> Listing:
-    """What a profile of this name says."""
+    """Parse a profile, its format by name or text."""
     return PARSERS[form_of(name, text)](text)

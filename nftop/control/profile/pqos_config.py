@@ -1,4 +1,4 @@
-"""The files of `pqos -f`, and its command lines `pqos -e ... -a ...`, as statements.
+"""The files of `pqos -f` and command lines `pqos -e ... -a ...`: parser and writer.
 
 Grammar after intel-cmt-cat's `pqos` (pqos(8), `main.c`, `alloc.c`): a command a line, `#` begins a
 comment only where the line begins, and numbers are decimal unless they start with `0x`, masks too.
@@ -63,7 +63,7 @@ _PQOS = re.compile(r"(?:sudo\s+)?(?:\S*/)?(pqos|pgos)\b")
 
 @dataclass(slots=True)
 class _Reader:
-    """What was read so far; `line` is where."""
+    """State of the parser; `line` is the current one."""
 
     line: int = 0
     statements: list[Statement] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _Reader:
         self.problems.append(ProfileProblem(self.line, text, fatal=fatal))
 
     def slip(self, old: str, new: str, start: int) -> None:
-        """A word that was meant to be another; those of a line are one problem."""
+        """Report a misspelt word; those of a line are one problem."""
         span = TextSpan(self.line, start, start + len(old))
         self.edits.setdefault((old, new), []).append(Edit(span, new))
 
@@ -88,7 +88,7 @@ class _Reader:
 
 
 def parse(text: str) -> Listing:
-    """What a file, or command lines of pqos, say. Never raises; what is wrong is in `problems`."""
+    """Parse a file or command lines of pqos. Never raises; errors are in `problems`."""
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), 1):
         reader.line = number
@@ -174,7 +174,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _split(line: str, mark: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """The parts between marks that are not blank, each with the column of its first character."""
+    """Non-blank segments between marks, with the columns of their first characters."""
     at = start
     for segment in line[start:end].split(mark):
         if segment.strip():
@@ -228,7 +228,7 @@ def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: st
 
 
 def _bare(reader: _Reader, value: str, at: int) -> bool:
-    """Whether it is a hexadecimal number without its `0x`, which is then offered."""
+    """Whether it is a hexadecimal number without `0x`; the fix adds that."""
     text = value.strip()
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
         return False
@@ -264,7 +264,7 @@ def _associate(reader: _Reader, token: str, at: int) -> None:
 
 
 def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | None:
-    """What the type means; one that only looks like a known one is a problem with its edit."""
+    """Meaning of a type; a misspelt one is a problem with a fix."""
     word = kind.strip()
     if word.lower() in known:
         return word.lower()
@@ -296,7 +296,7 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 
 def _number(text: str) -> int | None:
-    """As pqos reads one: hexadecimal after `0x`, else decimal; None: it is none, or too great."""
+    """Parse a number as pqos does, hexadecimal after `0x`; None: invalid or too large."""
     word = text.strip().lower()
     digits = word.removeprefix("0x")
     base = 16 if digits != word else 10
@@ -311,10 +311,10 @@ _UNITS: Mapping[str, MbaUnit] = {"mba": "percent", "mba_max": "MBps"}
 
 
 def pqos_text(profile: ExportedProfile) -> str:
-    """As `pqos -f` reads it; what it has no word for is in comments.
+    """A profile in the format of `pqos -f`; what that can't express is in comments.
 
-    pqos knows classes by number only. A group of another name than its `COS1` gets the next number
-    that is free, and a comment says which, for nftop to find the group again.
+    pqos knows classes by number only. A group with another name than `COS1` gets the next free
+    number and a comment with its name, by which nftop finds the group again.
     """
     statements = profile.statements
     numbers = _class_numbers(dict.fromkeys(str(item.class_id) for item in statements))
@@ -342,7 +342,7 @@ def pqos_text(profile: ExportedProfile) -> str:
 
 
 def _class_numbers(groups: Iterable[str]) -> dict[str, int]:
-    """A class for each group: 0 of the root group, n of `COSn`, else the next that is free."""
+    """Class number of each group: 0 for the root group, n for `COSn`, else the next free one."""
     numbers = {ROOT: 0}
     rest = []
     for group in groups:
@@ -363,7 +363,7 @@ def _at(domains: tuple[int, ...] | None) -> str:
 
 
 def _lists(cpus: Sequence[Cpu]) -> Iterator[str]:
-    """CPU lists of lines that pqos does not cut."""
+    """CPU lists short enough that pqos does not cut their lines."""
     words: list[str] = []
     for word in format_cpu_list(cpus).split(","):
         if words and len(",".join((*words, word))) > _LIST_LENGTH:

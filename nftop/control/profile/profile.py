@@ -1,4 +1,4 @@
-"""What a profile says, whatever its form: statements with their places, and what is wrong."""
+"""A profile in any format: statements with their positions, and problems."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CdpType: TypeAlias = Literal["", "CODE", "DATA"]
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A place in a text: columns `start` to `end` of a line, lines from 1, columns from 0.
+    """A position in a text: columns `start` to `end` of a line; lines from 1, columns from 0.
 
-    Line 0 is nowhere: of what was read by another parser, which does not tell.
+    Line 0: unknown, as the TOML parser does not report positions.
     """
 
     line: int
@@ -32,7 +32,7 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`new` in the place of what is there; no `span`: a line put after the last."""
+    """Replaces a span by `new`; without `span` appends a line."""
 
     span: TextSpan | None
     new: str
@@ -43,13 +43,13 @@ NOWHERE = TextSpan(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ProfileProblem:
-    """Something that is wrong, or is to be known.
+    """An error or a note.
 
     Attributes:
-        line: where; 0 of the whole.
-        text: a sentence.
-        edits: what would mend it, all of them together; empty where nothing is offered.
-        fatal: whether nothing can be done while it is there.
+        line: its line; 0: the whole text.
+        text: message.
+        edits: edits that fix it together; empty if there is no fix.
+        fatal: whether the profile can't be used with it.
     """
 
     line: int
@@ -60,7 +60,7 @@ class ProfileProblem:
 
 @dataclass(frozen=True, slots=True)
 class MaskStatement:
-    """The ways of a class: `resource` L3 or L2, `cdp` its type with CDP; no `domains`: in all."""
+    """Mask of a class; `cdp`: type with CDP; `domains` None: all."""
 
     class_id: ClassId
     resource: Literal["L3", "L2"]
@@ -72,7 +72,7 @@ class MaskStatement:
 
 @dataclass(frozen=True, slots=True)
 class LimitStatement:
-    """The memory bandwidth of a class, in `unit`; no `domains`: in all."""
+    """Limit on the memory bandwidth of a class; `domains` None: all."""
 
     class_id: ClassId
     unit: MbaUnit
@@ -107,9 +107,9 @@ class Listing:
     """A profile as it was read.
 
     Attributes:
-        statements: in their order; of two about the same the later holds, as with pqos.
+        statements: in order; a later one overrides an earlier one, as with pqos.
         problems: in the order of their lines.
-        groups: the directories of classes that are told by number.
+        groups: group names of classes that are given by number.
     """
 
     statements: tuple[Statement, ...]
@@ -122,7 +122,7 @@ class ExportedProfile:
     """Attributes.
 
     statements: of every group, the root group first; a mask in all domains names none.
-    notes: what of the host a profile does not hold, a sentence each.
+    notes: messages on state of the host that a profile can't contain.
     """
 
     statements: tuple[Statement, ...]

@@ -47,7 +47,7 @@ _COMPONENTS: tuple[CdpType, ...] = ("", "CODE", "DATA")
 class Fitted:
     """Attributes.
 
-    actions: in the order in which they can be planned; empty where something fatal is wrong.
+    actions: in the order in which they can be planned; empty after a fatal problem.
     problems: those of the listing and those of this host, in the order of their lines.
     """
 
@@ -86,9 +86,9 @@ def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
 
 
 def _name_groups(fitting: _Fitting, listing: Listing) -> None:
-    """The directory of every class that is spoken of.
+    """Set the group of every class in the profile.
 
-    One that can't be is named too: what is asked for it is judged, and nothing is done.
+    An impossible one is set too, so that its statements are checked.
     """
     existing = {ROOT, *(cell.group for cell in fitting.state if cell.kind == "group")}
     first: dict[ClassId, TextSpan] = {}
@@ -178,7 +178,7 @@ def _limit(fitting: _Fitting, limit: LimitStatement, group: str) -> None:
 def _values(
     fitting: _Fitting, statement: MaskStatement | LimitStatement, group: str, line: str, value: int
 ) -> None:
-    """The value in each of its domains; one that this host does not have is a problem."""
+    """Record the value for its domains; one that this host lacks is a problem."""
     # Those of the root group: a group that is to be made has the same.
     known = sorted(
         cell.number for cell in fitting.state
@@ -228,7 +228,7 @@ def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
 
 
 def export_profile(state: State, rules: Rules) -> ExportedProfile:
-    """The profile of a host; `rules` with the threads of its groups, if they are to be noted."""
+    """The profile of a host; `rules` with the threads of its groups, to add a note on them."""
     statements: list[Statement] = []
     notes: list[str] = []
     for group in sorted({ROOT, *(cell.group for cell in state if cell.kind == "group")}):
@@ -271,7 +271,7 @@ def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:
 
 
 def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:
-    """The values of a line with their domains; None where all have the same."""
+    """Values of a line with their domains; None if all are the same."""
     by_value: dict[str, list[int]] = {}
     for cell in sorted(item for item in state if item.kind == "schemata"):
         if cell.group == group and cell.name == line:

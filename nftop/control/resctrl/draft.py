@@ -1,8 +1,8 @@
 """A draft of every class, edited step by step, never written.
 
-Each step is judged by the plan that would be made of all of them (`plan.propose`), and is not
-taken where that refuses it: so a draft is one that can be asked for, whatever was pressed. A step
-gives the draft after it, and a sentence where it did nothing or something else than was asked.
+Every step is checked by `plan.propose` for the whole draft and dropped if refused, so a draft can
+always be applied. A step returns the draft after it, and a message if it did nothing or something
+else than requested.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _COMPARED = ("schemata", "cpu")
 class Draft:
     """Attributes.
 
-    base: the state it was begun from. rules: of that host. program: its command lines begin so.
-    target: the state it leads to; of a group to be made the values it is made with.
-    plan: what it would change, and what comes with that; never refused.
+    base: the state it starts from. rules: of that host. program: first words of its command lines.
+    target: the state it leads to; for a new group the values it is created with.
+    plan: its proposal, which is never refused.
     """
 
     base: State
@@ -160,9 +160,9 @@ def copy_first(draft: Draft, group: str, line: str, domains: LinkedDomains) -> D
 
 
 def limit(draft: Draft, group: str, domains: LinkedDomains, value: int) -> DraftStep:
-    """Limit a class's memory bandwidth, in the host's unit; rounded as the kernel does, and said.
+    """Limit a class's memory bandwidth, in the host's unit; rounding is reported.
 
-    `domains` that have no limit are passed over, as where not every cache's can be limited.
+    `domains` without a limit are skipped.
     """
     if draft.rules.limit is None:
         return draft, "this host has no limits on memory bandwidth (MB)"
@@ -200,9 +200,9 @@ def create(draft: Draft, name: str) -> DraftStep:
 
 
 def remove(draft: Draft, group: str) -> DraftStep:
-    """One of nftop's own classes; its CPUs fall to the root group.
+    """Remove one of nftop's own classes; its CPUs fall to the root group.
 
-    One that the draft was to make is not made: its CPUs stay where they are.
+    A class that only the draft has is dropped, and its CPUs stay in their groups.
     """
     if Cell("group", group) in draft.target and Cell("group", group) not in draft.base:
         kept = [action for action in actions(draft) if action.group != group]
@@ -357,17 +357,17 @@ def _named(wish: ClassAction) -> str:
 
 
 def frame_state(frame: Frame) -> State:
-    """Masks, limits and CPUs of every class, and that it is there, as far as a frame has them.
+    """Groups, masks, limits and CPUs of a frame's classes as cells.
 
-    The value of a group is "": a frame knows no number of its directory.
+    The value of a group is "": a frame has no numbers of directories.
     """
     return dict(row for group in frame.groups for row in _cells(group))
 
 
 def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
-    """Where a frame has other classes than `base`: old as there, new as in the frame.
+    """Differences of a frame's classes (new) from `base` (old).
 
-    What the frame does not tell of is not different. None where it tells of no class at all.
+    What the frame lacks is no difference; a frame without classes has none.
     """
     seen = frame_state(frame)
     if not seen:

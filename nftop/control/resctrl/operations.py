@@ -1,7 +1,7 @@
 """A change as single operations on resctrl, in an order whose every state is valid.
 
-Each is one system call, and what the kernel makes of the state by it is known beforehand
-(`backend.after`): a process that dies between two of them leaves one of the states foreseen.
+Each is one system call whose effect on the state is known beforehand (`backend.after`): a process
+that dies between two of them leaves one of the expected states.
 
 Kernel facts, `fs/resctrl` of Linux 7.2, the same in 6.1: writing a control group's CPUs gives what
 it loses to the root group, takes what it gains out of every other group and that one's monitoring
@@ -34,10 +34,10 @@ class ResctrlStep:
     """One operation.
 
     Attributes:
-        monitor: of a monitoring group below `group`; "" for the control group itself.
-        values: of `schemata`, what is written by cell.
-        cpus: of `cpus`, all that the group is to have.
-        task: of `task`, its cell.
+        monitor: a monitoring group of `group`; "" for the control group itself.
+        values: for `schemata`, values to write by cell.
+        cpus: for `cpus`, all CPUs of the group.
+        task: for `task`, its cell.
     """
 
     deed: Operation
@@ -65,12 +65,12 @@ class ResctrlStep:
 
 
 def steps(state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
-    """The operations that take `state` through `changes`.
+    """Operations for `changes` of `state`.
 
-    First what is new is made, then masks are set, those that shrink before those that grow, so
-    that a class is ready before a CPU comes to it; then CPUs are moved, straight from the group
-    they are in to the one they are to be in, and given back to the monitoring groups that this
-    cleared; then threads are moved; last what is to go is removed.
+    First groups are created, then masks are set, those that shrink before those that grow, so that
+    a class is ready before it gets CPUs; then CPUs are moved, directly from group to group, and
+    returned to the monitoring groups that this clears; then threads are moved; last groups are
+    removed.
     """
     target = goal(state, changes)
     delta: list[ResctrlStep] = []
@@ -199,12 +199,12 @@ def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
 
 
 def _cpus(state: State, target: State) -> Iterator[ResctrlStep]:
-    """A write for each group that gains, then for those that still have too many.
+    """A write for each group that gains CPUs, then for those that still have too many.
 
-    Each keeps at first what another is to have, so that no CPU is in the root group on its way;
-    that one gains what others lose, and can't be told to lose any. A group that is to go loses
-    what it has with its directory, but for what a monitoring group of the root group is to have:
-    that has to be the root group's before.
+    A group keeps its CPUs until another takes them, so that none is in the root group meanwhile;
+    the root group gains what others lose, and can't be made to lose any. A removed group loses its
+    CPUs with its directory, except those for a monitoring group of the root group: these have to be
+    in the root group before.
     """
     wanted: dict[str, set[int]] = defaultdict(set)
     for cell, where in target.items():

@@ -2,7 +2,7 @@
 
 The rules are the kernel's (`Documentation/filesystems/resctrl.rst`), so that what is refused there
 is refused here before anything is written, and nftop's own: no class without a way, groups of
-others are never removed, and every CPU is in the class that somebody chose for it.
+others are never removed, and no CPU changes its class unless requested.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
 def strangers(
     state: State, rules: Rules, changes: Iterable[Change], known: Mapping[Cell, str | None]
 ) -> Iterator[str]:
-    """Sentences: directories that are to go and are not those that nftop made, and who is in them.
+    """Messages: groups to be removed that nftop did not create, and their CPUs and threads.
 
-    `known`: the numbers of those that nftop's history has.
+    `known`: numbers of directories in nftop's history.
     """
     for cell in [change.cell for change in changes if change.new is None]:
         if cell.kind not in ("group", "monitor") or state[cell] == known.get(cell):

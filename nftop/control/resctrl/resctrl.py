@@ -1,7 +1,7 @@
 """The kernel's resctrl as a backend: state, rules, lock, and the only writes to it.
 
-One write(2) a file and operation, since the kernel takes each as one transaction; a name of a
-group never leaves its directory (no `/`, no `..`), and no link is followed.
+One write(2) per file and operation, since the kernel handles each as one transaction. Names of
+groups can't leave the directory (no `/`, no `..`), and links are not followed.
 """
 
 from __future__ import annotations
@@ -98,15 +98,14 @@ class Resctrl(ClassBackend):
 
     @property
     def identity(self) -> str:
-        """The boot, and four numbers of the file system, of which a new mount changes one at least.
+        """The boot, and four numbers of the file system; a new mount changes at least one.
 
-        Its device is given out again, and its first inode is 1. Up to Linux 6.6 resctrl's inodes
-        are counted on from mount to mount (one kernfs root for the whole boot), so `info` has
-        another; later it is a new root, and since 6.6 a kernfs has a random id of its own
-        (`kernfs: attach uuid for every kernfs and report it in fsid`). Both are the file system's,
-        not the mount's, whose ids differ between namespaces. A kernel that has the one change of
-        these and not the other may show the same for a new mount: what is as a change made it
-        counts as that change's then.
+        Its device number is reused, and its first inode is 1. Up to Linux 6.6 inodes continue from
+        mount to mount (one kernfs root per boot), so `info` has another one; later each mount is a
+        new root with a random id (`kernfs: attach uuid for every kernfs and report it in fsid`,
+        6.6). Both belong to the file system, not to the mount, whose ids differ between namespaces.
+        A kernel with only one of these two changes may show the same for a new mount: then cells
+        that are as a change made them count as that change's.
         """
         boot = boot_id(self.root)
         top = Path(self.mount.path).stat()
@@ -213,9 +212,9 @@ class Resctrl(ClassBackend):
 
 
 def threads_of(pid: int, root: Path = Path("/")) -> tuple[int, ...]:
-    """All threads of a process; of the number of another thread only that one; none if it ended.
+    """All threads of a process; for the id of another thread only that one; none if it ended.
 
-    Raises OSError where it can't be read: that is no sign that it ended.
+    Raises OSError if it can't be read, which does not mean that it ended.
     """
     folder = root / f"proc/{pid}"
     try:

@@ -1,4 +1,4 @@
-"""SST through intel-speed-select as a part of the host: its state, its lock, the only calls."""
+"""SST by intel-speed-select as a backend: actions to a proposal, state, lock, the only calls."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _ONLY_BF = (
 _IDLE = "{}: SST-CP is off: a class has no effect there until it is on"
 ISST = "isst"
 _LOCK = "isst.lock"
-# What is set may take a moment to be told; a call takes longer than that by itself.
+# A setting may be reported with a delay; a call itself takes longer.
 _SETTLE_S = 2.0
 _PAUSE_S = 0.05
 NOT_SIMULATED = (
@@ -103,7 +103,7 @@ class _Draft:
     refusals: list[str] = field(default_factory=list)
 
     def set(self, base: State, cell: Cell, value: str) -> None:
-        """What it is to be, of what it is."""
+        """Set the target value of a cell."""
         self.base.setdefault(cell, base[cell])
         self.target[cell] = value
 
@@ -117,14 +117,14 @@ def propose(
 ) -> Proposal:
     """What the actions, in their order, would change; nothing is touched.
 
-    The proposal's base is of the power domains and CPUs that are changed alone.
+    The proposal's base has only the power domains and CPUs that change.
 
     Args:
         facts: of the host.
-        classes: SST-CP classes of CPUs as cells, those that are told.
-        actions: to be planned.
-        commands: the command lines that do the same.
-        keepers: who else may set these, sentences.
+        classes: reads SST-CP classes of CPUs as cells.
+        actions: to plan.
+        commands: equivalent command lines.
+        keepers: messages on other programs that may set these.
     """
     draft = _Draft(facts, classes)
     for action in actions:
@@ -144,9 +144,9 @@ def propose(
 def describe_effects(
     facts: SstFacts, changes: Iterable[Change], requested: Iterable[int] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What comes with changes, and what may be wrong with them: sentences.
+    """Effects of changes, and warnings.
 
-    `asked`: CPUs that were named; others of the changes are their siblings. Empty: all were.
+    `requested`: CPUs that were named; the others are their siblings. Empty: all were named.
     """
     effects, warnings = list[str](), list[str]()
     by_cell = {bf_cell(item): item for item in facts.domains}
@@ -239,7 +239,7 @@ def _domains_of(facts: SstFacts, cpus: Iterable[int]) -> Iterator[Domain]:
 
 
 def _bases(facts: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
-    """A sentence for all CPUs of a power domain whose base frequency goes the same way."""
+    """A message per group of CPUs of a power domain whose base frequency changes alike."""
     ways: dict[tuple[bool, int | None, int | None], list[int]] = {}
     high = set(facts.with_siblings(domain.bf_high))
     for cpu in facts.cpus(domain):
@@ -309,10 +309,10 @@ class SpeedSelect(Backend[IsstCall]):
         return "the tool tells of another host since, which undid it"
 
     def facts(self) -> SstFacts:
-        """What a proposal needs. Raises OSError where the tool does not answer.
+        """Facts for a proposal. Raises OSError if the tool does not answer.
 
-        The kernel interrupts each CPU for some microseconds to tell its base frequency: for a
-        preview that somebody asked for.
+        To read base frequencies the kernel interrupts each CPU for some microseconds: only for a
+        requested preview.
         """
         domains = self._domains()
         places = {
@@ -338,12 +338,12 @@ class SpeedSelect(Backend[IsstCall]):
         return SstFacts(domains.model, domains.rows, places, base, pinned, turbo)
 
     def keepers(self) -> tuple[str, ...]:
-        """Who else may set what is set here, sentences."""
+        """Messages on other programs that may set SST."""
         return tuple(f"{keeper.name} may set SST here too ({keeper.seen})"
                      for keeper in read_keepers(self.root))  # fmt: skip
 
     def classes(self, cpus: Iterable[int]) -> State:
-        """SST-CP classes of CPUs, as far as they are told. Raises OSError."""
+        """SST-CP classes of CPUs, those that are reported. Raises OSError."""
         some = sorted(set(cpus))
         classes = ask_classes(some, self.ask) if some else {}
         if isinstance(classes, Missing):
@@ -417,11 +417,11 @@ class SpeedSelect(Backend[IsstCall]):
             raise RefusedError(f"{step.shell}: {why}")
 
     def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:
-        """nftop's own, beside the journal: the tool has none."""
+        """nftop's own lock: the tool has none."""
         return own_lock(self.folder, _LOCK, limit_s)
 
     def _address(self, cell: Cell) -> int:
-        """A CPU by which the tool finds the power domain now, at the level that was shown."""
+        """A CPU of the power domain, if that is still at the level of the preview."""
         try:
             rows = self._domains().rows
         except OSError as error:

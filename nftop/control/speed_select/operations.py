@@ -1,4 +1,4 @@
-"""A change of SST as single calls of the tool: fixed words, and numbers of our own."""
+"""Facts of SST, and a change as single calls of the tool: fixed words and checked numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLASSES = ("0", "1", "2", "3")
 
 @dataclass(frozen=True, slots=True)
 class CpuLocation:
-    """Where an online CPU is, as the kernel says."""
+    """Location of an online CPU in the kernel's topology."""
 
     package: int
     die: int
@@ -24,15 +24,15 @@ class CpuLocation:
 
 @dataclass(frozen=True, slots=True)
 class SstFacts:
-    """Of one host.
+    """SST of a host.
 
     Attributes:
-        model: the CPU's, as the tool has it; None where it does not say.
+        model: of the CPU, as the tool reports it; None if not reported.
         domains: of the tool, ascending.
         places: of every online CPU.
-        base_khz: the kernel's base frequency of each CPU, where it tells one.
-        pinned_khz: of CPUs whose two limits are the same, those.
-        turbo: whether turbo is allowed; None where not told.
+        base_khz: base frequencies of CPUs that the kernel reports.
+        pinned_khz: limits of CPUs whose two limits are the same.
+        turbo: whether turbo is allowed; None if unknown.
     """
 
     model: int | None
@@ -49,7 +49,7 @@ class SstFacts:
         )
 
     def cpus(self, domain: Domain) -> tuple[int, ...]:
-        """Online CPUs of a power domain; empty where nobody tells which they are."""
+        """Online CPUs of a power domain; empty if unknown."""
         if len(self.of(domain.package, domain.die)) == 1:
             die = (domain.package, domain.die)
             here = [cpu for cpu, item in self.places.items() if (item.package, item.die) == die]
@@ -66,31 +66,31 @@ class SstFacts:
 
 
 def bf_cell(domain: Domain) -> Cell:
-    """Whether SST-BF is on there."""
+    """Cell: whether SST-BF is on in a power domain."""
     return Cell("bf", "", f"{domain.die}.{domain.domain}@{domain.level}", domain.package)
 
 
 def bf_state(domains: Iterable[Domain]) -> dict[Cell, str]:
-    """Of those that tell it."""
+    """State of SST-BF in the power domains that report it."""
     return {
         bf_cell(domain): ON if domain.bf else OFF for domain in domains if domain.bf is not None
     }
 
 
 def class_cell(cpu: int) -> Cell:
-    """The SST-CP class of a CPU."""
+    """Cell: the SST-CP class of a CPU."""
     return Cell("cp_class", "", "", cpu)
 
 
 @dataclass(frozen=True, slots=True)
 class IsstCall:
-    """One call, which gives all these cells this value: of one power domain, or CPUs."""
+    """One call, which sets one power domain or several CPUs to a value."""
 
     cells: tuple[Cell, ...]
     value: str
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `backend.BackendStep`
-        """What is different after it."""
+        """Cells that differ after it."""
         return dict.fromkeys(self.cells, self.value)
 
     @property
@@ -100,14 +100,14 @@ class IsstCall:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it is one that the tool may be called with at all."""
+        """Whether the tool may be called with it."""
         kinds = {(cell.kind, cell.number >= 0) for cell in self.cells}
         if self.is_bf:
             return len(self.cells) == 1 and kinds == {("bf", True)} and self.value in _VERBS
         return kinds == {("cp_class", True)} and self.value in CLASSES
 
     def words(self, cpu: int | None) -> tuple[str, ...]:
-        """For the tool; `cpu` is one of the power domain."""
+        """Arguments of the tool; `cpu` is one of the power domain."""
         if self.is_bf:
             return ("-f", "json", "-c", f"{cpu:d}", "base-freq", _VERBS[self.value])
         some = ",".join(f"{cell.number:d}" for cell in self.cells)
@@ -115,7 +115,7 @@ class IsstCall:
 
     @property
     def shell(self) -> str:
-        """As an operator would type it; of a power domain any CPU does."""
+        """Shell command; for a power domain with any of its CPUs."""
         if self.is_bf:
             verb = _VERBS.get(self.value, "")
             return (
@@ -125,7 +125,7 @@ class IsstCall:
 
 
 def calls(state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
-    """The calls that take a state through changes: classes by their number, then SST-BF."""
+    """Calls for changes of a state: classes by number, then SST-BF."""
     wanted = [change for change in changes if change.new is not None and change.cell in state
               and state[change.cell] != change.new]  # fmt: skip
     classes: dict[str, list[int]] = {}
