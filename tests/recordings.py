@@ -16,7 +16,7 @@ from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.bytes import FileBytes
-from nftop.store.reading.scan import Found, Loss, Scan
+from nftop.store.reading.scan import Loss, Scan, ScanItem
 from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 
@@ -91,7 +91,7 @@ def taken(
     return Taken(header, tuple(samples), tuple(frames), tuple(chunks))
 
 
-def everything(path: Path) -> tuple[list[Found], bool, Loss | None]:
+def everything(path: Path) -> tuple[list[ScanItem], bool, Loss | None]:
     """All that is found in a file, whether it has its end, and what is wrong with that."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -101,12 +101,12 @@ def everything(path: Path) -> tuple[list[Found], bool, Loss | None]:
         os.close(handle)
 
 
-def _found(scan: Scan) -> Iterator[Found]:
+def _found(scan: Scan) -> Iterator[ScanItem]:
     while (found := scan.next()) is not None:
         yield found
 
 
-def ticks_of(found: Sequence[Found]) -> list[Tick]:
+def ticks_of(found: Sequence[ScanItem]) -> list[Tick]:
     return [item for item in found if isinstance(item, Tick)]
 
 

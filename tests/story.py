@@ -16,7 +16,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, frame
 from tests.rdt import MIB, table
 
@@ -49,7 +49,7 @@ class Story:
     noise: float = 0.01
     seed: int = 1
     tables: Callable[[int, ResctrlTable], ResctrlTable] = lambda _, item: item
-    history: History = field(default_factory=History)
+    history: TickHistory = field(default_factory=TickHistory)
 
     def frames(self, ticks: int) -> Iterator[Frame]:
         """Frames from tick 1 on; each is in the history when it is given."""

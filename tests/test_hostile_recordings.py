@@ -26,7 +26,7 @@ from nftop.session.replay import Replay
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Gap, Header, Marker, framed, header_body
 from nftop.store.format.zstd import FRAME_END, ZstdCompressor
-from nftop.store.history.history import History, Ring
+from nftop.store.history.history import Ring, TickHistory
 from nftop.store.reading.scan import Loss, Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
@@ -354,7 +354,7 @@ def test_a_name_of_a_file_reaches_no_stream_as_it_is(tmp_path: Path, forks: Fork
 
 
 async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
-    history = History()
+    history = TickHistory()
     feed = Replay(Bytes(hostile_texts(12, 4)), clock=Still(), on_frame=history.append)
     app = NftopApp(feed, history)
     async with app.run_test(size=(160, 50)) as pilot:

@@ -18,7 +18,7 @@ MAX_BYTES = 1 << 16
 HOST_FILE = Path("/etc/nftop/config.toml")
 
 
-class Key(NamedTuple):
+class ConfigKey(NamedTuple):
     """One key.
 
     Attributes:
@@ -37,24 +37,24 @@ class Key(NamedTuple):
     hardware: bool = False
 
 
-KEYS: tuple[Key, ...] = (
-    Key("interval_s", "-d", "interval_s", "number", "1.0"),
-    Key("cpu_list", "--cpu-list", "cpu_list", "text", '""'),
-    Key("quiet_cpus", "--quiet-cpus", "quiet_cpus", "text", '""'),
-    Key("tma_level", "--tma-level", "tma_level", "number", "2"),
-    Key("queue_map", "--queue-map", "queue_map", "texts", "[]"),
-    Key("color", "--color", "color", "text", '"auto"'),
-    Key("ascii", "--ascii", "ascii", "flag", "false"),
-    Key("pmu", "--pmu", "pmu", "text", '"auto"', hardware=True),
-    Key("pqos", "--pqos", "pqos", "text", '"auto"', hardware=True),
+KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey("interval_s", "-d", "interval_s", "number", "1.0"),
+    ConfigKey("cpu_list", "--cpu-list", "cpu_list", "text", '""'),
+    ConfigKey("quiet_cpus", "--quiet-cpus", "quiet_cpus", "text", '""'),
+    ConfigKey("tma_level", "--tma-level", "tma_level", "number", "2"),
+    ConfigKey("queue_map", "--queue-map", "queue_map", "texts", "[]"),
+    ConfigKey("color", "--color", "color", "text", '"auto"'),
+    ConfigKey("ascii", "--ascii", "ascii", "flag", "false"),
+    ConfigKey("pmu", "--pmu", "pmu", "text", '"auto"', hardware=True),
+    ConfigKey("pqos", "--pqos", "pqos", "text", '"auto"', hardware=True),
 )
 _BY_NAME = {key.name: key for key in KEYS}
 
 
-class Setting(NamedTuple):
+class ConfigSetting(NamedTuple):
     """A key that a file sets: the arguments that say the same, and which file it was."""
 
-    key: Key
+    key: ConfigKey
     value: Any
     arguments: tuple[str, ...]
     file: Path
@@ -69,7 +69,9 @@ def files(environ: Mapping[str, str]) -> tuple[Path, Path]:
     return HOST_FILE, config_folder(environ) / "config.toml"
 
 
-def read_config(paths: Sequence[Path], taken: Callable[[Sequence[str]], object]) -> list[Setting]:
+def read_config(
+    paths: Sequence[Path], taken: Callable[[Sequence[str]], object]
+) -> list[ConfigSetting]:
     """What the files set, each key once.
 
     Args:
@@ -79,7 +81,7 @@ def read_config(paths: Sequence[Path], taken: Callable[[Sequence[str]], object])
     Raises:
         ConfigError: a file can't be read, or says what no option takes.
     """
-    found: dict[str, Setting] = {}
+    found: dict[str, ConfigSetting] = {}
     for path in paths:
         try:
             table = parse_toml(read_text(path, MAX_BYTES))
@@ -96,7 +98,7 @@ def read_config(paths: Sequence[Path], taken: Callable[[Sequence[str]], object])
 
 def _setting(
     path: Path, name: str, value: Any, taken: Callable[[Sequence[str]], object]
-) -> Setting:
+) -> ConfigSetting:
     key = _BY_NAME.get(name)
     if key is None:
         known = ", ".join(_BY_NAME)
@@ -109,10 +111,10 @@ def _setting(
         taken(arguments)
     except ValueError as error:
         raise ConfigError(f"{path}: {name}: {error}") from None
-    return Setting(key, value, arguments, path)
+    return ConfigSetting(key, value, arguments, path)
 
 
-def _arguments(key: Key, value: Any) -> tuple[str, ...] | None:
+def _arguments(key: ConfigKey, value: Any) -> tuple[str, ...] | None:
     """What says the same on the command line; None where the value is of another kind.
 
     Option and value are one word, so that no value is taken for an option.
@@ -128,11 +130,11 @@ def _arguments(key: Key, value: Any) -> tuple[str, ...] | None:
     return tuple(_joined(key, text) for text in texts if text)
 
 
-def _joined(key: Key, value: str) -> str:
+def _joined(key: ConfigKey, value: str) -> str:
     return f"{key.option}{'=' if key.option.startswith('--') else ''}{value}"
 
 
-def shown(settings: Sequence[Setting], paths: Sequence[Path]) -> str:
+def shown(settings: Sequence[ConfigSetting], paths: Sequence[Path]) -> str:
     """Every key, as TOML that could be a file: its value, and who says so."""
     by_name = {item.key.name: item for item in settings}
     # A line feed in a path would end the comment.

@@ -20,7 +20,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextmanager
-def leaving_when_told(leave: Callable[[int], None], terminal: int) -> Iterator[None]:
+def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[None]:
     """Call `leave` with an exit code on SIGTERM, SIGHUP, SIGQUIT, or when the terminal hangs up.
 
     `leave` may be called from any thread and more than once. PATIENCE_S after the first time the

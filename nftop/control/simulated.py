@@ -30,9 +30,9 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
-from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, Classes, numbered
-from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, Setting, altered
-from nftop.sim.frequency import Frequencies as Simulated
+from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, SimulatedClasses, numbered
+from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
+from nftop.sim.frequency import CoreFrequencies as Simulated
 from nftop.sim.payloads import thread_table
 from nftop.sim.scenario import L3_WAYS
 from nftop.sim.world import World
@@ -89,7 +89,7 @@ class SimulatedResctrl(ClassBackend):
     def do(self, step: ResctrlStep) -> None:
         topology = self._topology
 
-        def done(classes: Classes) -> Classes:
+        def done(classes: SimulatedClasses) -> SimulatedClasses:
             why = _refusal(classes.state, step, topology)
             if why:
                 raise RefusedError(f"{step.deed} of {step.group}: the simulated kernel says: {why}")
@@ -116,7 +116,7 @@ class SimulatedResctrl(ClassBackend):
         return own or tuple(row.tid for row in rows if row.tid == pid)
 
     @property
-    def _classes(self) -> Classes:
+    def _classes(self) -> SimulatedClasses:
         return self.world.now().rdt.classes
 
     @property
@@ -383,7 +383,7 @@ class SimulatedFrequencies(FrequencyBackend):
         return self.world.now().rdt.frequencies
 
 
-def _after(setting: Setting, step: CpufreqWrite) -> tuple[str, Setting]:
+def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
     """The kernel's error message for a write, and the setting after it."""
     value = step.value
     if step.cell.kind == "governor":

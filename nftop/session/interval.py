@@ -10,17 +10,17 @@ from pathlib import Path
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
-from nftop.session.reader import NoMomentError, NoRecordingError, Shown, Tape
+from nftop.session.reader import NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.reading.bytes import FileBytes, Readable
 from nftop.store.reading.scan import Loss, Scan, add_loss
-from nftop.store.reading.seek import last_place, next_place
+from nftop.store.reading.seek import last_position, next_position
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedInterval:
     """A file and the ends of an interval as they were typed, "" for the recording's own."""
 
     file: str
@@ -28,17 +28,17 @@ class Named:
     end: str = ""
 
 
-def named(text: str) -> Named:
+def named(text: str) -> NamedInterval:
     """`FILE`, `FILE@FROM`, `FILE@FROM,TO` or `FILE@,TO`; FILE may have an @ where there is one."""
     at = len(text)
     while at > 0 and not Path(text[:at]).exists():
         at = text.rfind("@", 0, at)
     if at == len(text):
-        return Named(text)
+        return NamedInterval(text)
     # None is there: the last @ is taken for ours, so that the sentence is about the file.
     file, _, times = (text[:at], "@", text[at + 1 :]) if at > 0 else text.rpartition("@")
     start, _, end = times.partition(",")
-    return Named(file or times, start.strip(), end.strip()) if file else Named(text)
+    return NamedInterval(file or times, start.strip(), end.strip()) if file else NamedInterval(text)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Cut:
         return any(loss.damage for _, loss in self.losses)
 
 
-def opened(name: Named) -> Cut:
+def opened(name: NamedInterval) -> Cut:
     """Find an interval.
 
     Raises:
@@ -91,7 +91,7 @@ def opened(name: Named) -> Cut:
     """
     data = _file(name.file)
     try:
-        place = next_place(data, data.first)
+        place = next_position(data, data.first)
         if place is None or place.point.end:
             raise NoRecordingError("it is no recording of nftop's" if data.size else "it is empty")
         first_ns, last_ns = place.point.wall_ns, last_tick_ns(data)
@@ -116,7 +116,7 @@ def opened(name: Named) -> Cut:
 
 def ticks(
     cut: Cut, on_marker: Callable[[Marker], None] | None = None
-) -> Generator[Shown, None, None]:
+) -> Generator[ReplayedTick, None, None]:
     """Every tick of an interval, folded.
 
     `on_marker` is given every marker between them, before the tick that follows it.
@@ -145,8 +145,8 @@ def ticks(
     cut.losses += [(last_ns, loss) for loss in (*pending, *([] if rest is None else [rest]))]
 
 
-def _shown(tape: Tape, cut: Cut) -> Iterator[Shown]:
-    place = next_place(cut.data, cut.data.first)
+def _shown(tape: Tape, cut: Cut) -> Iterator[ReplayedTick]:
+    place = next_position(cut.data, cut.data.first)
     if place is not None and cut.from_ns > place.point.wall_ns:
         yield from tape.go(cut.from_ns)
     while (shown := tape.forward()) is not None:
@@ -183,7 +183,7 @@ def _markers(data: Readable) -> Iterator[Marker]:
 
 def last_tick_ns(data: Readable) -> int:
     """The wall clock of the last tick, or close behind it."""
-    place = last_place(data)
+    place = last_position(data)
     if place is None:
         return 0
     if place.point.end:

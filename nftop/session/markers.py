@@ -14,7 +14,7 @@ from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Loss, Scan
-from nftop.store.reading.seek import Place, last_before, next_place
+from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
 _LOOK_S = 0.25
@@ -75,10 +75,10 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     return None
 
 
-def _near(data: Readable, here: Place) -> list[Place]:
+def _near(data: Readable, here: SeekPosition) -> list[SeekPosition]:
     """A frame and those beside it, in order."""
     before = last_before(data, lambda point: point.wall_ns >= here.point.wall_ns)
-    after = next_place(data, here.at + SIZE)
+    after = next_position(data, here.at + SIZE)
     return [
         *([before] if before is not None and before.at < here.at else []),
         here,
@@ -86,13 +86,13 @@ def _near(data: Readable, here: Place) -> list[Place]:
     ]
 
 
-def _markers_of(data: Readable, places: list[Place]) -> list[Marker]:
+def _markers_of(data: Readable, places: list[SeekPosition]) -> list[Marker]:
     return [marker for place in places for marker in _markers(data, place.at)]
 
 
 def _markers(data: Readable, at: int) -> list[Marker]:
     """Those of one zstd frame."""
-    after = next_place(data, at + SIZE)
+    after = next_position(data, at + SIZE)
     scan = Scan(data, at, samples=False)
     found = []
     while after is None or scan.at < after.at:

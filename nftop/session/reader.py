@@ -16,7 +16,7 @@ from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Loss, Scan, add_loss
-from nftop.store.reading.seek import Place, last_before
+from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
 # A jump folds at least so much of what came before, for what needs more than one tick: counter
@@ -40,7 +40,7 @@ class NoMomentError(FeedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReplayedTick:
     """One tick of a recording, folded.
 
     Attributes:
@@ -94,7 +94,7 @@ class Tape:
         # What the recording compares with, and what the viewer does instead, if anything.
         self._recorded: Baselines | None = None
         self._own: Baselines | None = None
-        self._kept: deque[Shown] = deque(maxlen=_KEPT if goes_back else 2)
+        self._kept: deque[ReplayedTick] = deque(maxlen=_KEPT if goes_back else 2)
         self._back = 0
         self._newest_ns: int | None = None
 
@@ -134,7 +134,7 @@ class Tape:
         tick = self._peek()
         return None if tick is None else (tick.sample.monotonic_ns, tick.sample.interval_ns)
 
-    def forward(self) -> Shown | None:
+    def forward(self) -> ReplayedTick | None:
         """The next tick; None while there is none."""
         if self._back:
             self._back -= 1
@@ -144,14 +144,14 @@ class Tape:
                 return shown
         return None
 
-    def back(self) -> Shown | None:
+    def back(self) -> ReplayedTick | None:
         """The tick before, as it was shown; None where it is not kept any more."""
         if self._back + 1 >= len(self._kept):
             return None
         self._back += 1
         return self._kept[-1 - self._back]
 
-    def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
+    def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 
         With `nearest` also to one that is half an interval later: ticks are never on the second.
@@ -174,7 +174,7 @@ class Tape:
         if self._state is not None:
             self._state = comparing(self._state, self._own or self._recorded)
 
-    def restart(self, place: Place) -> None:
+    def restart(self, place: SeekPosition) -> None:
         """Go on from a seek point, with nothing of what was before it."""
         self._scan = Scan(self._data, place.at)
         self._state = self._next = None
@@ -194,7 +194,7 @@ class Tape:
         return False
 
     @property
-    def newest(self) -> tuple[Shown, ...]:
+    def newest(self) -> tuple[ReplayedTick, ...]:
         """The last tick that was folded since a restart, behind the one before."""
         return tuple(self._kept)[-2:]
 
@@ -248,7 +248,7 @@ class Tape:
         self._state = _fresh(header)
         self._compare()
 
-    def _fold(self, tick: Tick) -> Shown | None:
+    def _fold(self, tick: Tick) -> ReplayedTick | None:
         """None: what it says can't be, and that is a loss."""
         if self._state is None or self.header is None:
             raise AssertionError("a tick without a header")
@@ -266,7 +266,7 @@ class Tape:
             lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
             frame = replace(frame, lost=lost)
             self._lost.clear()
-        shown = Shown(
+        shown = ReplayedTick(
             tick.number,
             sample.wall_ns,
             sample.monotonic_ns,
@@ -284,7 +284,7 @@ class Tape:
         self._on_frame(frame)
         return shown
 
-    def _keep(self, shown: Shown) -> None:
+    def _keep(self, shown: ReplayedTick) -> None:
         self._kept.append(shown)
         total = sum(item.size_bytes for item in self._kept)
         while total > _KEPT_BYTES and len(self._kept) > 2:

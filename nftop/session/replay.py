@@ -13,12 +13,12 @@ from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
 from nftop.session.markers import marker_before, next_marker
 from nftop.session.pacing import FASTEST, SLOWEST, Pace
-from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Shown, Tape
+from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Loss
-from nftop.store.reading.seek import Place, last_place, next_place
+from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
 
 _NO_END = (
@@ -44,7 +44,7 @@ class Opening:
         data = self._data
         # Asked before it is read: what came since then is looked at the next time.
         comes, size = data.piped and data.grows and not data.full, data.size
-        place = next_place(data, max(self._searched, data.first))
+        place = next_position(data, max(self._searched, data.first))
         if place is None or place.point.end:
             if not comes:
                 raise NoRecordingError("it is no recording of nftop's" if size else "it is empty")
@@ -82,7 +82,7 @@ def reaching(data: Readable, here: Position) -> Position:
 
 def let_go(data: Readable, wall_ns: int) -> str:
     """That a pipe's past is not kept so far back, a sentence; "" where it is, and of a file."""
-    place = next_place(data, data.first) if data.first else None
+    place = next_position(data, data.first) if data.first else None
     return "" if place is None else not_kept(wall_ns, place.point.wall_ns)
 
 
@@ -94,7 +94,7 @@ class Approach:
         self._tape = tape
         self._wall_ns = wall_ns
         self._searched = 0
-        self._place: Place | None = None
+        self._place: SeekPosition | None = None
         self._folding = False
 
     def arrived(self, here: Position) -> bool:
@@ -128,7 +128,7 @@ class Approach:
         As `Tape.go` does in a file, but from the front. Whether it is found.
         """
         data, size = self._data, self._data.size
-        while (place := next_place(data, max(self._searched, data.first))) is not None:
+        while (place := next_position(data, max(self._searched, data.first))) is not None:
             if self._place is not None and place.point.wall_ns > self._wall_ns - WARM_UP_NS:
                 return True
             if not place.point.end:
@@ -170,7 +170,7 @@ class Banner:
         self.turn(remark=said)
         self._left = _ANSWER_TICKS if self.position.paused else _REMARK_TICKS
 
-    def shows(self, shown: Shown, marker: Marker | None, *, following: bool) -> None:
+    def shows(self, shown: ReplayedTick, marker: Marker | None, *, following: bool) -> None:
         """A tick; of the marker that was asked for, where it was."""
         if marker is not None:
             self.asked_ns = marker.wall_ns
@@ -194,7 +194,7 @@ class Banner:
 
     def measure(self, data: Readable) -> None:
         """How far the recording reaches now, as far as its seek points tell."""
-        place = last_place(data)
+        place = last_position(data)
         if place is not None and place.point.wall_ns > self.position.last_ns:
             self.turn(last_ns=place.point.wall_ns)
 
@@ -249,11 +249,11 @@ class Replay:
         self._clock = clock or SystemClock()
         self._tape = Tape(data, on_frame=on_frame, on_loss=self._on_loss, goes_back=stays)
         self._pace = Pace(paced=paced)
-        self._orders: deque[Callable[[], tuple[Shown, ...]]] = deque()
+        self._orders: deque[Callable[[], tuple[ReplayedTick, ...]]] = deque()
         self._stopped = False
         self._opening = Opening(data)
         self._banner = Banner()
-        self._shown: Shown | None = None
+        self._shown: ReplayedTick | None = None
         self._marker: Marker | None = None
         self._first_ns: int | None = None
         self.unfinished = ""
@@ -349,7 +349,7 @@ class Replay:
             self._clock.wait(self._news, _LOOK_S)
         return False
 
-    def _first(self) -> tuple[Shown, ...]:
+    def _first(self) -> tuple[ReplayedTick, ...]:
         """The frames to begin with: where that is not the start, the one before it primes."""
         if self._first_ns is None:
             return ()
@@ -408,7 +408,7 @@ class Replay:
             self._clock.wait(self._news, _LOOK_S)
         return ()
 
-    def _show(self, shown: Shown) -> Frame:
+    def _show(self, shown: ReplayedTick) -> Frame:
         """What is on screen from now on."""
         now_ns = self._clock.monotonic_ns()
         self._pace.shown(shown.monotonic_ns, now_ns)
@@ -419,29 +419,29 @@ class Replay:
 
     # Orders, each in the thread of `frames`
 
-    def _order(self, order: Callable[[], tuple[Shown, ...]]) -> None:
+    def _order(self, order: Callable[[], tuple[ReplayedTick, ...]]) -> None:
         self._orders.append(order)
         self._news.set()
 
-    def _pause(self) -> tuple[Shown, ...]:
+    def _pause(self) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=not self._banner.position.paused)
         return self._again()
 
-    def _speed(self, speed: float) -> tuple[Shown, ...]:
+    def _speed(self, speed: float) -> tuple[ReplayedTick, ...]:
         speed = min(max(speed, SLOWEST), FASTEST)
         self._banner.turn(speed=speed)
         self._pace.speed = speed
         return self._again()
 
-    def _again(self) -> tuple[Shown, ...]:
+    def _again(self) -> tuple[ReplayedTick, ...]:
         """The frame that is shown, since what is said of it has changed."""
         return () if self._shown is None else (self._shown,)
 
-    def _baseline(self, *, keep: bool) -> tuple[Shown, ...]:
+    def _baseline(self, *, keep: bool) -> tuple[ReplayedTick, ...]:
         self._tape.baseline(keep=keep)
         return ()
 
-    def _step(self, ticks: int) -> tuple[Shown, ...]:
+    def _step(self, ticks: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
         move = self._tape.forward if ticks > 0 else self._tape.back
         found = None
@@ -451,14 +451,14 @@ class Replay:
             return self._go(self._shown.wall_ns - 1)
         return self._again() if found is None else (found,)
 
-    def _seek(self, wall_ns: int) -> tuple[Shown, ...]:
+    def _seek(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
         wrong = outside(wall_ns, reaching(self._data, self._banner.position))
         if not wrong:
             return self._go(wall_ns, nearest=True)
         self._banner.answer(wrong)
         return self._again()
 
-    def _go(self, wall_ns: int, *, nearest: bool = False) -> tuple[Shown, ...]:
+    def _go(self, wall_ns: int, *, nearest: bool = False) -> tuple[ReplayedTick, ...]:
         if wrong := let_go(self._data, wall_ns):
             self._marker = None
             self._banner.answer(wrong)
@@ -467,7 +467,7 @@ class Replay:
         self._banner.turn(ended=False)
         return found or self._again()
 
-    def _to_marker(self, step: int) -> tuple[Shown, ...]:
+    def _to_marker(self, step: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
         find = next_marker if step > 0 else marker_before
         marker = find(self._data, self._banner.asked_ns)

@@ -24,7 +24,7 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
         return ""
     one_day = here.first_ns // (_DAY * _S) == here.last_ns // (_DAY * _S) == wall_ns // (_DAY * _S)
     asked, first, last = (
-        _said(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
+        _clock_text(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
     )
     return f"nothing was recorded at {asked}; the recording is {first} to {last} (UTC)"
 
@@ -33,7 +33,7 @@ def not_kept(wall_ns: int, first_ns: int) -> str:
     """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
     if wall_ns >= first_ns - _S:
         return ""
-    return f"what came before {_said(first_ns, one_day=True)} (UTC) is not kept any more"
+    return f"what came before {_clock_text(first_ns, one_day=True)} (UTC) is not kept any more"
 
 
 def counts_from_end(text: str) -> bool:
@@ -41,7 +41,7 @@ def counts_from_end(text: str) -> bool:
     return text.strip().lower() == "end" or text.strip().startswith("-")
 
 
-def _said(wall_ns: int, *, one_day: bool) -> str:
+def _clock_text(wall_ns: int, *, one_day: bool) -> str:
     try:
         moment = datetime.fromtimestamp(wall_ns // _S, UTC)
     except (OverflowError, ValueError, OSError):

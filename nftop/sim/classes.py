@@ -15,7 +15,7 @@ from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table
-from nftop.sim.scenario import CLASSES, L3_WAYS, Group
+from nftop.sim.scenario import CLASSES, L3_WAYS, ScenarioGroup
 
 # As a Xeon Gold 6152 has them, RMIDs 8 a core; but MBA, of 8 classes there, has as many as CAT.
 LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
@@ -27,7 +27,7 @@ _FIRST_INODE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class SimulatedClasses:
     """Every directory of resctrl.
 
     Attributes:
@@ -113,7 +113,7 @@ class Classes:
         return matches
 
 
-def first_classes(model: Model) -> Classes:
+def first_classes(model: Model) -> SimulatedClasses:
     """As the scenario has them."""
     groups = model.scenario.groups
     state: dict[Cell, str] = {}
@@ -133,7 +133,7 @@ def first_classes(model: Model) -> Classes:
         state[Cell("task", "", name)] = ROOT
         if row.allowed[0] in working:
             on_cpu[int(row.allowed[0])] = name
-    return Classes(
+    return SimulatedClasses(
         state=state,
         clos={group.name: group.clos for group in groups},
         rmids={group.name: index for index, group in enumerate(groups)},
@@ -142,7 +142,7 @@ def first_classes(model: Model) -> Classes:
     )
 
 
-def numbered(before: Classes, state: State, l3: Iterable[int]) -> Classes:
+def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> SimulatedClasses:
     """The classes that follow `before` when its cells are as in `state`.
 
     A directory whose number is "" is new: it gets the kernel's next one, the lowest class and
@@ -158,7 +158,7 @@ def numbered(before: Classes, state: State, l3: Iterable[int]) -> Classes:
             matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
     groups = [ROOT, *(cell.group for cell in matches if cell.kind == "group")]
     places = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
-    return Classes(
+    return SimulatedClasses(
         state=matches,
         clos=_given(before.clos, groups),
         rmids=_given(before.rmids, places),
@@ -177,7 +177,7 @@ def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, in
     return matches
 
 
-def _cpus(groups: tuple[Group, ...], layout: Layout) -> tuple[tuple[Cpu, ...], ...]:
+def _cpus(groups: tuple[ScenarioGroup, ...], layout: Layout) -> tuple[tuple[Cpu, ...], ...]:
     """The CPUs of each group; the root group, which is the first, has those no other has."""
     of_task: dict[str, list[Cpu]] = {}
     for placed in layout.placed:

@@ -31,7 +31,7 @@ DRIVER = "intel_pstate"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CoreSetting:
     """What is set for one CPU, in Hz, as it would be read back: within its limits, in order."""
 
     min_hz: int
@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frequencies:
+class CoreFrequencies:
     """What is set on the host, and what comes of it.
 
     Attributes:
@@ -52,14 +52,14 @@ class Frequencies:
 
     processor: Processor
     topology: Topology
-    settings: tuple[Setting, ...]
+    settings: tuple[CoreSetting, ...]
     base_hz: tuple[int, ...]
     turbo: bool
     hz: Floats
 
 
 def response(
-    setting: Setting,
+    setting: CoreSetting,
     *,
     base_hz: int,
     all_core_hz: int,
@@ -78,17 +78,17 @@ def response(
     return float(max(most, min(setting.min_hz, granted)))
 
 
-def first_frequencies(processor: Processor, topology: Topology) -> Frequencies:
+def first_frequencies(processor: Processor, topology: Topology) -> CoreFrequencies:
     """As they are at the start: every CPU between the processor's `start_hz`."""
-    setting = Setting(*processor.start_hz)
+    setting = CoreSetting(*processor.start_hz)
     places = _places(topology)
     base = tuple(processor.guaranteed_hz(places[info.cpu]) for info in topology.cpus)
     return _with(processor, topology, (setting,) * len(base), base, turbo=True)
 
 
 def altered(
-    before: Frequencies, settings: Mapping[int, Setting], *, turbo: bool | None = None
-) -> Frequencies:
+    before: CoreFrequencies, settings: Mapping[int, CoreSetting], *, turbo: bool | None = None
+) -> CoreFrequencies:
     """With other settings of some CPUs; limits are cut to what the processor can, in order.
 
     `turbo`: whether it is allowed from now on; None: as before.
@@ -100,7 +100,7 @@ def altered(
     return _with(before.processor, before.topology, tuple(every), before.base_hz, turbo=allowed)
 
 
-def _within(setting: Setting, processor: Processor) -> Setting:
+def _within(setting: CoreSetting, processor: Processor) -> CoreSetting:
     """As the kernel reads it back: cpufreq_verify_within_limits."""
     least = min(max(setting.min_hz, processor.min_hz), processor.max_hz)
     most = min(max(setting.max_hz, processor.min_hz), processor.max_hz)
@@ -110,17 +110,17 @@ def _within(setting: Setting, processor: Processor) -> Setting:
 def _with(
     processor: Processor,
     topology: Topology,
-    settings: tuple[Setting, ...],
+    settings: tuple[CoreSetting, ...],
     base_hz: tuple[int, ...],
     *,
     turbo: bool,
-) -> Frequencies:
+) -> CoreFrequencies:
     requested_hz = [
         response(setting, base_hz=base, all_core_hz=processor.all_core_hz, turbo=turbo)
         for setting, base in zip(settings, base_hz, strict=True)
     ]
     hz = np.array([_of_core(info, requested_hz) for info in topology.cpus], np.float64)
-    return Frequencies(processor, topology, settings, base_hz, turbo, hz)
+    return CoreFrequencies(processor, topology, settings, base_hz, turbo, hz)
 
 
 def _of_core(info: CpuInfo, requested_hz: Sequence[float]) -> float:
@@ -141,7 +141,7 @@ _MESH_HZ = (1_200_000_000, 2_400_000_000)
 _NO_TOOL = Missing(Reason.SOURCE, "the simulated host has no intel-speed-select")
 
 
-def cpufreq_table(frequencies: Frequencies, at_ns: int) -> CpufreqTable:
+def cpufreq_table(frequencies: CoreFrequencies, at_ns: int) -> CpufreqTable:
     """Every CPU with a policy of its own, as intel_pstate has them; `at_ns` is when it is read."""
     processor = frequencies.processor
     rows = zip(frequencies.settings, frequencies.base_hz, strict=True)

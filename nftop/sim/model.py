@@ -24,7 +24,7 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
-from nftop.sim.frequency import Frequencies, first_frequencies
+from nftop.sim.frequency import CoreFrequencies, first_frequencies
 from nftop.sim.layout import Layout, build
 from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
 from nftop.sim.scenario import Scenario
@@ -64,7 +64,7 @@ class Model:
     steady: Floats
     swinging: Floats
     lags: tuple[Lag | None, ...]
-    frequencies: tuple[Frequencies, ...]
+    frequencies: tuple[CoreFrequencies, ...]
     before: Floats
     phase: Floats
 
@@ -186,7 +186,7 @@ def altered(
     at_ns: int,
     starts_ns: Sequence[int],
     rates: Sequence[tuple[Floats, Floats]],
-    frequencies: Frequencies,
+    frequencies: CoreFrequencies,
 ) -> Model:
     """The same host, whose rates go elsewhere from `at_ns` on; all before is as it was.
 

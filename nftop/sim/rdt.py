@@ -71,8 +71,8 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import L3Cache
 from nftop.sim import workloads
-from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, Classes, first_classes
-from nftop.sim.frequency import Frequencies
+from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, SimulatedClasses, first_classes
+from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.layout import Layout
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
 from nftop.sim.rates import GOLDEN, Now, least_cost, phases, rates_of, slowed_by_limit
@@ -204,7 +204,7 @@ def settle(masks: Bools, wants: Floats, weights: Floats, way_bytes: float) -> Fl
     return np.minimum(got, limits)
 
 
-def filled(layout: Layout, classes: Classes, now: Now) -> tuple[Floats, Floats]:
+def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats, Floats]:
     """What places come to fill, float64 (g, d), and of that each CPU, float64 (n,)."""
     one, groups = appetites_of_cpus(layout, now), classes.groups
     caches, members = layout.topology.l3, members_of(classes)
@@ -225,7 +225,7 @@ def filled(layout: Layout, classes: Classes, now: Now) -> tuple[Floats, Floats]:
     return levels, by_cpu
 
 
-def members_of(classes: Classes) -> Mapping[str, list[int]]:
+def members_of(classes: SimulatedClasses) -> Mapping[str, list[int]]:
     """By place the CPUs whose work is its; a control group's with its monitoring groups'."""
     result: dict[str, list[int]] = {where: [] for where in classes.places}
     for cpu, where in sorted(classes.runs().items()):
@@ -236,7 +236,7 @@ def members_of(classes: Classes) -> Mapping[str, list[int]]:
     return result
 
 
-def limits_of(layout: Layout, classes: Classes) -> dict[int, float]:
+def limits_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
     """By CPU the share of bandwidth that its class's MBA leaves it, where that is not all."""
     l3_of = {int(info.cpu): info.l3 for info in layout.topology.cpus}
     result = {}
@@ -266,7 +266,7 @@ class Stretch:
         held: the same when the stretch begins. moved: bytes of memory since the place was made.
     """
 
-    classes: Classes
+    classes: SimulatedClasses
     cpus: tuple[tuple[Cpu, ...], ...]
     levels: Floats
     held: Floats
@@ -289,12 +289,12 @@ class Rdt:
     usual: Floats
 
     @property
-    def classes(self) -> Classes:
+    def classes(self) -> SimulatedClasses:
         """As they are after the last change."""
         return self.stretches[-1].classes
 
     @property
-    def frequencies(self) -> Frequencies:
+    def frequencies(self) -> CoreFrequencies:
         """As they are after the last change."""
         return self.model.frequencies[-1]
 
@@ -312,7 +312,9 @@ def rdt_of(model: Model) -> Rdt:
     return rdt
 
 
-def changed(rdt: Rdt, at_ns: int, classes: Classes, frequencies: Frequencies | None = None) -> Rdt:
+def changed(
+    rdt: Rdt, at_ns: int, classes: SimulatedClasses, frequencies: CoreFrequencies | None = None
+) -> Rdt:
     """The same host, whose classes are others from a time on; all before is as it was.
 
     `at_ns`: since the start, not before the last change. `frequencies`: of its cores from then on;
@@ -465,7 +467,7 @@ def _lines(model: Model, t_ns: int) -> Counts:
     return counts[:, INDEX["cas_reads"]] + counts[:, INDEX["cas_writes"]]
 
 
-def _followed(rdt: Rdt, classes: Classes, levels: Floats, start_ns: int) -> Rdt:
+def _followed(rdt: Rdt, classes: SimulatedClasses, levels: Floats, start_ns: int) -> Rdt:
     """With another stretch, which goes on from what the last one came to by its begin."""
     at, last = len(rdt.stretches) - 1, rdt.stretches[-1]
     known = {last.classes.inode(where): row for row, where in enumerate(last.classes.places)}
@@ -478,7 +480,7 @@ def _followed(rdt: Rdt, classes: Classes, levels: Floats, start_ns: int) -> Rdt:
     return replace(rdt, stretches=(*rdt.stretches, begun))
 
 
-def _begun(classes: Classes, levels: Floats) -> Stretch:
+def _begun(classes: SimulatedClasses, levels: Floats) -> Stretch:
     """One in which every place is new, and empty."""
     members = members_of(classes)
     cpus = tuple(tuple(map(Cpu, members[where])) for where in classes.places)

@@ -20,7 +20,7 @@ _NUMBER = (int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TomlTable:
     """A TOML table and where it is, for the sentence when something is wrong with it.
 
     What is wrong raises ValueError.
@@ -63,18 +63,18 @@ class Table:
             raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
         return list(enumerate(value))
 
-    def row_table(self, key: str, index: int, value: Any) -> Table:
+    def row_table(self, key: str, index: int, value: Any) -> TomlTable:
         if not isinstance(value, dict):
             raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
-        return Table(f"{self.where}, {key} {value.get('name', index + 1)}", value)
+        return TomlTable(f"{self.where}, {key} {value.get('name', index + 1)}", value)
 
-    def table(self, key: str) -> Table | None:
+    def table(self, key: str) -> TomlTable | None:
         value = self.values.get(key)
         if value is None:
             return None
         if not isinstance(value, dict):
             raise ValueError(f"{self.where}: {key} must be a table")
-        return Table(f"{self.where}, {key}", value)
+        return TomlTable(f"{self.where}, {key}", value)
 
 
 # Kinds of task. A vm is the one that nftop can't ask for its packets.
@@ -127,7 +127,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ScenarioGroup:
     """A resctrl control group: a cache class and the tasks whose CPUs are in it.
 
     Attributes:
@@ -145,7 +145,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScenarioStep:
     """From `at_s` on, by task name.
 
     Attributes:
@@ -179,8 +179,8 @@ class Scenario:
     period_s: float
     swing: float
     tasks: tuple[Task, ...]
-    steps: tuple[Step, ...]
-    groups: tuple[Group, ...]
+    steps: tuple[ScenarioStep, ...]
+    groups: tuple[ScenarioGroup, ...]
     channel_weights: tuple[int, ...] = ()
     processor: Processor = field(default_factory=processors.load)
 
@@ -207,7 +207,7 @@ def parse(name: str, text: str) -> Scenario:
     Raises:
         ValueError: with a sentence that says which value of it can't be, and why.
     """
-    raw = Table(f"scenario {name}", tomllib.loads(text))
+    raw = TomlTable(f"scenario {name}", tomllib.loads(text))
     raw.known({field_.name for field_ in fields(Scenario)} - {"name"} | {"base"})
     base = _base(raw)
     tasks = tuple(_task(raw.row_table("tasks", index, task)) for index, task in raw.rows("tasks"))
@@ -245,11 +245,11 @@ def parse(name: str, text: str) -> Scenario:
     )
 
 
-def _base(raw: Table) -> Scenario | None:
+def _base(raw: TomlTable) -> Scenario | None:
     return load(raw.text("base")) if "base" in raw.values else None
 
 
-T = TypeVar("T", Task, Group)
+T = TypeVar("T", Task, ScenarioGroup)
 
 
 def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
@@ -268,7 +268,7 @@ def _check_sibling_tasks(where: str, tasks: Sequence[Task]) -> None:
         before.add(task.name)
 
 
-def _task(raw: Table) -> Task:
+def _task(raw: TomlTable) -> Task:
     raw.known({field_.name for field_ in fields(Task)})
     kind = raw.choice("kind", KINDS)
     special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
@@ -298,7 +298,7 @@ def _task(raw: Table) -> Task:
     )
 
 
-def _stolen(raw: Table, threads: int) -> Stolen:
+def _stolen(raw: TomlTable, threads: int) -> Stolen:
     raw.known({field_.name for field_ in fields(Stolen)})
     return Stolen(
         raw.whole("thread", 0, threads - 1),
@@ -307,11 +307,11 @@ def _stolen(raw: Table, threads: int) -> Stolen:
     )
 
 
-def _step(raw: Table, tasks: Sequence[Task]) -> Step:
-    raw.known({field_.name for field_ in fields(Step)})
+def _step(raw: TomlTable, tasks: Sequence[Task]) -> ScenarioStep:
+    raw.known({field_.name for field_ in fields(ScenarioStep)})
     names = [task.name for task in tasks]
     robbed = [task.name for task in tasks if task.stolen is not None]
-    return Step(
+    return ScenarioStep(
         at_s=raw.number("at_s", 0.001, 1e6),
         load=_by_task(raw, "load", names, 0.0, 1.0),
         slowed=_by_task(raw, "slowed", names, 1.0, 10.0),
@@ -321,7 +321,7 @@ def _step(raw: Table, tasks: Sequence[Task]) -> Step:
     )
 
 
-def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
+def _times(raw: TomlTable, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
     inner = raw.table("times")
     if inner is None:
         return {}
@@ -338,28 +338,28 @@ def _times(raw: Table, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
     return factors_by_task
 
 
-def _processor(raw: Table) -> Processor:
+def _processor(raw: TomlTable) -> Processor:
     if "processor" not in raw.values:
         return processors.load()
     return processors.load(raw.choice("processor", processors.names()))
 
 
-def _weights(raw: Table) -> tuple[int, ...]:
+def _weights(raw: TomlTable) -> tuple[int, ...]:
     weights = raw.values.get("channel_weights", [])
     if not isinstance(weights, list) or not all(type(n) is int and 0 < n < 100 for n in weights):
         raise ValueError(f"{raw.where}: channel_weights must be a list of whole numbers below 100")
     return tuple(weights)
 
 
-def _group(raw: Table, tasks: list[str]) -> Group:
-    raw.known({field_.name for field_ in fields(Group)})
+def _group(raw: TomlTable, tasks: list[str]) -> ScenarioGroup:
+    raw.known({field_.name for field_ in fields(ScenarioGroup)})
     name, is_root = raw.text("name"), raw.values.get("name") == ROOT
     members = raw.values.get("tasks", [])
     if not isinstance(members, list) or not all(member in tasks for member in members):
         raise ValueError(f"{raw.where}: tasks must be a list of {', '.join(tasks)}")
     if is_root and members:
         raise ValueError(f"{raw.where}: the root group has what no other has")
-    return Group(
+    return ScenarioGroup(
         name=name,
         clos=raw.whole("clos", 0, 0) if is_root else raw.whole("clos", 1, CLASSES - 1),
         tasks=tuple(members),
@@ -368,7 +368,7 @@ def _group(raw: Table, tasks: list[str]) -> Group:
     )
 
 
-def _masks(raw: Table) -> tuple[Cbm, ...]:
+def _masks(raw: TomlTable) -> tuple[Cbm, ...]:
     ways = raw.values.get("ways")
     bits_listed: list[Any] = ways if isinstance(ways, list) else [ways]
     valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in bits_listed]
@@ -378,10 +378,10 @@ def _masks(raw: Table) -> tuple[Cbm, ...]:
     return masks
 
 
-def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:
+def _with_root(where: str, groups: list[ScenarioGroup]) -> tuple[ScenarioGroup, ...]:
     """The groups with the root group first, which may use every way unless told otherwise."""
     if not any(group.name == ROOT for group in groups):
-        groups = [Group(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
+        groups = [ScenarioGroup(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
     for what, item in (
         ("name", [group.name for group in groups]),
         ("clos", [group.clos for group in groups]),
@@ -393,7 +393,7 @@ def _with_root(where: str, groups: list[Group]) -> tuple[Group, ...]:
 
 
 def _by_task(
-    raw: Table, key: str, tasks: list[str], low: float, high: float
+    raw: TomlTable, key: str, tasks: list[str], low: float, high: float
 ) -> Mapping[str, float]:
     inner = raw.table(key)
     if inner is None:

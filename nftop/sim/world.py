@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 
 from nftop.model.struct import dataclass
-from nftop.sim.classes import Classes
-from nftop.sim.frequency import Frequencies
+from nftop.sim.classes import SimulatedClasses
+from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.rdt import Rdt, changed, forgetting
 
 # What sources look back, and more: OVS' shares are of the last five seconds.
@@ -44,7 +44,7 @@ class World:
         with self._lock:
             return self._now()
 
-    def change(self, make: Callable[[Classes], Classes]) -> None:
+    def change(self, make: Callable[[SimulatedClasses], SimulatedClasses]) -> None:
         """Have other classes from now on: `make` gets those there are, and may raise instead."""
         with self._lock:
             moment = self._now()
@@ -53,7 +53,7 @@ class World:
             known = forgetting(moment.rdt, moment.t_ns - _KNOWN_NS)
             self._rdt = changed(known, moment.t_ns, classes)
 
-    def set_frequencies(self, make: Callable[[Frequencies], Frequencies]) -> None:
+    def set_frequencies(self, make: Callable[[CoreFrequencies], CoreFrequencies]) -> None:
         """Have other limits of cores from now on; else as `change`. See `frequency.altered`."""
         with self._lock:
             moment = self._now()

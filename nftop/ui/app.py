@@ -15,7 +15,7 @@ from textual.worker import Worker, WorkerState
 from nftop.model.error_text import exhausted
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -45,7 +45,7 @@ class NftopApp(App[None]):
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
 
-    def __init__(self, feed: Feed, history: History, *, options: Options | None = None) -> None:
+    def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
         self._options = options or Options()
         super().__init__()
         # The terminal's own palette suits dark and light backgrounds.

@@ -13,7 +13,7 @@ from nftop.render.cores.columns import is_column
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
 from nftop.render.frame.header import ViewStatus, time_of_day
 from nftop.session.feed import Feed, Player
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 
 
 @dataclass
@@ -35,7 +35,7 @@ class SessionView:
     """
 
     feed: Feed
-    history: History
+    history: TickHistory
     newest: Frame | None = None
     frozen: Frame | None = None
     ended: str | None = None

@@ -13,7 +13,7 @@ from nftop import ui
 from nftop.model.frame import Frame
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.rows import CpuView, Cursor, arrange
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.registry import screens
 from nftop.ui.widgets.panels import CpuTableView
@@ -59,7 +59,7 @@ class TableAlone(Counted):
 def screen_ticks(frames: Sequence[Frame], size: tuple[int, int], number: str = "1") -> Cost:
     """A tick of nftop's screen: the history it keeps and the drawing, not the making of frames."""
     feed = StepFeed()
-    app = CountedNftop(feed, History())
+    app = CountedNftop(feed, TickHistory())
     ticks = [partial(feed.put, frame) for frame in frames]
 
     async def show() -> None:

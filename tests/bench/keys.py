@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from nftop.model.frame import Frame
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached
 from tests.bench.scenes import shaken
@@ -38,7 +38,7 @@ def main() -> list[Reached]:
     """Print the times; what was reached of the target for keys."""
     frames = shaken(512, 30)
     feed = StepFeed(frames[0])
-    ours = _delays_ms(CountedNftop(feed, History()), partial(_ten_a_second, feed, frames))
+    ours = _delays_ms(CountedNftop(feed, TickHistory()), partial(_ten_a_second, feed, frames))
     blank = _delays_ms(Blank(), lambda: asyncio.sleep(3600))
     print("from a key to its paint, ms, 512 rows at 10 Hz; a paint for a tick may come first")
     print(f"{'':<16}{'p50':>7}{'p95':>7}")

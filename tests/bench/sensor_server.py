@@ -10,7 +10,7 @@ from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.messages import FrameReady
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached
@@ -26,7 +26,7 @@ class Timed(CountedNftop):
     """Notes when a tick's frame was on the screen: CLOCK_MONOTONIC of the tick, and of that."""
 
     def __init__(self, feed: Live) -> None:
-        super().__init__(feed, History())
+        super().__init__(feed, TickHistory())
         self.ticks: list[tuple[int, int]] = []
 
     def on_frame_ready(self, message: FrameReady) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.session.interval import Cut, Named, named, opened, ticks
+from nftop.session.interval import Cut, NamedInterval, named, opened, ticks
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.store.format.records import Marker
 from tests.recordings import Taken, same, taken
@@ -32,7 +32,7 @@ def stored(session: Taken, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def cut_of(file: Path | str, start: str = "", end: str = "") -> Iterator[Cut]:
-    cut = opened(Named(str(file), start, end))
+    cut = opened(NamedInterval(str(file), start, end))
     try:
         yield cut
     finally:
@@ -46,15 +46,15 @@ def numbers(file: Path, start: str = "", end: str = "") -> list[int]:
 
 def test_how_an_interval_is_named(stored: Path) -> None:
     file = str(stored)
-    assert named(file) == Named(file)
-    assert named(f"{file}@03:00,03:10") == Named(file, "03:00", "03:10")
-    assert named(f"{file}@+30s") == Named(file, "+30s")
-    assert named(f"{file}@,-5m") == Named(file, "", "-5m")
-    assert named(f"{file}@load@night, end") == Named(file, "load@night", "end")
+    assert named(file) == NamedInterval(file)
+    assert named(f"{file}@03:00,03:10") == NamedInterval(file, "03:00", "03:10")
+    assert named(f"{file}@+30s") == NamedInterval(file, "+30s")
+    assert named(f"{file}@,-5m") == NamedInterval(file, "", "-5m")
+    assert named(f"{file}@load@night, end") == NamedInterval(file, "load@night", "end")
     # Where no such file is, the sentence is to be about what most likely was meant.
-    assert named("none@1,2") == Named("none", "1", "2")
-    assert named("none") == Named("none")
-    assert named("@") == Named("@") and named("") == Named("")
+    assert named("none@1,2") == NamedInterval("none", "1", "2")
+    assert named("none") == NamedInterval("none")
+    assert named("@") == NamedInterval("@") and named("") == NamedInterval("")
 
 
 def test_all_of_it_is_what_was_seen(session: Taken, stored: Path) -> None:
@@ -104,14 +104,14 @@ def test_markers_come_before_the_tick_behind_them(stored: Path) -> None:
 )
 def test_what_is_no_interval_of_it(stored: Path, start: str, end: str, said: str) -> None:
     with pytest.raises(NoMomentError, match=re.escape(said)):
-        opened(Named(str(stored), start, end))
+        opened(NamedInterval(str(stored), start, end))
 
 
 def test_markers_of_one_name_can_not_be_told_apart(session: Taken, tmp_path: Path) -> None:
     file = tmp_path / "twice.nftop"
     file.write_bytes(session.data + session.data)
     with pytest.raises(NoMomentError, match="2 markers are called 'mark 9'"):
-        opened(Named(str(file), "mark 9"))
+        opened(NamedInterval(str(file), "mark 9"))
 
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
@@ -119,11 +119,11 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
         file = tmp_path / "x"
         file.write_bytes(data)
         with pytest.raises(NoRecordingError, match=said):
-            opened(Named(str(file)))
+            opened(NamedInterval(str(file)))
     with pytest.raises(OSError, match="it is a folder"):
-        opened(Named(str(tmp_path)))
+        opened(NamedInterval(str(tmp_path)))
     with pytest.raises(OSError, match="it is no file"):
-        opened(Named("/dev/null"))
+        opened(NamedInterval("/dev/null"))
 
 
 def test_a_loss_is_told_where_it_is(session: Taken, tmp_path: Path) -> None:

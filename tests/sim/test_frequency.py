@@ -14,7 +14,7 @@ from nftop.derive.placement import misplaced
 from nftop.model.frame import Frame
 from nftop.model.sst import CpufreqTable
 from nftop.sim import processor as processors
-from nftop.sim.frequency import Frequencies, Setting, altered, first_frequencies, response
+from nftop.sim.frequency import CoreFrequencies, CoreSetting, altered, first_frequencies, response
 from nftop.sim.layout import build
 from nftop.sim.scenario import load
 from tests.sim.hosts import Frozen, S, value
@@ -24,13 +24,13 @@ CLX_N = processors.load("6230N")
 limits = st.integers(0, 5_000 * MHZ)
 
 
-def pinned(mhz: int) -> Setting:
-    return Setting(mhz * MHZ, mhz * MHZ)
+def pinned(mhz: int) -> CoreSetting:
+    return CoreSetting(mhz * MHZ, mhz * MHZ)
 
 
-def own_base(before: Frequencies) -> Frequencies:
+def own_base(before: CoreFrequencies) -> CoreFrequencies:
     """What sst_bf.py -s does: every core pinned to its own base frequency."""
-    every = {cpu: Setting(base, base) for cpu, base in enumerate(before.base_hz)}
+    every = {cpu: CoreSetting(base, base) for cpu, base in enumerate(before.base_hz)}
     return altered(before, every)
 
 
@@ -47,19 +47,19 @@ def test_six_cores_of_twenty_have_the_higher_base_frequency() -> None:
         (pinned(2300), 2100, 2300),
         (pinned(2700), 2700, 2700),
         (pinned(2100), 2100, 2100),
-        (Setting(800 * MHZ, 3900 * MHZ), 2100, 2800),  # what turbo gives all cores at once
-        (Setting(800 * MHZ, 2500 * MHZ, "performance"), 2100, 2500),
+        (CoreSetting(800 * MHZ, 3900 * MHZ), 2100, 2800),  # what turbo gives all cores at once
+        (CoreSetting(800 * MHZ, 2500 * MHZ, "performance"), 2100, 2500),
         (pinned(3900), 2700, 2800),  # what is asked for is not always granted
     ],
 )
-def test_what_a_core_runs_at(setting: Setting, base_mhz: int, runs_mhz: int) -> None:
+def test_what_a_core_runs_at(setting: CoreSetting, base_mhz: int, runs_mhz: int) -> None:
     runs = response(setting, base_hz=base_mhz * MHZ, all_core_hz=CLX_N.all_core_hz)
     assert runs == runs_mhz * MHZ
 
 
 def test_without_turbo_no_core_gets_more_than_it_is_guaranteed() -> None:
     topology = build(load("sst-bf"), 80).topology
-    free = {cpu: Setting(CLX_N.min_hz, CLX_N.max_hz) for cpu in range(80)}
+    free = {cpu: CoreSetting(CLX_N.min_hz, CLX_N.max_hz) for cpu in range(80)}
     off = altered(first_frequencies(CLX_N, topology), free, turbo=False)
     assert off.hz.tolist() == [float(hz) for hz in off.base_hz]
     assert set(altered(off, {}, turbo=True).hz.tolist()) == {2.8e9}
@@ -68,10 +68,10 @@ def test_without_turbo_no_core_gets_more_than_it_is_guaranteed() -> None:
 @given(least=limits, most=limits)
 def test_limits_are_read_back_in_order_and_within_the_processor_s(least: int, most: int) -> None:
     topology = build(load("sst-bf"), 8).topology
-    after = altered(first_frequencies(CLX_N, topology), {1: Setting(least, most)})
+    after = altered(first_frequencies(CLX_N, topology), {1: CoreSetting(least, most)})
     one = after.settings[1]
     assert CLX_N.min_hz <= one.min_hz <= one.max_hz <= CLX_N.max_hz
-    assert after.settings[0] == Setting(*CLX_N.start_hz)
+    assert after.settings[0] == CoreSetting(*CLX_N.start_hz)
     assert one.min_hz <= after.hz[1] or after.hz[1] == CLX_N.all_core_hz
 
 
@@ -138,7 +138,7 @@ def test_power_and_the_clock_follow(talk: tuple[Frozen, Frame, Frame]) -> None:
 def test_no_counter_steps_back_over_changes() -> None:
     host = Frozen("sst-bf", 20)
     seen = [host.simulated.world.now().rdt.model.counts(0)]
-    settings = itertools.cycle([pinned(800), pinned(2700), Setting(0, 9_000 * MHZ)])
+    settings = itertools.cycle([pinned(800), pinned(2700), CoreSetting(0, 9_000 * MHZ)])
     for setting in itertools.islice(settings, 9):
         host.now_ns += S // 3
         every = dict.fromkeys(range(20), setting)
@@ -152,7 +152,7 @@ def test_what_is_set_is_told_at_once() -> None:
     host = Frozen("sst-bf", 8)
     host.tick(S)
     host.simulated.world.set_frequencies(
-        lambda one: altered(one, {1: Setting(800 * MHZ, 2100 * MHZ, "performance", "power")})
+        lambda one: altered(one, {1: CoreSetting(800 * MHZ, 2100 * MHZ, "performance", "power")})
     )
     frame = host.tick(S)
     assert isinstance(frame.frequencies, CpufreqTable)

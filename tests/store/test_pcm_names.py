@@ -21,7 +21,7 @@ from nftop.model.pcm import (
 )
 from nftop.model.reading import Reason
 from nftop.store.format.codec import Codec
-from nftop.store.format.columns import Reader, Writer
+from nftop.store.format.columns import ColumnReader, ColumnWriter
 from nftop.store.format.schema import Fields, described
 from tests.derive.pcm.test_fold import frames, growing, nudged, of_package, reason, table
 from tests.recordings import same
@@ -33,10 +33,12 @@ TABLES = ("of_cpus", "of_packages", "of_links", "pcie")
 def recorded(tables: Sequence[PcmTable], fields: Fields) -> list[PcmTable]:
     """These tables, written and read as a recording does whose header has these fields."""
     codec, shape = Codec({**described(), "PcmTable": fields}), ("record", "PcmTable")
-    writer = Writer([])
+    writer = ColumnWriter([])
     codec.write(shape, list(tables), writer)
     raw = [b"\xc0" if item is None else msgspec.msgpack.encode(item) for item in writer.out]
-    found = codec.read(shape, len(tables), Reader([msgspec.msgpack.decode(x) for x in raw], []))
+    found = codec.read(
+        shape, len(tables), ColumnReader([msgspec.msgpack.decode(x) for x in raw], [])
+    )
     assert all(isinstance(item, PcmTable) for item in found)
     return found
 

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from nftop.model.frame import Frame
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from tests.ui.feeds import StepFeed
@@ -74,7 +74,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The application after it has shown these frames."""
     feed = StepFeed(*frames)
-    app = NftopApp(feed, History(), options=options)
+    app = NftopApp(feed, TickHistory(), options=options)
     async with app.run_test(size=size) as pilot:
         run = Running(app, pilot, feed)
         await run.settle(len(frames))

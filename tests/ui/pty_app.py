@@ -13,10 +13,10 @@ from threading import Thread
 
 from textual.strip import Strip
 
-from nftop.cli.signals import leaving_when_told
+from nftop.cli.signals import leaving_on_signal
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import options_from
 from nftop.ui.widgets import lines
@@ -46,8 +46,8 @@ def main(scene: str, ticks: int, drawn_by: str = "") -> None:
             feed.put(SCENES[scene](at))
 
     Thread(target=tick, daemon=True).start()
-    app = NftopApp(feed, History(), options=options_from(os.environ))
-    with leaving_when_told(app.leave, sys.stdin.fileno()):
+    app = NftopApp(feed, TickHistory(), options=options_from(os.environ))
+    with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
     sys.exit(app.return_code)
 

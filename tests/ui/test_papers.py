@@ -8,7 +8,7 @@ import pytest
 
 from nftop.cli.commands import live
 from nftop.papers.rows import rows
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui import app
 from nftop.ui.options import Options
 from tests.frames import frame
@@ -27,4 +27,4 @@ def test_papers_are_read_before_there_is_an_application(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "__stderr__", sys.__stderr__)  # `screen` sets it
     rows.cache_clear()
     with pytest.raises(BuiltError, match="1"):
-        live.screen(StepFeed(frame(8)), History(), Options())
+        live.screen(StepFeed(frame(8)), TickHistory(), Options())

@@ -13,7 +13,7 @@ from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
 from nftop.sources.pcm.source import PcmTopologySource, topology_of
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from tests.peers.pcm_server import pcm_server
 from tests.samples import HOST
@@ -21,7 +21,7 @@ from tests.sources.pcm.test_source import source
 from tests.ui.harness import PATIENCE_S
 
 
-class Kept(History):
+class Kept(TickHistory):
     """A history that also knows the frames themselves."""
 
     def __init__(self) -> None:

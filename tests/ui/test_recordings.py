@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink, create
 from nftop.ui.app import NftopApp
@@ -46,7 +46,7 @@ class Still:
 async def replaying(
     size: tuple[int, int] = (80, 24), options: Options | None = None
 ) -> AsyncIterator[tuple[Running, Replay]]:
-    history = History()
+    history = TickHistory()
     feed = Replay(Bytes(session().data), clock=Still(), on_frame=history.append)
     app = NftopApp(feed, history, options=options)
     async with app.run_test(size=size) as pilot:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nftop.cli.compose.baselines import Book, open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
-from nftop.cli.signals import leaving_when_told, stopping
+from nftop.cli.signals import leaving_on_signal, stopping
 from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.model.baseline import Baselines
@@ -28,7 +28,7 @@ from nftop.store.user.profiles import folder_of, read_profiles
 _SCREEN_THREADS = 24
 
 if TYPE_CHECKING:
-    from nftop.store.history.history import History
+    from nftop.store.history.history import TickHistory
     from nftop.ui.options import Options
 
 
@@ -58,7 +58,7 @@ def _live_screen(
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.control.recorded_gate import RecordedGate  # noqa: PLC0415 - only here
-    from nftop.store.history.history import History  # noqa: PLC0415
+    from nftop.store.history.history import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
 
     recorder = Recorder(header_of(here, options, book.begun))
@@ -85,7 +85,7 @@ def _live_screen(
                 here.on_change()
 
             drawn = replace(drawn, gate=RecordedGate(drawn.gate, acted))
-        return screen(feed, History(), drawn)
+        return screen(feed, TickHistory(), drawn)
     finally:
         done = recorder.close()
         if done is not None:
@@ -117,7 +117,7 @@ def batch(feed: Feed, options: argparse.Namespace) -> int:
     return 128 + ended[0] if ended else OK
 
 
-def screen(feed: Feed, history: History, drawn: Options) -> int:
+def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     """Draw frames until somebody leaves."""
     from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
@@ -130,7 +130,7 @@ def screen(feed: Feed, history: History, drawn: Options) -> int:
     _require_threads(_SCREEN_THREADS)
     rows()  # now, and not when the NFs screen is drawn first: that is to read no file
     app = NftopApp(feed, history, options=drawn)
-    with leaving_when_told(app.leave, sys.stdin.fileno()):
+    with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
     if app.last_words:
         say(f"nftop: {printable(app.last_words)}")

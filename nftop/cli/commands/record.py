@@ -26,12 +26,12 @@ from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
 from nftop.store.folders import caller, open_file, open_folder
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import FileBytes, Readable
 from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
 from nftop.store.reading.scan import Loss
 from nftop.store.recording.recorder import Recorder, Recording
-from nftop.store.recording.sink import FileSink, Keep, Rotation, Sink, StreamSink, exists
+from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
 
 BAD_RECORDING = 4
 _NO_GATE = "a recording can't be changed"
@@ -62,7 +62,7 @@ def record(options: argparse.Namespace) -> int:
             _run(feed, recorder, options.duration)
         finally:
             done = recorder.close()
-    return _told(done, recorder.broken, ended)
+    return _exit_code(done, recorder.broken, ended)
 
 
 def _wrong_output(options: argparse.Namespace) -> str:
@@ -102,7 +102,7 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
     if options.output is None:
         return default_sink(host)
     keep = Keep(options.keep, options.keep_size)
-    rotation = Rotation(options.rotate_size, options.rotate_time, keep)
+    rotation = FileRotation(options.rotate_size, options.rotate_time, keep)
     return FileSink(Path(options.output).absolute(), who=caller(os.environ), rotation=rotation)
 
 
@@ -126,7 +126,7 @@ def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
                 return
 
 
-def _told(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
+def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
     """Say what became of it; the exit code."""
     if isinstance(broken, BrokenPipeError):
         kept = "" if done is None else f" after {done.ticks} ticks"
@@ -191,7 +191,7 @@ def replay(options: argparse.Namespace) -> int:
         data = _open(options.file, news, keys=not batched)
     except OSError as error:
         return fail(f"{printable(options.file)}: {error.strerror}", FAILURE)
-    history = History()
+    history = TickHistory()
     feed = Replay(
         data,
         news=news,
@@ -215,7 +215,7 @@ def replay(options: argparse.Namespace) -> int:
     return BAD_RECORDING if batched and damaged and code == OK else code
 
 
-def _on_screen(feed: Replay, history: History, options: argparse.Namespace) -> int:
+def _on_screen(feed: Replay, history: TickHistory, options: argparse.Namespace) -> int:
     """Until somebody leaves. Raises FeedError."""
     drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE)
     code = screen(feed, history, drawn)

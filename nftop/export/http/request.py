@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from nftop.export.openmetrics.page import Tally, ending, page
-from nftop.export.openmetrics.writer import Form
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.frame import Frame
 from nftop.model.loopback import is_loopback
 from nftop.model.reading import Missing, Reason
@@ -30,7 +30,7 @@ _WEIGHT = re.compile(r"q[ \t]*=[ \t]*([01](?:\.[0-9]{0,3})?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer, ready to be sent."""
 
     status: HTTPStatus
@@ -52,12 +52,12 @@ class Answer:
         return "\r\n".join(head).encode() + END + self.content
 
 
-def refusal(status: HTTPStatus, sentence: str, *more: str) -> Answer:
+def refusal(status: HTTPStatus, sentence: str, *more: str) -> HttpResponse:
     """An answer without a page, and why. `sentence` is nftop's own words."""
-    return Answer(status, f"nftop: {sentence}\n".encode(), more=more)
+    return HttpResponse(status, f"nftop: {sentence}\n".encode(), more=more)
 
 
-def answer(head: bytes, page: Callable[[Form], bytes | Missing]) -> Answer:
+def answer(head: bytes, page: Callable[[TextFormat], bytes | Missing]) -> HttpResponse:
     """The answer to a request's head, with or without the empty line at its end.
 
     `page` is called for what is answered with it only; why it has none is told as 503.
@@ -78,10 +78,10 @@ def answer(head: bytes, page: Callable[[Form], bytes | Missing]) -> Answer:
     content = page(form)
     if isinstance(content, Missing):
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, content.message)
-    return Answer(HTTPStatus.OK, content, form.value)
+    return HttpResponse(HTTPStatus.OK, content, form.value)
 
 
-def _refused(method: str, target: str, hosts: list[str]) -> Answer | None:
+def _refused(method: str, target: str, hosts: list[str]) -> HttpResponse | None:
     if len(hosts) != 1:
         return refusal(HTTPStatus.BAD_REQUEST, "one Host, please")
     host = _HOST.fullmatch(hosts[0])
@@ -98,7 +98,7 @@ def _refused(method: str, target: str, hosts: list[str]) -> Answer | None:
     return None
 
 
-def wanted(accept: str) -> Form:
+def wanted(accept: str) -> TextFormat:
     """OpenMetrics where it is asked for at least as much as text; else text, which all can read."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
     for word in accept.split(","):
@@ -110,7 +110,7 @@ def wanted(accept: str) -> Form:
             told = [found[1] for part in options if (found := _WEIGHT.fullmatch(part))]
             weights[kind] = max(weights[kind], float(told[0]) if told else 1.0)
     openmetrics, text = weights.values()
-    return Form.OPENMETRICS if openmetrics > 0 and openmetrics >= text else Form.TEXT
+    return TextFormat.OPENMETRICS if openmetrics > 0 and openmetrics >= text else TextFormat.TEXT
 
 
 # A frame is no answer any more once so many others should have followed it, and some time.
@@ -137,7 +137,7 @@ class Board:
         self._tally = Tally()
         self._shown: _Shown | None = None
         self._of: _Shown | None = None
-        self._pages: dict[Form, bytes] = {}
+        self._pages: dict[TextFormat, bytes] = {}
         self._answers: Counter[int] = Counter()
 
     def publish(self, frame: Frame) -> None:
@@ -154,12 +154,12 @@ class Board:
             found = refusal(HTTPStatus.INTERNAL_SERVER_ERROR, said)
         return self.counted(found)
 
-    def counted(self, found: Answer) -> bytes:
+    def counted(self, found: HttpResponse) -> bytes:
         """An answer as it is sent, which the next page counts."""
         self._answers[found.status.value] += 1
         return found.encoded()
 
-    def _page(self, form: Form) -> bytes | Missing:
+    def _page(self, form: TextFormat) -> bytes | Missing:
         # One reference is read once: the other thread may replace it meanwhile.
         shown = self._shown
         if shown is None:

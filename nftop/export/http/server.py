@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Literal
 
-from nftop.export.http.request import END, Answer, refusal
+from nftop.export.http.request import END, HttpResponse, refusal
 from nftop.model.loopback import Loopback
 from nftop.model.struct import dataclass, field
 
@@ -68,7 +68,7 @@ class Serving:
         self,
         where: Loopback,
         reply: Callable[[bytes], bytes],
-        counted: Callable[[Answer], bytes],
+        counted: Callable[[HttpResponse], bytes],
         deadline_s: float = DEADLINE_S,
     ) -> None:
         """Bind the address. Raises OSError if that fails."""
@@ -227,7 +227,9 @@ class Serving:
             if now_s >= client.deadline_s and self._connected(client):
                 self._dismiss(ready, client, _TOO_SLOW)
 
-    def _dismiss(self, ready: selectors.BaseSelector, client: _Client, reason: Answer) -> None:
+    def _dismiss(
+        self, ready: selectors.BaseSelector, client: _Client, reason: HttpResponse
+    ) -> None:
         """Drop a client; one without a complete request gets `reason` as its response."""
         if client.state != "request":
             self._close(ready, client)

@@ -44,8 +44,8 @@ def comparison_json(a: Side, b: Side, found: Comparison, notes: Iterable[str]) -
             "test": f"{RULE}; {RULE_BLOCKS}",
             "notes": list(notes),
             **lists,
-            "only_a": [_thing(item) for item in found.only_a],
-            "only_b": [_thing(item) for item in found.only_b],
+            "only_a": [_subject(item) for item in found.only_a],
+            "only_b": [_subject(item) for item in found.only_b],
         }
     )
 

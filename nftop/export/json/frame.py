@@ -82,9 +82,9 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "threads": [_thread(thread) for thread in nf.threads],
     }
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
-    readings["ports"] = _told(nf.ports, _port)
-    readings["queues"] = _told(nf.queues, _queue)
-    readings["nodes"] = _told(nf.nodes, _node)
+    readings["ports"] = _reported(nf.ports, _port)
+    readings["queues"] = _reported(nf.queues, _queue)
+    readings["nodes"] = _reported(nf.nodes, _node)
     return with_missing(named, readings)
 
 
@@ -101,7 +101,7 @@ def _owner(nf: NfRow) -> dict[str, Any] | None:
     }
 
 
-def _told(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:
+def _reported(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:
     return parts if isinstance(parts, Missing) else [how(item) for item in parts]
 
 

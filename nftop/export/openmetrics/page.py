@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from nftop import __version__
 from nftop.export.openmetrics import writer as named
-from nftop.export.openmetrics.writer import Form, Sheet, labels
+from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
     CpuTable,
     Frame,
@@ -59,7 +59,7 @@ def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[
 _LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
 
 
-def page(frame: Frame, tally: Tally, form: Form) -> str:
+def page(frame: Frame, tally: Tally, form: TextFormat) -> str:
     """A frame and nftop's own cost, each line with its end; `ending` has what is to follow."""
     sheet = Sheet(form, frame.host.badge)
     _host(sheet, frame)
@@ -83,11 +83,11 @@ def page(frame: Frame, tally: Tally, form: Form) -> str:
     return sheet.text() + own.text()
 
 
-def ending(answers: Mapping[int, int], form: Form) -> str:
+def ending(answers: Mapping[int, int], form: TextFormat) -> str:
     """The end of a page: what changes with each scrape, `answers` by HTTP's code."""
     sheet = Sheet(form, "")
     sheet.add(named.ANSWERS, ((labels(code=code), float(n)) for code, n in sorted(answers.items())))
-    return sheet.text() + ("# EOF\n" if form is Form.OPENMETRICS else "")
+    return sheet.text() + ("# EOF\n" if form is TextFormat.OPENMETRICS else "")
 
 
 def _host(sheet: Sheet, frame: Frame) -> None:
@@ -278,7 +278,7 @@ def _own(sheet: Sheet, frame: Frame, tally: Tally) -> None:
     own = frame.own
     sheet.add(named.OWN_CPU, [("", own.cpu_ratio)])
     sheet.add(named.OWN_SECONDS, [("", tally.cpu_s)])
-    sheet.add(named.OWN_PLACE, [(labels(affinity=format_cpu_list(own.affinity)), 1.0)])
+    sheet.add(named.OWN_AFFINITY, [(labels(affinity=format_cpu_list(own.affinity)), 1.0)])
     sheet.add(named.OWN_DISTURBS, [("", float(own.warning != ""))])
     for family, counted in ((named.READS, tally.reads), (named.INTERRUPTS, tally.interrupts)):
         sheet.add(family, ((labels(source=name), counted[name]) for name in sorted(counted)))

@@ -25,11 +25,11 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
 
-Kind: TypeAlias = Literal["gauge", "counter", "info"]
+MetricType: TypeAlias = Literal["gauge", "counter", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """One metric family.
 
     Attributes:
@@ -39,7 +39,7 @@ class Family:
 
     name: str
     help: str
-    kind: Kind = "gauge"
+    kind: MetricType = "gauge"
     factor: float = 1.0
 
     @property
@@ -54,7 +54,7 @@ class Family:
         return last if last in _UNITS and "_per_" not in self.name else ""
 
 
-_SUFFIXES: Mapping[Kind, str] = {"gauge": "", "counter": "_total", "info": "_info"}
+_SUFFIXES: Mapping[MetricType, str] = {"gauge": "", "counter": "_total", "info": "_info"}
 _UNITS = frozenset({"bytes", "celsius", "hertz", "joules", "ratio", "seconds", "watts"})
 # What operators abbreviate and Prometheus spells out.
 _WORDS = {
@@ -76,7 +76,7 @@ _ENDS = (
 )
 
 
-def family(metric: Metric, scope: str = "") -> Family:
+def family(metric: Metric, scope: str = "") -> MetricFamily:
     """The family of a metric of the catalogue; `scope` if not the metric's own.
 
     A gauge, but for energy: everything else that frames have is a rate, a ratio or a state.
@@ -89,8 +89,8 @@ def family(metric: Metric, scope: str = "") -> Family:
             break
     if metric.unit in (Unit.RATIO, Unit.CHANGE) and not of.endswith("_ratio"):
         of += "_ratio"
-    kind: Kind = "counter" if metric.unit is Unit.JOULES else "gauge"
-    return Family(f"nftop_{scope or metric.scope}_{of}", _help(metric), kind, factor)
+    kind: MetricType = "counter" if metric.unit is Unit.JOULES else "gauge"
+    return MetricFamily(f"nftop_{scope or metric.scope}_{of}", _help(metric), kind, factor)
 
 
 def _help(metric: Metric) -> str:
@@ -106,7 +106,7 @@ def _help(metric: Metric) -> str:
     return " ".join(parts)
 
 
-def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, Family]:
+def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, MetricFamily]:
     return {metric.id: family(metric, scope) for metric in metrics}
 
 
@@ -120,100 +120,104 @@ OF_MONITORS = _families(
     (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
 )
 
-HOST = Family("nftop_host", "The host that is told of, and by which nftop.", "info")
-TIME = Family("nftop_frame_timestamp_seconds", "When these numbers were taken, Unix time.")
-INTERVAL = Family(
+HOST = MetricFamily("nftop_host", "The host that is told of, and by which nftop.", "info")
+TIME = MetricFamily("nftop_frame_timestamp_seconds", "When these numbers were taken, Unix time.")
+INTERVAL = MetricFamily(
     "nftop_frame_interval_seconds",
     "The time that rates and ratios are of, and nothing before it: set -d to the scrape interval "
     "and no packet is left out. Rates and ratios from a sensor server (power, C-states, "
     "and what it tells in place of perf) are of its last second instead, whatever -d is.",
 )
-NOTICE = Family(
+NOTICE = MetricFamily(
     "nftop_notice",
     "1: nftop has to tell what is no number, such as a change of cache classes that was cut off: "
     "look with nftop.",
 )
-APART = Family(
+APART = MetricFamily(
     "nftop_sources_apart", "1: perf and a sensor server have told different numbers for some time."
 )
-FINDING = Family(
+FINDING = MetricFamily(
     "nftop_finding",
     "1: a number has been beyond a limit for some seconds; nftop explain RULE says whose limit.",
 )
-SOURCE_UP = Family(
+SOURCE_UP = MetricFamily(
     "nftop_source_up", "1: it gives numbers; 0: it gives none, and nftop_source_info says why."
 )
-SOURCE = Family(
+SOURCE = MetricFamily(
     "nftop_source",
     'How a source does: state is ok, or why it gives nothing (state="source": it isn\'t there).',
     "info",
 )
-SOURCE_AGE = Family("nftop_source_age_seconds", "How old its reading was at the frame.")
-SOURCE_TOOK = Family("nftop_source_read_duration_seconds", "How long its last reading took.")
-SOURCE_LATE = Family(
+SOURCE_AGE = MetricFamily("nftop_source_age_seconds", "How old its reading was at the frame.")
+SOURCE_TOOK = MetricFamily("nftop_source_read_duration_seconds", "How long its last reading took.")
+SOURCE_LATE = MetricFamily(
     "nftop_source_late_seconds",
     "How long before the frame its reading was begun, where it did not answer in time; else 0.",
 )
-CPU = Family(
+CPU = MetricFamily(
     "nftop_cpu",
     "Where a CPU is, which thread polls there and in which cache class it counts. To join: "
     "nftop_cpu_busy_ratio * on (cpu) group_left (group) nftop_cpu_info.",
     "info",
 )
-ONLINE = Family("nftop_cpu_online", "Whether the CPU is online.")
-NF = Family("nftop_nf", "A network function and the CPUs it polls on.", "info")
-NF_UP = Family("nftop_nf_up", "Whether its counters are current.")
-GROUP = Family("nftop_group", "A cache class.", "info")
-MAY = Family(
+ONLINE = MetricFamily("nftop_cpu_online", "Whether the CPU is online.")
+NF = MetricFamily("nftop_nf", "A network function and the CPUs it polls on.", "info")
+NF_UP = MetricFamily("nftop_nf_up", "Whether its counters are current.")
+GROUP = MetricFamily("nftop_group", "A cache class.", "info")
+MAY = MetricFamily(
     "nftop_group_may",
     "What a cache class may take: ways of a last-level cache (cbm, with CDP of data beside code's; "
     "hexadecimal), and memory bandwidth behind it (mba, in mba_unit).",
     "info",
 )
-L3_SIZE = Family("nftop_l3_size_bytes", "Size of a last-level cache that can be allocated.")
-CHANNEL_READ = Family(
+L3_SIZE = MetricFamily("nftop_l3_size_bytes", "Size of a last-level cache that can be allocated.")
+CHANNEL_READ = MetricFamily(
     "nftop_memory_channel_read_bytes_per_second", "Bytes read per second over a memory channel."
 )
-CHANNEL_WRITE = Family(
+CHANNEL_WRITE = MetricFamily(
     "nftop_memory_channel_write_bytes_per_second", "Bytes written per second over a memory channel."
 )
-LINK_IN = Family(
+LINK_IN = MetricFamily(
     "nftop_upi_link_received_bytes_per_second", "Bytes of data that came over a link per second."
 )
-LINK_OUT = Family(
+LINK_OUT = MetricFamily(
     "nftop_upi_link_sent_bytes_per_second", "Bytes of data that went over a link per second."
 )
-ACCELERATOR = Family("nftop_accelerator_per_second", "What an accelerator counted per second.")
-ESTIMATE = Family(
+ACCELERATOR = MetricFamily(
+    "nftop_accelerator_per_second", "What an accelerator counted per second."
+)
+ESTIMATE = MetricFamily(
     "nftop_package_estimate",
     f"1: this metric was counted for less than {ESTIMATE_BELOW} of the time.",
 )
-SECOND_CHOICE = Family(
+SECOND_CHOICE = MetricFamily(
     "nftop_second_choice", "How many numbers of this metric are not of its first choice of source."
 )
-MISSING = Family(
+MISSING = MetricFamily(
     "nftop_missing",
     "How many numbers of this metric are absent, by reason; nftop doctor says what to do.",
 )
-OWN_CPU = Family("nftop_self_cpu_ratio", "CPU time of nftop by the time passed: 1 is one CPU.")
-OWN_SECONDS = Family("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")
-OWN_PLACE = Family("nftop_self", "The CPUs that nftop may run on.", "info")
-OWN_DISTURBS = Family(
+OWN_CPU = MetricFamily(
+    "nftop_self_cpu_ratio", "CPU time of nftop by the time passed: 1 is one CPU."
+)
+OWN_SECONDS = MetricFamily("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")
+OWN_AFFINITY = MetricFamily("nftop_self", "The CPUs that nftop may run on.", "info")
+OWN_DISTURBS = MetricFamily(
     "nftop_self_disturbs", "1: where nftop has to run it may take time from what polls."
 )
-READS = Family("nftop_self_pmu_reads", "Reads of hardware counters.", "counter")
-INTERRUPTS = Family(
+READS = MetricFamily("nftop_self_pmu_reads", "Reads of hardware counters.", "counter")
+INTERRUPTS = MetricFamily(
     "nftop_self_pmu_interrupts", "CPUs interrupted to read, start or stop counters.", "counter"
 )
-FRAMES = Family("nftop_self_frames", "Frames since nftop started.", "counter")
-ANSWERS = Family("nftop_self_http_responses", "Answers given over HTTP.", "counter")
+FRAMES = MetricFamily("nftop_self_frames", "Frames since nftop started.", "counter")
+ANSWERS = MetricFamily("nftop_self_http_responses", "Answers given over HTTP.", "counter")
 
 
 # Of a label's value; the backslash first.
 _ESCAPED = (("\\", r"\\"), ('"', r"\""), ("\n", r"\n"))
 
 
-class Form(Enum):
+class TextFormat(Enum):
     """The two forms; the value is what HTTP calls it."""
 
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -242,14 +246,14 @@ def _escaped(value: object) -> str:
 class Sheet:
     """A page as it grows."""
 
-    def __init__(self, form: Form, badge: str) -> None:
+    def __init__(self, form: TextFormat, badge: str) -> None:
         self._form = form
         self._badge = badge
         self._everywhere = labels(badge=badge)
         self._lines: list[str] = []
         self._absent: dict[str, Counter[Reason]] = {}
 
-    def add(self, family: Family, readings: Iterable[tuple[str, Reading]]) -> None:
+    def add(self, family: MetricFamily, readings: Iterable[tuple[str, Reading]]) -> None:
         """A family's readings by their labels.
 
         Labels that stood before, of things whose names differ in nothing that can be printed, are
@@ -266,7 +270,7 @@ class Sheet:
             numbers.append((mine + twin, float(reading)))
         self._put(family, numbers)
 
-    def column(self, family: Family, rows: list[str], column: Column) -> None:
+    def column(self, family: MetricFamily, rows: list[str], column: Column) -> None:
         """A family's readings of all CPUs, whose labels are `rows`."""
         at = np.flatnonzero(column.present)
         values = column.values[at].tolist()
@@ -278,7 +282,7 @@ class Sheet:
                 if reason != Reason.PRESENT and count:
                     self.absent(family, Reason(reason), count)
 
-    def absent(self, family: Family, reason: Reason, count: int = 1) -> None:
+    def absent(self, family: MetricFamily, reason: Reason, count: int = 1) -> None:
         self._absent.setdefault(family.sample, Counter())[reason] += count
 
     def missing(self) -> None:
@@ -292,7 +296,7 @@ class Sheet:
             ),
         )
 
-    def _put(self, family: Family, numbers: list[tuple[str, float]]) -> None:
+    def _put(self, family: MetricFamily, numbers: list[tuple[str, float]]) -> None:
         if not numbers:
             return
         self._head(family)
@@ -302,8 +306,8 @@ class Sheet:
             value = repr(number if factor == 1.0 else number * factor)
             self._lines.append(f"{name}{{{both}}} {value}" if both else f"{name} {value}")
 
-    def _head(self, family: Family) -> None:
-        strict = self._form is Form.OPENMETRICS
+    def _head(self, family: MetricFamily) -> None:
+        strict = self._form is TextFormat.OPENMETRICS
         name = family.name if strict else family.sample
         kind = "gauge" if family.kind == "info" and not strict else family.kind
         said = f"{self._badge}: {family.help}" if self._badge else family.help

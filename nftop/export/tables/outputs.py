@@ -19,8 +19,8 @@ from nftop.export.output import put
 from nftop.export.tables.tables import (
     TABLES,
     Columns,
+    ExportTable,
     Field,
-    Table,
     event_columns,
     gap_columns,
     table_of,
@@ -32,7 +32,7 @@ from nftop.store.format.records import Marker
 from nftop.store.reading.scan import Loss
 
 
-class Writer(Protocol):
+class TableWriter(Protocol):
     """Writes one table.
 
     Attributes:
@@ -48,7 +48,7 @@ class Writer(Protocol):
         """Write what it still holds; its file stays open."""
 
 
-def text_writer(form: str, table: Table, out: Callable[[str], None]) -> Writer:
+def text_writer(form: str, table: ExportTable, out: Callable[[str], None]) -> TableWriter:
     """Of `csv` or `jsonl`."""
     return CsvWriter(table, out) if form == "csv" else JsonWriter(table, out)
 
@@ -56,7 +56,7 @@ def text_writer(form: str, table: Table, out: Callable[[str], None]) -> Writer:
 class CsvWriter:
     """A header line, then a line per row; an empty cell where there is nothing."""
 
-    def __init__(self, table: Table, out: Callable[[str], None]) -> None:
+    def __init__(self, table: ExportTable, out: Callable[[str], None]) -> None:
         self.rows = 0
         self._out = out
         self._fields = table.fields
@@ -81,7 +81,7 @@ class CsvWriter:
 class JsonWriter:
     """A flat object per row: null where there is nothing, `missing` an object of reasons."""
 
-    def __init__(self, table: Table, out: Callable[[str], None]) -> None:
+    def __init__(self, table: ExportTable, out: Callable[[str], None]) -> None:
         self.rows = 0
         self._out = out
         self._names = [field.name for field in table.fields]
@@ -149,7 +149,7 @@ class Outputs:
         """
         make = _maker(form)
         self._host = host
-        self._writers: dict[str, Writer] = {}
+        self._writers: dict[str, TableWriter] = {}
         self._files: dict[str, IO[bytes]] = {}
         self._paths: dict[str, Path] = {}
         self._folder: Folder | None = None
@@ -174,7 +174,7 @@ class Outputs:
                 self._writers[name] = make(name, self._files[name])
         except OSError as error:
             self.discard()
-            raise _told(error, path) from None
+            raise _error(error, path) from None
 
     def tick(self, number: int, frame: Frame) -> None:
         """Every row of a frame. Raises OutputsError, and OutputError of standard output."""
@@ -204,7 +204,7 @@ class Outputs:
                 if name in self._files:
                     self._files[name].close()
             except OSError as error:
-                raise _told(error, path) from None
+                raise _error(error, path) from None
             if path is not None:
                 found[str(path)] = writer.rows
         if self._folder is not None:
@@ -223,14 +223,14 @@ class Outputs:
         if self._folder is not None:
             self._folder.close()
 
-    def _write(self, name: str, writer: Writer, columns: Columns) -> None:
+    def _write(self, name: str, writer: TableWriter, columns: Columns) -> None:
         try:
             writer.write(columns)
         except OSError as error:
-            raise _told(error, self._paths.get(name)) from None
+            raise _error(error, self._paths.get(name)) from None
 
 
-def _told(error: OSError, path: Path | None) -> OutputsError:
+def _error(error: OSError, path: Path | None) -> OutputsError:
     where = error.filename or path or "standard output"
     return OutputsError(f"{where}: {error.strerror or error}")
 
@@ -239,7 +239,7 @@ def _to_stdout(text: str) -> None:
     put(sys.stdout, text)
 
 
-def _maker(form: str) -> Callable[[str, IO[bytes]], Writer]:
+def _maker(form: str) -> Callable[[str, IO[bytes]], TableWriter]:
     """What makes the writer of a table's file. Raises OutputsError."""
     if form != "parquet":
         return lambda name, file: text_writer(form, TABLES[name], _into(file))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nftop import __version__
-from nftop.export.tables.tables import Columns, Field, Table
+from nftop.export.tables.tables import Columns, ExportTable, Field
 
 # Rows that are held at most before they are written: a row group.
 _HELD = 1 << 16
@@ -24,7 +24,7 @@ _TYPES = {
 class ParquetWriter:
     """A `Writer`. A field's metadata has its unit, the file's the table's name."""
 
-    def __init__(self, name: str, table: Table, file: IO[bytes]) -> None:
+    def __init__(self, name: str, table: ExportTable, file: IO[bytes]) -> None:
         self.rows = 0
         self._fields = table.fields
         about = {"nftop.table": name, "nftop.version": __version__}

@@ -31,7 +31,7 @@ from nftop.store.format.records import BASELINE, Marker
 from nftop.store.reading.scan import Loss
 
 # `time` is a wall clock in ns; `text` may be untrusted.
-Kind: TypeAlias = Literal["int", "float", "bool", "text", "time"]
+FieldType: TypeAlias = Literal["int", "float", "bool", "text", "time"]
 # One sequence for each field of a table, all of the same length; None where there is nothing.
 Columns: TypeAlias = Sequence[Sequence[Any]]
 
@@ -41,19 +41,19 @@ class Field:
     """A column; `unit` of a number, "" where it has none or its name says it."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExportTable:
     """Its columns, and the rows that a frame has; `rows` None: not of frames."""
 
     fields: tuple[Field, ...]
     rows: Callable[[int, Frame], Columns] | None = None
 
 
-def fields_of(kind: Kind, names: str) -> tuple[Field, ...]:
+def fields_of(kind: FieldType, names: str) -> tuple[Field, ...]:
     return tuple(Field(name, kind) for name in names.split())
 
 
@@ -339,16 +339,16 @@ def _findings(number: int, frame: Frame) -> Columns:
     return [*of_tick(number, frame, len(rows)), *turned(_FINDING, rows)]
 
 
-TABLES: Mapping[str, Table] = MappingProxyType(
+TABLES: Mapping[str, ExportTable] = MappingProxyType(
     {
-        "cpus": Table((*TICK, *_CPU), _cpus),
-        "nfs": Table((*TICK, *_NF), _nfs),
-        "groups": Table((*TICK, *_GROUP), _groups),
-        "monitors": Table((*TICK, *_MONITOR), _monitors),
-        "packages": Table((*TICK, *_PACKAGE), _packages),
-        "findings": Table((*TICK, *_FINDING), _findings),
-        "actions": Table(EVENT),
-        "markers": Table(EVENT),
-        "gaps": Table(GAP),
+        "cpus": ExportTable((*TICK, *_CPU), _cpus),
+        "nfs": ExportTable((*TICK, *_NF), _nfs),
+        "groups": ExportTable((*TICK, *_GROUP), _groups),
+        "monitors": ExportTable((*TICK, *_MONITOR), _monitors),
+        "packages": ExportTable((*TICK, *_PACKAGE), _packages),
+        "findings": ExportTable((*TICK, *_FINDING), _findings),
+        "actions": ExportTable(EVENT),
+        "markers": ExportTable(EVENT),
+        "gaps": ExportTable(GAP),
     }
 )

@@ -21,19 +21,19 @@ from nftop.store.format.columns import (
     NUMBER_BYTES,
     REFERENCE_BYTES,
     SHARED_NUMBERS,
-    DamagedError,
+    ColumnReader,
+    ColumnWriter,
+    DamagedRecordingError,
     Numbers,
-    Reader,
-    Writer,
     texts_bytes,
     values_bytes,
 )
 from nftop.store.format.schema import Fields, Shape, classes, described
 
-Write: TypeAlias = Callable[[list[Any], Writer], None]
+WriteColumn: TypeAlias = Callable[[list[Any], ColumnWriter], None]
 # Given a record's name, a field's, and the values.
-Check: TypeAlias = Callable[[str, str, list[Any]], None]
-Read: TypeAlias = Callable[[int, Reader], list[Any]]
+CheckField: TypeAlias = Callable[[str, str, list[Any]], None]
+ReadColumn: TypeAlias = Callable[[int, ColumnReader], list[Any]]
 
 _INT = frozenset({int})
 # How words are written, and what may be read: a whole number may stand where a float is promised.
@@ -82,15 +82,15 @@ class Codec:
     """
 
     def __init__(
-        self, records: Mapping[str, Fields] | None = None, *, check: Check | None = None
+        self, records: Mapping[str, Fields] | None = None, *, check: CheckField | None = None
     ) -> None:
         """`check` is given all values read of a field of a record."""
         self._check = check
         self._records = described() if records is None else records
-        self._writers: dict[Shape, Write] = {}
-        self._readers: dict[Shape, Read] = {}
+        self._writers: dict[Shape, WriteColumn] = {}
+        self._readers: dict[Shape, ReadColumn] = {}
 
-    def write(self, shape: Shape, values: list[Any], out: Writer) -> None:
+    def write(self, shape: Shape, values: list[Any], out: ColumnWriter) -> None:
         """Raises TypeError, ValueError, OverflowError: they are not of that shape."""
         if not values:
             return
@@ -98,7 +98,7 @@ class Codec:
             self._writers[shape] = self._writer(shape)
         self._writers[shape](values, out)
 
-    def read(self, shape: Shape, count: int, found: Reader) -> list[Any]:
+    def read(self, shape: Shape, count: int, found: ColumnReader) -> list[Any]:
         """So many values. Raises DamagedError, UnknownError."""
         if not count:
             return []
@@ -109,11 +109,11 @@ class Codec:
 
     # Writing
 
-    def _writer(self, shape: Shape) -> Write:
+    def _writer(self, shape: Shape) -> WriteColumn:
         if isinstance(shape, str):
             return _word_writer(shape)
         word, *inner = shape
-        made: Mapping[str, Callable[[list[Any]], Write]] = {
+        made: Mapping[str, Callable[[list[Any]], WriteColumn]] = {
             "list": lambda of: self._list_writer(of[0], word),
             "set": lambda of: self._list_writer(of[0], word),
             "map": self._map_writer,
@@ -123,10 +123,10 @@ class Codec:
         }
         return made[word](inner)
 
-    def _list_writer(self, of: Shape, word: str) -> Write:
+    def _list_writer(self, of: Shape, word: str) -> WriteColumn:
         ordered = _ORDERS[word]
 
-        def write(values: list[Any], out: Writer) -> None:
+        def write(values: list[Any], out: ColumnWriter) -> None:
             inner = list(chain.from_iterable(map(ordered, values)))
             _write_lengths(values, out)
             if of != "int":
@@ -143,8 +143,8 @@ class Codec:
 
         return write
 
-    def _map_writer(self, of: Sequence[Shape]) -> Write:
-        def write(values: list[Any], out: Writer) -> None:
+    def _map_writer(self, of: Sequence[Shape]) -> WriteColumn:
+        def write(values: list[Any], out: ColumnWriter) -> None:
             _write_lengths(values, out)
             self.write(of[0], list(chain.from_iterable(values)), out)
             self.write(of[1], [inner for value in values for inner in value.values()], out)
@@ -152,20 +152,20 @@ class Codec:
 
         return write
 
-    def _items_writer(self, of: Sequence[Shape]) -> Write:
-        def write(values: list[Any], out: Writer) -> None:
+    def _items_writer(self, of: Sequence[Shape]) -> WriteColumn:
+        def write(values: list[Any], out: ColumnWriter) -> None:
             for part, column in zip(of, zip(*values, strict=True), strict=True):
                 self.write(part, list(column), out)
             out.spend(_MEMORY["items"].of(len(values), len(values) * len(of)))
 
         return write
 
-    def _union_writer(self, of: Sequence[Shape]) -> Write:
+    def _union_writer(self, of: Sequence[Shape]) -> WriteColumn:
         place = {name: at for at, item in enumerate(of) for name in _names(item)}
         # A whole number where a float is promised, and only there.
         place.setdefault("int", place.get("float", -1))
 
-        def write(values: list[Any], out: Writer) -> None:
+        def write(values: list[Any], out: ColumnWriter) -> None:
             which = [place.get(type(value).__name__, -1) for value in values]
             if -1 in which:
                 odd = type(values[which.index(-1)]).__name__
@@ -181,11 +181,11 @@ class Codec:
 
         return write
 
-    def _record_writer(self, name: str) -> Write:
+    def _record_writer(self, name: str) -> WriteColumn:
         parts = [(shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
 
-        def write(values: list[Any], out: Writer) -> None:
+        def write(values: list[Any], out: ColumnWriter) -> None:
             if set(map(type, values)) != {kind}:
                 raise TypeError(f"not each is a {name}")
             for shape, get in parts:
@@ -196,11 +196,11 @@ class Codec:
 
     # Reading
 
-    def _reader(self, shape: Shape) -> Read:
+    def _reader(self, shape: Shape) -> ReadColumn:
         if isinstance(shape, str):
             return _word_reader(shape)
         word, *inner = shape
-        made: Mapping[str, Callable[[list[Any]], Read]] = {
+        made: Mapping[str, Callable[[list[Any]], ReadColumn]] = {
             "list": lambda of: self._list_reader(of[0], word),
             "set": lambda of: self._list_reader(of[0], word),
             "map": self._map_reader,
@@ -212,12 +212,12 @@ class Codec:
             raise UnknownError(f"it has a {word}")
         return made[word](inner)
 
-    def _list_reader(self, of: Shape, word: str) -> Read:
+    def _list_reader(self, of: Shape, word: str) -> ReadColumn:
         made = _COLLECTIONS[word]
         if of == "int":
             return lambda count, found: _read_int_lists(count, found, word)
 
-        def read(count: int, found: Reader) -> list[Any]:
+        def read(count: int, found: ColumnReader) -> list[Any]:
             lengths = _lengths(count, found)
             found.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
             whole = self.read(of, sum(lengths), found)
@@ -225,8 +225,8 @@ class Codec:
 
         return read
 
-    def _map_reader(self, of: Sequence[Shape]) -> Read:
-        def read(count: int, found: Reader) -> list[Any]:
+    def _map_reader(self, of: Sequence[Shape]) -> ReadColumn:
+        def read(count: int, found: ColumnReader) -> list[Any]:
             lengths = _lengths(count, found)
             found.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
             keys = self.read(of[0], sum(lengths), found)
@@ -236,24 +236,24 @@ class Codec:
 
         return read
 
-    def _items_reader(self, of: Sequence[Shape]) -> Read:
-        def read(count: int, found: Reader) -> list[Any]:
+    def _items_reader(self, of: Sequence[Shape]) -> ReadColumn:
+        def read(count: int, found: ColumnReader) -> list[Any]:
             found.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
             return list(zip(*(self.read(part, count, found) for part in of), strict=True))
 
         return read
 
-    def _union_reader(self, of: Sequence[Shape]) -> Read:
-        def read(count: int, found: Reader) -> list[Any]:
+    def _union_reader(self, of: Sequence[Shape]) -> ReadColumn:
+        def read(count: int, found: ColumnReader) -> list[Any]:
             which = found.values(count, _INT)
             if any(not 0 <= item < len(of) for item in which):
-                raise DamagedError("a value is of no kind")
+                raise DamagedRecordingError("a value is of no kind")
             parts = [iter(self.read(part, which.count(at), found)) for at, part in enumerate(of)]
             return [next(parts[item]) for item in which]
 
         return read
 
-    def _record_reader(self, name: str) -> Read:
+    def _record_reader(self, name: str) -> ReadColumn:
         kind, written = classes().get(name), self._records.get(name)
         if kind is None or written is None:
             raise UnknownError(f"it has a {name}")
@@ -270,7 +270,7 @@ class Codec:
         if not taken:
             raise UnknownError(f"nothing of its {name} is known")
 
-        def read(count: int, found: Reader) -> list[Any]:
+        def read(count: int, found: ColumnReader) -> list[Any]:
             found.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
@@ -284,11 +284,11 @@ class Codec:
             try:
                 return [kind(**_fixed(kind, zip(taken, row, strict=True))) for row in rows]
             except (TypeError, ValueError) as error:
-                raise DamagedError(f"no {name}: {error}") from None
+                raise DamagedRecordingError(f"no {name}: {error}") from None
 
         return read
 
-    def _pass(self, shape: Shape, count: int, found: Reader) -> None:
+    def _pass(self, shape: Shape, count: int, found: ColumnReader) -> None:
         """Pass over so many values, of records too that only the recording knows."""
         if not count:
             return
@@ -322,12 +322,12 @@ def _fixed(kind: type, pairs: Any) -> dict[str, Any]:
     return found
 
 
-def _word_writer(word: str) -> Write:
+def _word_writer(word: str) -> WriteColumn:
     if word == "array":
         return _write_arrays
     kinds = _KINDS[word]
 
-    def write(values: list[Any], out: Writer) -> None:
+    def write(values: list[Any], out: ColumnWriter) -> None:
         if word in _DTYPES:
             out.numbers(values, *_DTYPES[word])
         else:
@@ -339,17 +339,17 @@ def _word_writer(word: str) -> Write:
     return write
 
 
-def _write_arrays(values: list[Any], out: Writer) -> None:
+def _write_arrays(values: list[Any], out: ColumnWriter) -> None:
     for value in values:
         out.array(value)
 
 
-def _write_lengths(values: list[Any], out: Writer) -> None:
+def _write_lengths(values: list[Any], out: ColumnWriter) -> None:
     out.numbers(list(map(len, values)), int, "i8")
     out.spend(values_bytes(len(values), _INT))
 
 
-def _word_reader(word: str) -> Read:
+def _word_reader(word: str) -> ReadColumn:
     if word == "array":
         return lambda count, found: [found.array() for _ in range(count)]
     kinds = _KINDS.get(word)
@@ -360,13 +360,13 @@ def _word_reader(word: str) -> Read:
     return lambda count, found: found.values(count, kinds)
 
 
-def _read_texts(count: int, found: Reader) -> list[str]:
+def _read_texts(count: int, found: ColumnReader) -> list[str]:
     texts = [_text(value) for value in found.values(count, _KINDS["text"])]
     found.spend(texts_bytes(texts))
     return texts
 
 
-def _pass_word(word: str, count: int, found: Reader) -> None:
+def _pass_word(word: str, count: int, found: ColumnReader) -> None:
     if word == "array":
         for _ in range(count):
             found.array()
@@ -376,7 +376,7 @@ def _pass_word(word: str, count: int, found: Reader) -> None:
         raise UnknownError(f"it has a {word}")
 
 
-def _read_int_lists(count: int, found: Reader, word: str) -> list[Any]:
+def _read_int_lists(count: int, found: ColumnReader, word: str) -> list[Any]:
     """Lists or sets of integers; equal ones are one object, as are small integers.
 
     A host's threads may often run on the same CPUs: a thousand of them on all of 512.
@@ -409,7 +409,7 @@ def _check_integers(column: list[Any] | Numbers) -> None:
         else column.dtype.kind in "iu"
     )
     if not whole:
-        raise DamagedError("a column is not what its shape says")
+        raise DamagedRecordingError("a column is not what its shape says")
 
 
 def _all_small(column: list[Any] | bytes | Numbers, values: Collection[Any]) -> bool:
@@ -435,7 +435,7 @@ def _text(value: str | bytes) -> str:
     try:
         return value.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
-        raise DamagedError(f"no text: {error}") from None
+        raise DamagedRecordingError(f"no text: {error}") from None
 
 
 def _names(shape: Shape) -> tuple[str, ...]:
@@ -449,10 +449,10 @@ def _names(shape: Shape) -> tuple[str, ...]:
     return (shape[1],) if shape[0] == "record" else (words[shape[0]],)
 
 
-def _lengths(count: int, found: Reader) -> list[int]:
+def _lengths(count: int, found: ColumnReader) -> list[int]:
     lengths = found.values(count, _INT)
     if any(length < 0 for length in lengths):
-        raise DamagedError("a length below 0")
+        raise DamagedRecordingError("a length below 0")
     return lengths
 
 

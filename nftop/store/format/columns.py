@@ -46,7 +46,7 @@ _TOO_LARGE = "a sample takes more memory than any host's"
 _DTYPES = {char: np.dtype(char) for char in "?bBhHiIlLqQefd"}
 
 
-class DamagedError(Exception):
+class DamagedRecordingError(Exception):
     """What was read makes no sense; the text says what."""
 
 
@@ -65,7 +65,7 @@ def texts_bytes(texts: Iterable[str]) -> int:
     )
 
 
-class Writer:
+class ColumnWriter:
     """Takes a sample's columns in order. `kept` is what the next one is written against.
 
     `spent_bytes` is the memory that a `Reader` of these columns takes from its budget.
@@ -138,7 +138,7 @@ class Writer:
         self.out.append(out)
 
 
-class Reader:
+class ColumnReader:
     """Gives the columns back in the same order. `kept` is what the next sample's is read against.
 
     Few bytes can say that they are many numbers: `budget` is what all of them may still take in
@@ -164,17 +164,17 @@ class Reader:
         """Count a part of a shape: a recording's own shapes may be any, some without columns."""
         self._visits += 1
         if self._visits > 4 * MAX_COLUMNS:
-            raise DamagedError("a sample has more parts than any")
+            raise DamagedRecordingError("a sample has more parts than any")
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
         """So many values, each of one of these types; the characters of texts are not charged."""
         size = values_bytes(count, kinds)
         if not 0 <= size <= self.budget:  # before any list of that length is made
-            raise DamagedError(_TOO_LARGE)
+            raise DamagedRecordingError(_TOO_LARGE)
         column = self.column(count)
         found = column if isinstance(column, list) else column.tolist()
         if not kinds.issuperset(map(type, found)):
-            raise DamagedError("a column is not what its shape says")
+            raise DamagedRecordingError("a column is not what its shape says")
         self.spend(size)
         return found
 
@@ -183,25 +183,25 @@ class Reader:
         column = self._next()
         shape = (len(column),) if isinstance(column, list) else column.shape
         if shape != (count,):
-            raise DamagedError("a column is not what its shape says")
+            raise DamagedRecordingError("a column is not what its shape says")
         return column
 
     def array(self) -> Numbers:
         """An array of numbers."""
         column = self._next()
         if isinstance(column, list):
-            raise DamagedError("a column has no numbers")
+            raise DamagedRecordingError("a column has no numbers")
         return column
 
     def end(self) -> None:
         """There are no more columns."""
         if len(self.kept) != len(self._found):
-            raise DamagedError("there are more columns than the shape says")
+            raise DamagedRecordingError("there are more columns than the shape says")
 
     def _next(self) -> list[Any] | Numbers:
         at = len(self.kept)
         if at >= len(self._found):
-            raise DamagedError("there are fewer columns than the shape says")
+            raise DamagedRecordingError("there are fewer columns than the shape says")
         found = self._found[at]
         before = self._before[at] if at < len(self._before) else None
         self._is_new = found is not None
@@ -219,7 +219,7 @@ class Reader:
         else:
             column = None
         if column is None:
-            raise DamagedError("a column lacks the one before it")
+            raise DamagedRecordingError("a column lacks the one before it")
         self.kept.append(column)
         return column
 
@@ -231,7 +231,7 @@ class Reader:
         """
         self.budget -= size_bytes
         if self.budget < 0:
-            raise DamagedError(_TOO_LARGE)
+            raise DamagedRecordingError(_TOO_LARGE)
         if made or self._is_new:
             self.fresh += size_bytes
 
@@ -268,7 +268,7 @@ def _planes(bits: Numbers) -> bytes:
 def _unplaned(planes: bytes, count: int, size: int) -> Numbers:
     used = len(planes) // count if count else 0
     if used * count != len(planes) or used > size:
-        raise DamagedError("a column of numbers is cut off")
+        raise DamagedRecordingError("a column of numbers is cut off")
     whole = np.zeros((count, size), np.uint8)
     whole[:, :used] = np.frombuffer(planes, np.uint8).reshape(used, count).T
     return whole.view(f"u{size}").reshape(count)
@@ -276,12 +276,12 @@ def _unplaned(planes: bytes, count: int, size: int) -> Numbers:
 
 def _raw(data: bytes, spend: Callable[[int], None]) -> Numbers:
     if len(data) < 2 or chr(data[0]) not in _DTYPES or len(data) < 2 + 4 * data[1]:
-        raise DamagedError("a column has no numbers that are known")
+        raise DamagedRecordingError("a column has no numbers that are known")
     dtype, ends = _DTYPES[chr(data[0])], 2 + 4 * data[1]
     shape = struct.unpack(f"<{data[1]}I", data[2:ends])
     # Checked one by one: with a 0 among them the array is empty, whatever the others are.
     if len(shape) > _MAX_DIMENSIONS or max(shape, default=0) > _MAX_ROWS:
-        raise DamagedError("a column has more numbers than any host's")
+        raise DamagedRecordingError("a column has more numbers than any host's")
     spend(math.prod(shape) * dtype.itemsize)
     return _column(_unplaned(data[ends:], math.prod(shape), dtype.itemsize), dtype, shape)
 

@@ -14,7 +14,13 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError
-from nftop.store.format.columns import MAX_COLUMNS, MOST_BYTES, DamagedError, Numbers, Reader
+from nftop.store.format.columns import (
+    MAX_COLUMNS,
+    MOST_BYTES,
+    ColumnReader,
+    DamagedRecordingError,
+    Numbers,
+)
 from nftop.store.format.records import (
     MOST_PLAIN_BYTES,
     MOST_TEXT,
@@ -82,14 +88,16 @@ class Decoder:
                 readings = _READINGS.decode(found[-1])
                 return self._tick(number, wall_ns, monotonic_ns, interval_ns, readings)
             if len(body) > MOST_PLAIN_BYTES:
-                raise DamagedError(f"a {word[:20]} longer than any")
+                raise DamagedRecordingError(f"a {word[:20]} longer than any")
             plain = msgspec.msgpack.decode(found[0])
             return self._begun(header_read(plain)) if word == "header" else note_read(word, plain)
-        except DamagedError:
+        except DamagedRecordingError:
             raise
         except Exception as error:
             # The checksum was right, so somebody wrote it so: that is as good as damaged.
-            raise DamagedError(f"a record makes no sense: {type(error).__name__}") from error
+            raise DamagedRecordingError(
+                f"a record makes no sense: {type(error).__name__}"
+            ) from error
 
     def _begun(self, header: Header) -> Header:
         if self._header is None or header.records != self._header.records:
@@ -106,7 +114,7 @@ class Decoder:
         found: dict[str, msgspec.Raw],
     ) -> Tick:
         if any(not 0 <= item < _MOST for item in (number, wall_ns, monotonic_ns, interval_ns)):
-            raise DamagedError("a sample has no number or no time")
+            raise DamagedRecordingError("a sample has no number or no time")
         for name in self._kept.keys() - found.keys():
             del self._kept[name]
         self._fresh_bytes = 0
@@ -121,7 +129,7 @@ class Decoder:
         written = _READING.decode(raw)
         if written is None or len(written) == 2:
             if before is None:
-                raise DamagedError("a reading lacks the one before it")
+                raise DamagedRecordingError("a reading lacks the one before it")
             if written is None:
                 return before.reading
             behind, took_ns = _whole(*map(_TIME.decode, written))
@@ -147,8 +155,8 @@ class Decoder:
     ) -> tuple[Any, list[list[Any] | Numbers], int]:
         """A value, its columns, and their size in memory."""
         if self._codec is None:
-            raise DamagedError("a sample before any header")
-        reader = Reader(found, before, budget)
+            raise DamagedRecordingError("a sample before any header")
+        reader = ColumnReader(found, before, budget)
         self._beyond = ""
         try:
             (value,) = self._codec.read(("record", kind), 1, reader)
@@ -188,5 +196,5 @@ def _column(raw: msgspec.Raw) -> _Column:
 def _whole(behind: int, took_ns: int) -> tuple[int, int]:
     """When a source was read, against the sample's time, and how long that took, both in ns."""
     if any(abs(item) >= _MOST for item in (behind, took_ns)):
-        raise DamagedError("a reading has no time")
+        raise DamagedRecordingError("a reading has no time")
     return behind, took_ns

@@ -12,7 +12,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.codec import Codec
-from nftop.store.format.columns import MAX_COLUMNS, Numbers, Writer
+from nftop.store.format.columns import MAX_COLUMNS, ColumnWriter, Numbers
 from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.format.records import MOST_BYTES, Gap, Header, Note, framed, header_body, note_body
 from nftop.store.format.zstd import ZstdCompressor
@@ -154,7 +154,7 @@ class Encoder:
         if not isinstance(value, Missing):
             columns = [] if before is None else before.columns
             writer = self._written(name, value, columns)
-            if isinstance(writer, Writer):
+            if isinstance(writer, ColumnWriter):
                 self._kept[name] = _Kept(reading, writer.kept, writer.spent_bytes)
                 return [*times, type(value).__name__, writer.out]
             value = writer
@@ -165,9 +165,11 @@ class Encoder:
         said = value.detail.encode("utf-8", "replace").decode()
         return [*times, int(value.reason), said]
 
-    def _written(self, name: str, value: Any, columns: list[bytes | Numbers]) -> Writer | Missing:
+    def _written(
+        self, name: str, value: Any, columns: list[bytes | Numbers]
+    ) -> ColumnWriter | Missing:
         """The columns of a source's value, or why no reader could read them."""
-        writer = Writer(columns)
+        writer = ColumnWriter(columns)
         try:
             self._codec.write(("record", type(value).__name__), [value], writer)
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -18,7 +18,7 @@ from nftop.model.nf.queue_map import Prefix, QueueMap
 from nftop.model.sample import Sample
 from nftop.model.terminal_text import safe_line
 from nftop.model.topology import Host, Topology
-from nftop.store.format.columns import DamagedError
+from nftop.store.format.columns import DamagedRecordingError
 from nftop.store.format.schema import Fields, described, records_read
 from nftop.store.user.baselines import from_plain
 
@@ -125,13 +125,13 @@ def unframed(data: bytes | bytearray) -> tuple[bytes, int] | None:
         return None
     length, crc = HEAD.unpack_from(data)
     if length > MOST_BYTES:
-        raise DamagedError("a record longer than any")
+        raise DamagedRecordingError("a record longer than any")
     end = HEAD.size + length
     if len(data) < end:
         return None
     body = bytes(data[HEAD.size : end])
     if crc32(body) != crc:
-        raise DamagedError("a record's checksum is wrong")
+        raise DamagedRecordingError("a record's checksum is wrong")
     return body, end
 
 
@@ -168,7 +168,9 @@ def header_read(found: Mapping[str, Any]) -> Header:
     """Raises DamagedError: it is none, or of a schema that this nftop does not know."""
     schema = found.get("schema")
     if schema != SCHEMA:
-        raise DamagedError(f"its schema is {str(schema)[:40]!r}, and this nftop reads {SCHEMA}")
+        raise DamagedRecordingError(
+            f"its schema is {str(schema)[:40]!r}, and this nftop reads {SCHEMA}"
+        )
     try:
         queue_map: dict[Prefix, dict[tuple[int, int], Lcore]] = {}
         for prefix, port, queue, lcore in found["queue_map"]:
@@ -190,7 +192,7 @@ def header_read(found: Mapping[str, Any]) -> Header:
             baselines=from_plain(found.get("baselines")),
         )
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
-        raise DamagedError(f"its header makes no sense: {error}") from None
+        raise DamagedRecordingError(f"its header makes no sense: {error}") from None
 
 
 def _topology(found: Any) -> Topology:
@@ -235,7 +237,7 @@ def note_read(kind: str, found: Any) -> Note | None:
             if kind == BASELINE:
                 baselines_of(marker)
     except (TypeError, ValueError) as error:
-        raise DamagedError(f"a {kind} makes no sense: {error}") from None
+        raise DamagedRecordingError(f"a {kind} makes no sense: {error}") from None
     return marker
 
 

@@ -41,7 +41,7 @@ from nftop.model.reading import Missing, Reason
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
 
-class Samples:
+class SampleRings:
     """Rings of `ticks` ticks. Safe between one writer and readers, as `Ring` is.
 
     Memory: 4 bytes x ticks x metrics x rows; 1 MB for 600 ticks of 16 classes in 8 caches.
@@ -73,7 +73,7 @@ class Samples:
 
     def series(
         self, metric: str, key: ClassKey, points: int, span_s: float, until_ns: int | None
-    ) -> Series:
+    ) -> HistorySeries:
         """One of `CACHE_KEPT` over time, as `History.series`."""
         return self._caches.series(metric, key, points, span_s, until_ns)
 
@@ -111,7 +111,7 @@ def _places(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:
 # 1024 CPUs with 600 ticks.
 MOST_BYTES, LEAST_TICKS = 80 << 20, 30
 
-Series: TypeAlias = NDArray[np.float32]
+HistorySeries: TypeAlias = NDArray[np.float32]
 
 
 class Ring:
@@ -158,7 +158,7 @@ class Ring:
 
     def series(
         self, metric: str, key: Hashable, points: int, span_s: float, until_ns: int | None = None
-    ) -> Series:
+    ) -> HistorySeries:
         """One metric of one row over time; see `History.series`."""
         times, covers, values = self._column(self.metrics[metric], key)
         if until_ns is not None:
@@ -247,7 +247,7 @@ _OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_MET
 _UNTOLD = Missing(Reason.SOURCE)
 
 
-class History:
+class TickHistory:
     """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `Samples`.
 
     Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 40 MB for 600
@@ -257,7 +257,7 @@ class History:
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
         self._cpus = Ring(metrics, ticks)
         self._packages = Ring(_OF_PACKAGES, ticks)
-        self._samples = Samples(ticks)
+        self._samples = SampleRings(ticks)
 
     def __contains__(self, metric: str) -> bool:
         return metric in self._cpus.metrics
@@ -290,7 +290,7 @@ class History:
 
     def series(
         self, metric: str, cpu: Cpu, points: int, span_s: float, until_ns: int | None = None
-    ) -> Series:
+    ) -> HistorySeries:
         """One metric of one CPU over time.
 
         A tick's value speaks for the time since the tick before it (`Frame.interval_s`), so a
@@ -314,13 +314,13 @@ class History:
 
     def package_series(
         self, metric: str, package: Package, points: int, span_s: float, until_ns: int | None = None
-    ) -> Series:
+    ) -> HistorySeries:
         """One metric of one package over time, as `series`."""
         return self._packages.series(metric, package, points, span_s, until_ns)
 
     def class_series(
         self, metric: str, key: ClassKey, points: int, span_s: float, until_ns: int | None = None
-    ) -> Series:
+    ) -> HistorySeries:
         """One of `window.CACHE_KEPT` of a class in one cache over time, as `series`."""
         return self._samples.series(metric, key, points, span_s, until_ns)
 

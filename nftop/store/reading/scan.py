@@ -6,7 +6,7 @@ from collections import deque
 from typing import TypeAlias
 
 from nftop.model.struct import dataclass, replace
-from nftop.store.format.columns import DamagedError
+from nftop.store.format.columns import DamagedRecordingError
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.records import Gap, Header, Marker, Tick, unframed
 from nftop.store.format.zstd import (
@@ -76,7 +76,7 @@ def add_loss(losses: list[Loss], loss: Loss) -> None:
     losses[-1] = replace(last, ticks=ticks, size=last.size + loss.size, senseless=senseless)
 
 
-Found: TypeAlias = Header | Tick | Marker | Gap | Loss
+ScanItem: TypeAlias = Header | Tick | Marker | Gap | Loss
 
 
 class Scan:
@@ -99,7 +99,7 @@ class Scan:
         self._plain = bytearray()
         self._ahead, self._ahead_at = b"", 0
         self._block_at = self.at
-        self._out: deque[Found] = deque()
+        self._out: deque[ScanItem] = deque()
         self._began_ns: int | None = None
         # A loss: from where on while its end is sought, how far that is, then what it was.
         self._lost_from: int | None = None
@@ -108,7 +108,7 @@ class Scan:
         self._lost, self._why = 0, ""
         self._uncounted = False  # nobody can tell how many ticks were in what was lost
 
-    def next(self) -> Found | None:
+    def next(self) -> ScanItem | None:
         """What comes next; None while there is nothing more. Raises OSError, nothing else."""
         while not self._out:
             self._data.check()  # what was read ahead may be unpacked for long
@@ -117,7 +117,7 @@ class Scan:
                     return None
             except ZstdError:
                 self._damaged("what is compressed there was changed")
-            except (DamagedError, ValueError, EOFError) as error:
+            except (DamagedRecordingError, ValueError, EOFError) as error:
                 self._damaged(str(error))
         return self._out.popleft()
 
@@ -158,7 +158,7 @@ class Scan:
 
     def _step(self) -> bool:
         if self.at < self._data.first and self._lost_from is None:
-            raise DamagedError("it is not kept any more")
+            raise DamagedRecordingError("it is not kept any more")
         if self._lost_from is not None:
             return self._sought(self._lost_from)
         whole = unframed(self._plain)
@@ -179,7 +179,7 @@ class Scan:
         if point is None:
             if seekpoint.begins(head):
                 return False
-            raise DamagedError("there is no seek point where one belongs")
+            raise DamagedRecordingError("there is no seek point where one belongs")
         # What follows is sought behind it if it is damaged: else it would be found for ever.
         self._block_at += seekpoint.SIZE
         if self.expected is None:
@@ -206,14 +206,14 @@ class Scan:
         size, last = block(head)
         whole = self._peek(_BLOCK_HEAD + size)
         if len(whole) < _BLOCK_HEAD + size:
-            if seekpoint.found_in(whole) is not None:
-                raise DamagedError("a block is longer than what is left of its frame")
+            if seekpoint.offset_in(whole) is not None:
+                raise DamagedRecordingError("a block is longer than what is left of its frame")
             return False
         self._plain += zstd.decompress(whole, _PLAIN_AT_MOST)
         self.at += len(whole)
         if last:
             if self._plain and unframed(self._plain) is None:
-                raise DamagedError("a frame ends within a record")
+                raise DamagedRecordingError("a frame ends within a record")
             self._zstd = None
         return True
 
@@ -258,7 +258,7 @@ class Scan:
         while True:
             self._searched = max(self._searched, self._data.first)
             data = self._data.read(self._searched, _SEARCHED_AT_ONCE)
-            place = seekpoint.found_in(data)
+            place = seekpoint.offset_in(data)
             if place is not None:
                 self.at = self._searched + place
                 self._lost += self.at - start

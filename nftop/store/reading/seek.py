@@ -15,14 +15,14 @@ _NEAR = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SeekPosition:
     """A seek point and where it is."""
 
     at: int
     point: SeekPoint
 
 
-def next_place(data: Readable, at: int, until: int | None = None) -> Place | None:
+def next_position(data: Readable, at: int, until: int | None = None) -> SeekPosition | None:
     """The first seek point from `at` on that begins before `until`, if given; None: there is none.
 
     Raises:
@@ -31,50 +31,50 @@ def next_place(data: Readable, at: int, until: int | None = None) -> Place | Non
     at = max(at, data.first)
     while until is None or at < until:
         found = data.read(at, _AT_ONCE)
-        place = seekpoint.found_in(found)
+        place = seekpoint.offset_in(found)
         if place is not None:
             point = seekpoint.unpacked(found, place)
             if point is None or (until is not None and at + place >= until):
                 return None
-            return Place(at + place, point)
+            return SeekPosition(at + place, point)
         if len(found) < _AT_ONCE:
             return None
         at += len(found) - seekpoint.SIZE
     return None
 
 
-def places(data: Readable, at: int, until: int | None = None) -> Iterator[Place]:
+def positions(data: Readable, at: int, until: int | None = None) -> Iterator[SeekPosition]:
     """Every seek point from `at` on, in order."""
-    while (place := next_place(data, at, until)) is not None:
+    while (place := next_position(data, at, until)) is not None:
         yield place
         at = place.at + seekpoint.SIZE
 
 
-def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> Place | None:
+def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosition | None:
     """The last seek point of a frame that is not `beyond`; the first where all are.
 
     `beyond` holds for all seek points behind one for which it holds, so that few are looked at.
     None where there is no seek point.
     """
-    first = next_place(data, data.first)
+    first = next_position(data, data.first)
     if first is None or first.point.end:
         return None
     low, high = first, data.size
     while high - low.at > _NEAR:
         middle = (low.at + high) // 2
-        place = next_place(data, middle, high)
+        place = next_position(data, middle, high)
         if place is None or beyond(place.point):
             high = middle
         elif place.point.end:
             # Another recording may follow it, whose first seek point is right behind.
-            behind = next_place(data, place.at + seekpoint.SIZE, high)
+            behind = next_position(data, place.at + seekpoint.SIZE, high)
             if behind is None or beyond(behind.point):
                 high = middle
             else:
                 low = behind
         else:
             low = place
-    for place in places(data, low.at, high if high > low.at + seekpoint.SIZE else None):
+    for place in positions(data, low.at, high if high > low.at + seekpoint.SIZE else None):
         if beyond(place.point):
             break
         if not place.point.end:
@@ -82,13 +82,13 @@ def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> Place | 
     return low
 
 
-def last_place(data: Readable) -> Place | None:
+def last_position(data: Readable) -> SeekPosition | None:
     """The last seek point of all, the end among them; None where there is none."""
     at, size = data.size, _NEAR
     while True:
         start = max(at - size, data.first)
         found = None
-        for found in places(data, start):  # noqa: B007 - the last is wanted
+        for found in positions(data, start):  # noqa: B007 - the last is wanted
             pass
         if found is not None or start == data.first:
             return found

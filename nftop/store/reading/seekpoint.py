@@ -71,7 +71,7 @@ def begins(data: bytes) -> bool:
     return len(data) < SIZE and _SIGNATURE.startswith(data[: len(_SIGNATURE)])
 
 
-def found_in(data: bytes, start: int = 0) -> int | None:
+def offset_in(data: bytes, start: int = 0) -> int | None:
     """The place of the first whole seek point in `data`; None where there is none."""
     at = data.find(_SIGNATURE, start)
     while at >= 0:

@@ -221,7 +221,7 @@ class StreamSink:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation:
+class FileRotation:
     """When a new file begins, None: never; and what becomes of the old ones."""
 
     size: int | None = None
@@ -247,7 +247,7 @@ class FileSink:
         path: Path,
         *,
         who: Person | None = None,
-        rotation: Rotation | None = None,
+        rotation: FileRotation | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """The file is made with the first chunk, in folders that are made if need be.
@@ -258,7 +258,7 @@ class FileSink:
         self.broken: OSError | None = None
         self._path = path
         self._who = who
-        self._rotation = rotation or Rotation()
+        self._rotation = rotation or FileRotation()
         self._clock_ns = clock_ns
         self._shown = path
         self._written: list[Path] = []  # of a rotation, oldest first; the last is open

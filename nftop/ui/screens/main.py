@@ -17,7 +17,7 @@ from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.header import Tabs, footer_line, waiting_lines
 from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import help_rows, hints, named
 from nftop.ui.messages import FeedEnded, FrameReady, LineClicked, PromptAnswer, Wheel
@@ -147,7 +147,7 @@ class MainScreen(BannerScreen[None]):
     AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(
-        self, feed: Feed, history: History, options: Options, changes: ChangeControl
+        self, feed: Feed, history: TickHistory, options: Options, changes: ChangeControl
     ) -> None:
         super().__init__()
         self._rows, self._keys = screens(), main_keys()

@@ -14,7 +14,7 @@ from nftop.render.base.table import TableColumn
 from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import body_lines, header_line
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
 from nftop.ui.widgets.lines import Lines
 
@@ -51,7 +51,7 @@ class CpuDetail(Lines):
         frame: Frame,
         row: int,
         sort: str,
-        history: History,
+        history: TickHistory,
         *,
         interval_s: float,
         width: int,

@@ -19,7 +19,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.render.cores.table import estimates
-from nftop.store.history.history import Samples
+from nftop.store.history.history import SampleRings
 from tests.derive.scene import (
     MPPS_10,
     START,
@@ -311,7 +311,7 @@ def test_run_time_around_the_limit_of_a_whole_cpu_discards_no_sample() -> None:
     frames = fold(START, *samples)[1:]
     clocks = [frame.nfs[0].cpp_clock for frame in frames]
     assert {"core", "core_by_run"} == set(clocks)
-    history, state = Samples(len(runs)), BaselineState()
+    history, state = SampleRings(len(runs)), BaselineState()
     for number, frame in enumerate(frames):
         history.append(frame, S)
         readings: dict[str, SourceReading[object]] = {

@@ -22,7 +22,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.render.cache.page import verdict_lines as card_lines
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import MIB, group, in_cache
 from tests.story import Story, part, word
@@ -332,7 +332,7 @@ def test_drops_are_offered_too() -> None:
         full = {"fwd": each.monotonic_ns < START_NS + 60 * SECOND_NS, "vpp": None}
         return replace(each, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in each.nfs))
 
-    frames, history = [untold(item) for item in Story(shown=shown).frames(150)], History()
+    frames, history = [untold(item) for item in Story(shown=shown).frames(150)], TickHistory()
     for frame in frames:
         history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
@@ -369,7 +369,7 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
     def untold(each: Frame) -> Frame:
         return replace(each, nfs=tuple(replace(nf, saturated=None) for nf in each.nfs))
 
-    frames, history = [untold(item) for item in Story(shown=shown).frames(100)], History()
+    frames, history = [untold(item) for item in Story(shown=shown).frames(100)], TickHistory()
     for frame in frames:
         history.append(frame)
     found = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
@@ -388,7 +388,7 @@ def test_a_network_function_that_tells_too_little_says_why() -> None:
         )  # fmt: skip
 
     story = Story()
-    frames, history = [silent(item) for item in story.frames(150)], History()
+    frames, history = [silent(item) for item in story.frames(150)], TickHistory()
     for frame in frames:
         history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), frames[60].monotonic_ns, ("vpp",))

@@ -19,7 +19,7 @@ import pytest
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.openmetrics.page import Tally, ending, page
-from nftop.export.openmetrics.writer import Form
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.frame import CounterCost, Frame
 from nftop.model.loopback import Loopback
 from tests import frames
@@ -51,7 +51,9 @@ def simulated() -> Frame:
 def test_promtool_has_nothing_to_say(make: Any) -> None:
     assert PROMTOOL
     frame = make()
-    text = page(frame, Tally().after(frame, cpu_s=1.0), Form.TEXT) + ending({200: 1}, Form.TEXT)
+    text = page(frame, Tally().after(frame, cpu_s=1.0), TextFormat.TEXT) + ending(
+        {200: 1}, TextFormat.TEXT
+    )
     checked = subprocess.run(
         [PROMTOOL, "check", "metrics"],
         input=text, capture_output=True, text=True, timeout=LONGEST_S, check=False,

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.export.http.request import Answer, answer, wanted
-from nftop.export.openmetrics.writer import Form
+from nftop.export.http.request import HttpResponse, answer, wanted
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.reading import Missing, Reason
 
 ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"
 
 
-def asked(text: str, page: bytes | Missing = b"page") -> Answer:
+def asked(text: str, page: bytes | Missing = b"page") -> HttpResponse:
     return answer(text.replace("\n", "\r\n").encode("latin-1"), lambda form: page)
 
 
@@ -94,21 +94,21 @@ PROMETHEUS_3 = (
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        (PROMETHEUS_2, Form.OPENMETRICS),
-        (PROMETHEUS_3, Form.OPENMETRICS),
-        ("application/openmetrics-text", Form.OPENMETRICS),
-        ("Application/OpenMetrics-Text; Q=0.1", Form.OPENMETRICS),
-        ("application/openmetrics-text;version=0.0.1", Form.TEXT),
-        ("application/openmetrics-text;version=2.0.0", Form.TEXT),
-        ("application/openmetrics-text;q=0", Form.TEXT),
-        ("application/openmetrics-text;q=0.5,text/plain;q=0.6", Form.TEXT),
-        ("text/plain", Form.TEXT),
-        ("text/html,application/xhtml+xml,*/*;q=0.8", Form.TEXT),
-        ("", Form.TEXT),
-        (";;,,q=", Form.TEXT),
+        (PROMETHEUS_2, TextFormat.OPENMETRICS),
+        (PROMETHEUS_3, TextFormat.OPENMETRICS),
+        ("application/openmetrics-text", TextFormat.OPENMETRICS),
+        ("Application/OpenMetrics-Text; Q=0.1", TextFormat.OPENMETRICS),
+        ("application/openmetrics-text;version=0.0.1", TextFormat.TEXT),
+        ("application/openmetrics-text;version=2.0.0", TextFormat.TEXT),
+        ("application/openmetrics-text;q=0", TextFormat.TEXT),
+        ("application/openmetrics-text;q=0.5,text/plain;q=0.6", TextFormat.TEXT),
+        ("text/plain", TextFormat.TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TextFormat.TEXT),
+        ("", TextFormat.TEXT),
+        (";;,,q=", TextFormat.TEXT),
     ],
 )
-def test_the_form_that_is_asked_for(accept: str, form: Form) -> None:
+def test_the_form_that_is_asked_for(accept: str, form: TextFormat) -> None:
     assert wanted(accept) is form
 
 

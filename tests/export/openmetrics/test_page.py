@@ -19,8 +19,8 @@ from nftop.export.openmetrics.writer import (
     OF_MONITORS,
     OF_NFS,
     OF_PACKAGES,
-    Family,
-    Form,
+    MetricFamily,
+    TextFormat,
     labels,
 )
 from nftop.model.frame import CounterCost, Finding, Frame
@@ -41,7 +41,7 @@ from tests.sim.hosts import Frozen, S
 
 _TABLES = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
 FAMILIES = [family for table in _TABLES for family in table.values()] + [
-    var for var in vars(writer).values() if isinstance(var, Family)
+    var for var in vars(writer).values() if isinstance(var, MetricFamily)
 ]
 # What each unit is called at the end of a name; the others are counts per something.
 ENDS = {
@@ -71,10 +71,10 @@ def simulated() -> Frame:
 
 
 def read_page(
-    frame: Frame, form: Form = Form.OPENMETRICS, tally: Tally | None = None
+    frame: Frame, form: TextFormat = TextFormat.OPENMETRICS, tally: Tally | None = None
 ) -> dict[str, Read]:
     text = page(frame, tally or Tally(), form) + ending({200: 3}, form)
-    return read(text, openmetrics=form is Form.OPENMETRICS)
+    return read(text, openmetrics=form is TextFormat.OPENMETRICS)
 
 
 def where(family: Read, **wanted: object) -> list[tuple[dict[str, str], float]]:
@@ -121,8 +121,8 @@ def test_names_that_dashboards_rely_on() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", Form)
-def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Form) -> None:
+@pytest.mark.parametrize("form", TextFormat)
+def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: TextFormat) -> None:
     found = read_page(simulated, form)
     absent = {
         (entry["metric"], entry["reason"]): count for entry, count in where(found["nftop_missing"])
@@ -178,13 +178,13 @@ def test_who_polls_and_by_which_clock() -> None:
     assert (nf["cpus"], nf["saturated"]) == ("1-2", "false")
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", TextFormat)
 @pytest.mark.parametrize("make", [frames.bare, frames.all_missing, frames.hostile])
-def test_a_page_of_nothing_and_of_anything_can_be_read(make: object, form: Form) -> None:
+def test_a_page_of_nothing_and_of_anything_can_be_read(make: object, form: TextFormat) -> None:
     assert callable(make)
     text = page(make(), Tally(), form) + ending({}, form)
     assert "nan" not in text.lower().replace("nanosecond", "")
-    found = read(text, openmetrics=form is Form.OPENMETRICS)
+    found = read(text, openmetrics=form is TextFormat.OPENMETRICS)
     assert found["nftop_frame_timestamp_seconds"].samples
     assert all(line == printable(line) for line in text.splitlines())
 
@@ -236,14 +236,14 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
 def test_findings_are_ones_with_their_rule_and_place(simulated: Frame) -> None:
     one = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.45", 0)
     two = Finding("nf-memory", "mbm_total_bytes_per_s", f'class "{chr(10)}', "x", 0)
-    page = read_page(replace(simulated, findings=(one, two)), Form.OPENMETRICS)
+    page = read_page(replace(simulated, findings=(one, two)), TextFormat.OPENMETRICS)
     found = [(dict(key), value) for key, value in page["nftop_finding"].samples.items()]
     assert [value for _, value in found] == [1.0, 1.0]
     assert {(item["rule"], item["where"], item["metric"]) for item, _ in found} == {
         ("low-ipc", "cpu 1", "core_ipc"),
         ("nf-memory", 'class "?', "mbm_total_bytes_per_s"),
     }
-    assert "nftop_finding" not in read_page(simulated, Form.OPENMETRICS)
+    assert "nftop_finding" not in read_page(simulated, TextFormat.OPENMETRICS)
 
 
 def test_what_counting_cost_is_added_up() -> None:

@@ -31,7 +31,7 @@ from nftop.render.cache.detail import Trends, budget_line, class_lines
 from nftop.render.cache.page import card, judged, page, summary, upper
 from nftop.render.cache.page import verdict_lines as verdict_lines
 from nftop.render.frame.changes import author, texts
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
 from tests.sources.resctrl.trees import captured, read, write
@@ -343,7 +343,7 @@ def test_the_table_keeps_half_and_what_is_below_it_has_the_rest() -> None:
 
 
 @pytest.fixture(scope="module")
-def story() -> tuple[History, Frame]:
+def story() -> tuple[TickHistory, Frame]:
     def shown(tick: int) -> dict[str, dict[str, float]]:
         return {"fwd": {"cpp": 320.0, "busy_cpp": 250.0}} if tick >= 60 else {}
 
@@ -352,7 +352,7 @@ def story() -> tuple[History, Frame]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_card(story: tuple[History, Frame], width: int) -> None:
+def test_the_card(story: tuple[TickHistory, Frame], width: int) -> None:
     history, shown = story
     verdict = judged(history.window(shown))
     assert verdict is not None
@@ -368,12 +368,12 @@ def test_the_card(story: tuple[History, Frame], width: int) -> None:
     assert verdict_lines(verdict, width)[0].text == drawn[0]
 
 
-def test_without_a_change_there_is_no_card(story: tuple[History, Frame]) -> None:
+def test_without_a_change_there_is_no_card(story: tuple[TickHistory, Frame]) -> None:
     history, shown = story
     assert judged(history.window(replace(shown, noticed=()))) is None
 
 
-def test_a_card_says_what_is_the_matter(story: tuple[History, Frame]) -> None:
+def test_a_card_says_what_is_the_matter(story: tuple[TickHistory, Frame]) -> None:
     history, shown = story
     verdict = judged(history.window(shown))
     assert verdict is not None

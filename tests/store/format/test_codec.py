@@ -24,7 +24,7 @@ from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.model.sources import payloads
 from nftop.store.format.codec import Codec, UnknownError
 from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
-from nftop.store.format.columns import DamagedError, Numbers, Reader, Writer
+from nftop.store.format.columns import ColumnReader, ColumnWriter, DamagedRecordingError, Numbers
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import MOST_BYTES, Header, Tick, unframed
@@ -101,11 +101,11 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
         before: list[Any] = []
         known: list[list[Any] | Numbers] = []
         for value in session:
-            writer = Writer(before)
+            writer = ColumnWriter(before)
             codec.write(shape, [value], writer)
             before = writer.kept
             wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
-            reader = Reader(wire, known)
+            reader = ColumnReader(wire, known)
             (found,) = read.read(shape, 1, reader)
             reader.end()
             # So that nothing is written that a reader has no room for.
@@ -122,32 +122,32 @@ def test_numbers_come_back_against_whatever_was_before(arrays: list[Numbers]) ->
     before: list[bytes | Numbers] = []
     known: list[list[Any] | Numbers] = []
     for array in arrays:
-        writer = Writer(before)
+        writer = ColumnWriter(before)
         writer.array(array)
         before = writer.kept
-        reader = Reader(msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out)), known)
+        reader = ColumnReader(msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out)), known)
         assert same(array, reader.array())
         known = reader.kept
 
 
 def test_a_counter_that_grows_by_little_takes_as_many_bytes_as_that_needs() -> None:
     start = np.arange(100, dtype=np.uint64) << np.uint64(40)
-    first, second = Writer([]), Writer([start])
+    first, second = ColumnWriter([]), ColumnWriter([start])
     first.array(start)
     second.array(start + np.uint64(200))
     (change,) = second.out
     assert isinstance(change, msgspec.msgpack.Ext) and len(bytes(change.data)) == 100
-    third = Writer([start])
+    third = ColumnWriter([start])
     third.array(start.copy())
     assert third.out == [None]
 
 
 @given(st.binary(max_size=60), st.sampled_from([1, 2, 3]))
 def test_columns_that_make_no_sense_are_damage(data: bytes, code: int) -> None:
-    reader = Reader([msgspec.msgpack.Ext(code, data)], [np.arange(3)])
+    reader = ColumnReader([msgspec.msgpack.Ext(code, data)], [np.arange(3)])
     try:
         column = reader.array()
-    except DamagedError:
+    except DamagedRecordingError:
         return
     assert isinstance(column, np.ndarray)
 
@@ -211,20 +211,20 @@ def test_fields_that_came_or_went_since_are_no_obstacle() -> None:
     written = dict(described())
     # Of an nftop that had one field more, and not yet `queue`'s default.
     written["CounterUse"] = (("reads", "int"), ("spins", "float"), ("interrupts", "int"))
-    writer = Writer([])
+    writer = ColumnWriter([])
     writer.values([3])
     writer.values([0.5])
     writer.values([4])
     wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
-    (found,) = Codec(written).read(("record", "CounterUse"), 1, Reader(wire, []))
+    (found,) = Codec(written).read(("record", "CounterUse"), 1, ColumnReader(wire, []))
     assert (found.reads, found.interrupts) == (3, 4)
     written["CounterUse"] = (("reads", "int"),)
     with pytest.raises(UnknownError, match="CounterUse has no interrupts"):
-        Codec(written).read(("record", "CounterUse"), 1, Reader([[3]], []))
+        Codec(written).read(("record", "CounterUse"), 1, ColumnReader([[3]], []))
     with pytest.raises(UnknownError):
-        Codec({}).read(("record", "Novelty"), 1, Reader([[3]], []))
+        Codec({}).read(("record", "Novelty"), 1, ColumnReader([[3]], []))
     with pytest.raises(UnknownError):
-        Codec({}).read(("spiral", "int"), 1, Reader([[3]], []))
+        Codec({}).read(("spiral", "int"), 1, ColumnReader([[3]], []))
 
 
 @settings(max_examples=200)
@@ -232,7 +232,7 @@ def test_fields_that_came_or_went_since_are_no_obstacle() -> None:
 def test_a_body_that_makes_no_sense_is_damage(body: bytes) -> None:
     decoder = Decoder()
     decoder.begin()
-    with contextlib.suppress(DamagedError):
+    with contextlib.suppress(DamagedRecordingError):
         decoder.record(b"\x92" + body)
 
 
@@ -242,13 +242,13 @@ def test_a_sample_without_its_numbers_is_damage(at: int, odd: object) -> None:
     times: list[object] = [0, 1, 1, 1]
     Decoder().record(msgspec.msgpack.encode(["sample", *times, {}]))
     times[at] = odd
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedRecordingError):
         Decoder().record(msgspec.msgpack.encode(["sample", *times, {}]))
 
 
 def test_a_new_field_of_a_new_record_is_passed_over() -> None:
     why = Missing(Reason.ERROR, "x")
-    writer = Writer([])
+    writer = ColumnWriter([])
     Codec().write(("record", "Missing"), [why], writer)
     columns = [msgspec.msgpack.decode(msgspec.msgpack.encode(item)) for item in writer.out]
     new: Shape = ("record", "New")
@@ -258,11 +258,11 @@ def test_a_new_field_of_a_new_record_is_passed_over() -> None:
         "Missing": (*described()["Missing"], ("more", ("list", ("one_of", "none", new)))),
     }
     more = [[3], [1, 0, 1], [None], [7, 8], [1, 1], ["a", "b"], [1, 2], [1.0, 2.0]]
-    reader = Reader(columns + more, [])
+    reader = ColumnReader(columns + more, [])
     assert Codec(shapes).read(("record", "Missing"), 1, reader) == [why]
     reader.end()
-    with pytest.raises(DamagedError):
-        Codec(shapes).read(("record", "Missing"), 1, Reader(columns + more[:-1], []))
+    with pytest.raises(DamagedRecordingError):
+        Codec(shapes).read(("record", "Missing"), 1, ColumnReader(columns + more[:-1], []))
 
 
 def zeros(dtype: bytes, count: int) -> msgspec.msgpack.Ext:
@@ -280,15 +280,15 @@ def zeros(dtype: bytes, count: int) -> msgspec.msgpack.Ext:
 def test_few_bytes_do_not_become_gigabytes(shape: Shape, columns: list[Any]) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(DamagedError):
-            Codec().read(shape, 1, Reader(columns, []))
+        with pytest.raises(DamagedRecordingError):
+            Codec().read(shape, 1, ColumnReader(columns, []))
         assert tracemalloc.get_traced_memory()[1] < 300 << 20
     finally:
         tracemalloc.stop()
 
 
 def test_a_record_longer_than_any_host_s_is_refused_unread() -> None:
-    with pytest.raises(DamagedError, match="longer than any"):
+    with pytest.raises(DamagedRecordingError, match="longer than any"):
         unframed(struct.pack("<II", MOST_BYTES + 1, 0))
 
 
@@ -383,8 +383,8 @@ def test_many_short_lists_take_no_more_than_the_budget(shape: Shape, lengths: in
     values = msgspec.msgpack.Ext(1, struct.pack("<cBI", b"I", 1, count) + planes)
     tracemalloc.start()
     try:
-        with pytest.raises(DamagedError):
-            Codec().read(shape, 1, Reader([[count], ones, values], []))
+        with pytest.raises(DamagedRecordingError):
+            Codec().read(shape, 1, ColumnReader([[count], ones, values], []))
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
     finally:
         tracemalloc.stop()

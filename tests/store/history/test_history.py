@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Missing, Reason
-from nftop.store.history.history import History, Series
+from nftop.store.history.history import HistorySeries, TickHistory
 from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
 from tests.traffic import with_traffic
 
@@ -25,19 +25,21 @@ def _at(tick: float, value: float | None, interval_s: float | None = 1.0) -> Fra
     return replace(base, monotonic_ns=START_NS + round(tick * SECOND_NS), interval_s=interval_s)
 
 
-def _history(*frames: Frame, ticks: int = 600) -> History:
-    history = History(ticks=ticks)
+def _history(*frames: Frame, ticks: int = 600) -> TickHistory:
+    history = TickHistory(ticks=ticks)
     for item in frames:
         history.append(item)
     return history
 
 
-def _busy(history: History, points: int, span_s: float, until_s: float | None = None) -> Series:
+def _busy(
+    history: TickHistory, points: int, span_s: float, until_s: float | None = None
+) -> HistorySeries:
     until = None if until_s is None else START_NS + round(until_s * SECOND_NS)
     return history.series("busy_ratio", Cpu(0), points, span_s, until)
 
 
-def _is(series: Series, *expected: float | None) -> bool:
+def _is(series: HistorySeries, *expected: float | None) -> bool:
     wanted = np.array([np.nan if value is None else value for value in expected], np.float32)
     return bool(np.array_equal(series, wanted, equal_nan=True))
 
@@ -112,7 +114,7 @@ def test_cpus_that_stay_keep_their_history() -> None:
 
 
 def test_only_what_is_kept_can_be_asked_for() -> None:
-    history = History(("cpp",))
+    history = TickHistory(("cpp",))
     history.append(frame(8))
     assert "cpp" in history
     with pytest.raises(KeyError):
@@ -120,8 +122,8 @@ def test_only_what_is_kept_can_be_asked_for() -> None:
 
 
 def test_an_empty_history_is_a_gap() -> None:
-    assert np.isnan(History().series("cpp", Cpu(0), 5, 10.0)).all()
-    assert len(History().series("cpp", Cpu(0), 0, 10.0)) == 0
+    assert np.isnan(TickHistory().series("cpp", Cpu(0), 5, 10.0)).all()
+    assert len(TickHistory().series("cpp", Cpu(0), 0, 10.0)) == 0
 
 
 @given(
@@ -145,7 +147,7 @@ def test_points_are_gaps_or_within_what_was_measured(
 
 
 def test_packages_have_a_history_of_their_own() -> None:
-    history = History(ticks=10)
+    history = TickHistory(ticks=10)
     for tick in range(20):
         history.append(with_traffic(frame(8, tick, packages=2)))
     last = with_traffic(frame(8, 19, packages=2)).packages
@@ -159,7 +161,7 @@ def test_packages_have_a_history_of_their_own() -> None:
 
 
 def test_frames_without_packages_are_a_gap_in_theirs() -> None:
-    history = History()
+    history = TickHistory()
     for tick in (0, 1, 5, 6):
         history.append(with_traffic(frame(8, tick)) if tick in (0, 6) else frame(8, tick))
     found = history.package_series("memory.read_bytes_per_s", Package(0), 6, 6.0)

@@ -10,7 +10,7 @@ from nftop.derive.compare.window import CLOCKS, nf_sample
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import L3Domain
 from nftop.model.reading import Missing, Reason
-from nftop.store.history.history import History
+from nftop.store.history.history import TickHistory
 from tests.frames import START_NS, frame, with_cells
 from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.story import Story
@@ -26,8 +26,8 @@ def read_at(base: Frame, tick: float) -> Frame:
     return replace(base, sources={**base.sources, "dpdk": dpdk})
 
 
-def kept(*frames: Frame) -> History:
-    history = History()
+def kept(*frames: Frame) -> TickHistory:
+    history = TickHistory()
     for item in frames:
         history.append(item)
     return history

@@ -16,8 +16,8 @@ from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker, Tick
 from nftop.store.reading.pipe import PipeBytes
-from nftop.store.reading.scan import Found, Loss, Scan
-from nftop.store.reading.seek import last_place, next_place
+from nftop.store.reading.scan import Loss, Scan, ScanItem
+from nftop.store.reading.seek import last_position, next_position
 from tests.recordings import Taken, taken
 from tests.samples import S
 from tests.session.test_replay import number
@@ -75,7 +75,7 @@ def held(pipe: PipeBytes) -> int:
     return pipe.size - pipe.first
 
 
-def read_all(pipe: PipeBytes) -> Iterator[Found]:
+def read_all(pipe: PipeBytes) -> Iterator[ScanItem]:
     """As the tape reads: what is read is passed."""
     scan = Scan(pipe)
     while True:
@@ -94,7 +94,7 @@ def test_who_reads_slowly_gets_everything_and_the_pipe_waits() -> None:
     with piped(whole) as (pipe, writer, _):
         until(lambda: pipe.full)
         # It stays so, whoever looks at the end: that was not read.
-        assert last_place(pipe) is not None
+        assert last_position(pipe) is not None
         assert held(pipe) <= 1.5 * MOST
         most, numbers = 0, []
         for found in read_all(pipe):
@@ -125,7 +125,7 @@ def test_going_back_in_what_is_kept_lets_nothing_go() -> None:
         reading = read_all(pipe)
         while pipe.first == 0:
             next(reading)
-        place = next_place(pipe, pipe.first)
+        place = next_position(pipe, pipe.first)
         assert place is not None
         pipe.passed(place.at)
         until(lambda: pipe.full or not pipe.grows)
@@ -255,7 +255,9 @@ def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_said() -> None:
             return session().samples[number(feed) - 1].wall_ns
 
         while not (
-            pipe.first and (kept := next_place(pipe, pipe.first)) and kept.point.wall_ns < back_ns()
+            pipe.first
+            and (kept := next_position(pipe, pipe.first))
+            and kept.point.wall_ns < back_ns()
         ):
             until(lambda: pipe.full or not pipe.grows)
             next(frames)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Gap, Header, Marker
 from nftop.store.format.zstd import FRAME_END
-from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Found, Loss, Scan
-from nftop.store.reading.seek import last_before, last_place, places
+from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Loss, Scan, ScanItem
+from nftop.store.reading.seek import last_before, last_position, positions
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
 
@@ -64,7 +64,7 @@ class Bytes:
         pass
 
 
-def scanned(data: bytes) -> tuple[list[Found], Scan]:
+def scanned(data: bytes) -> tuple[list[ScanItem], Scan]:
     scan = Scan(Bytes(data))
     found = []
     while (each := scan.next()) is not None:
@@ -72,7 +72,7 @@ def scanned(data: bytes) -> tuple[list[Found], Scan]:
     return found, scan
 
 
-def numbers(found: list[Found]) -> list[int]:
+def numbers(found: list[ScanItem]) -> list[int]:
     return [tick.number for tick in ticks_of(found)]
 
 
@@ -80,7 +80,7 @@ def beyond(wall_ns: int) -> Callable[[SeekPoint], bool]:
     return lambda point: point.wall_ns > wall_ns
 
 
-def losses(found: list[Found]) -> list[Loss]:
+def losses(found: list[ScanItem]) -> list[Loss]:
     return [item for item in found if isinstance(item, Loss)]
 
 
@@ -227,7 +227,7 @@ def test_a_growing_file_is_read_as_it_grows() -> None:
     whole = session()
     data = Bytes(b"")
     scan = Scan(data)
-    found: list[Found] = []
+    found: list[ScanItem] = []
     rng = random.Random(3)
     while len(data.data) < len(whole.data):
         size = len(data.data) + rng.choice([1, 7, 500, 3000])
@@ -240,7 +240,7 @@ def test_a_growing_file_is_read_as_it_grows() -> None:
 def test_seek_points_are_found_by_time_from_anywhere() -> None:
     whole = session()
     data = Bytes(whole.data)
-    starts = [place for place in places(data, 0) if not place.point.end]
+    starts = [place for place in positions(data, 0) if not place.point.end]
     assert [place.point.number for place in starts] == [0, FRAME, 2 * FRAME]
     assert [place.point.events for place in starts] == [0, 1, 2]
     for number in (0, 1, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME - 1, 2 * FRAME, TICKS - 1):
@@ -249,7 +249,7 @@ def test_seek_points_are_found_by_time_from_anywhere() -> None:
         assert place == starts[number // FRAME]
     early = last_before(data, lambda _: True)
     assert early == starts[0]
-    end = last_place(data)
+    end = last_position(data)
     assert end is not None and end.point.end and end.point.number == TICKS
     assert last_before(Bytes(b"nothing" * 100), lambda _: False) is None
 
@@ -303,7 +303,7 @@ def flipped(where: int, bit: int) -> bytes:
 def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> None:
     whole = session()
     # FRAME_END and a seek point, then a zstd frame's head; the end has none.
-    heads = [place.at - len(FRAME_END) for place in places(Bytes(whole.data), 1)]
+    heads = [place.at - len(FRAME_END) for place in positions(Bytes(whole.data), 1)]
     assert len(heads) == 3
     near = {at + index for at in heads for index in range(90)} | set(range(200))
     for where in sorted(item for item in near if item < len(whole.data)):
@@ -316,7 +316,7 @@ def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> No
 @pytest.mark.parametrize("frame", [0, 1, 2])
 def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
     whole = session()
-    place = list(places(Bytes(whole.data), 0))[frame]
+    place = list(positions(Bytes(whole.data), 0))[frame]
     for at, bit in ((0, 0), (1, 3), (4, 2)):
         found, scan = scanned(flipped(place.at + SIZE + at, bit))
         kept = [number for number in range(TICKS) if number // FRAME != frame]
@@ -335,7 +335,7 @@ def test_zeros_that_a_file_system_left_are_a_loss() -> None:
 
 def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
     whole = session()
-    last = [place for place in places(Bytes(whole.data), 0) if not place.point.end][-1]
+    last = [place for place in positions(Bytes(whole.data), 0) if not place.point.end][-1]
     found, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
     rest = scan.rest()
     assert not losses(found) and rest is not None and rest.ticks is None and rest.size > 0

@@ -25,14 +25,14 @@ from nftop.store.folders import Person, caller
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Gap, Marker
 from nftop.store.format.zstd import FRAME_END
-from nftop.store.reading.scan import Found, Loss
+from nftop.store.reading.scan import Loss, ScanItem
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from nftop.store.recording import sink
 from nftop.store.recording.recorder import Recorder, Recording, changes
 from nftop.store.recording.sink import (
+    FileRotation,
     FileSink,
     Keep,
-    Rotation,
     StreamSink,
     create,
     default_file,
@@ -57,7 +57,7 @@ def samples() -> tuple[Sample, ...]:
     return tuple(clocked().sample() for _ in range(40))
 
 
-def numbers(found: list[Found]) -> list[int]:
+def numbers(found: list[ScanItem]) -> list[int]:
     return [tick.number for tick in ticks_of(found)]
 
 
@@ -292,7 +292,7 @@ def test_what_the_disk_does_not_confirm_stays_and_is_said(tmp_path: Path) -> Non
 
 def test_a_file_that_nothing_could_be_written_to_is_not_left_behind(tmp_path: Path) -> None:
     encoder = Encoder(header_of(clocked()))
-    into = FileSink(tmp_path / "a.nftop", rotation=Rotation(size=1), clock_ns=lambda: 0)
+    into = FileSink(tmp_path / "a.nftop", rotation=FileRotation(size=1), clock_ns=lambda: 0)
     with full_disk(1 << 30) as disk:
         into.write(encoder.tick(0, samples()[0]))
         disk.most = disk.used + SIZE + len(FRAME_END)
@@ -404,13 +404,13 @@ def test_a_pipe_that_is_closed_is_the_end() -> None:
 @pytest.mark.parametrize(
     ("rotation", "files_made"),
     [
-        (Rotation(time_ns=10_000_000_000), 4),
-        (Rotation(size=1 << 13), 3),
-        (Rotation(time_ns=10_000_000_000, keep=Keep(files=2)), 2),
-        (Rotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
+        (FileRotation(time_ns=10_000_000_000), 4),
+        (FileRotation(size=1 << 13), 3),
+        (FileRotation(time_ns=10_000_000_000, keep=Keep(files=2)), 2),
+        (FileRotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
     ],
 )
-def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: Rotation, files_made: int) -> None:
+def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: FileRotation, files_made: int) -> None:
     path = tmp_path / "edge.nftop"
     other = tmp_path / "edge-20200101T000000Z.nftop"
     other.write_text("somebody's own, of the same name")
@@ -450,7 +450,7 @@ def test_a_clock_that_steps_back_costs_the_oldest_file_not_the_one_being_written
     tmp_path: Path,
 ) -> None:
     minute = 60_000_000_000
-    rotation = Rotation(time_ns=minute, keep=Keep(files=2))
+    rotation = FileRotation(time_ns=minute, keep=Keep(files=2))
     into = FileSink(tmp_path / "a.nftop", rotation=rotation)
     names: list[str] = []
     for at in range(1, 15):
