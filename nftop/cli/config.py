@@ -81,7 +81,7 @@ def read_config(
     Raises:
         ConfigError: a file can't be read, or says what no option takes.
     """
-    found: dict[str, ConfigSetting] = {}
+    settings: dict[str, ConfigSetting] = {}
     for path in paths:
         try:
             table = parse_toml(read_text(path, MAX_BYTES))
@@ -92,8 +92,8 @@ def read_config(
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
         for name, value in table.items():
-            found[name] = _setting(path, name, value, taken)
-    return list(found.values())
+            settings[name] = _setting(path, name, value, taken)
+    return list(settings.values())
 
 
 def _setting(

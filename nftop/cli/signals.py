@@ -26,11 +26,11 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
     `leave` may be called from any thread and more than once. PATIENCE_S after the first time the
     process ends with that code, whatever it does then. `terminal` is the descriptor that is read.
     """
-    told = threading.Event()
+    signalled = threading.Event()
 
     def go(number: int) -> None:
-        if not told.is_set():
-            told.set()
+        if not signalled.is_set():
+            signalled.set()
             last_resort = threading.Timer(PATIENCE_S, os._exit, (128 + number,))
             last_resort.daemon = True
             last_resort.start()

@@ -78,18 +78,18 @@ def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
 
 def notes(a: Side, b: Side) -> tuple[str, ...]:
     """What speaks for taking a comparison with care, sentences."""
-    told = []
+    lines = []
     if a.host != b.host:
-        told.append(f"A is of the host {a.host}, B of {b.host}")
+        lines.append(f"A is of the host {a.host}, B of {b.host}")
     if a.uarch != b.uarch:
-        told.append(f"A's CPUs are {a.uarch}, B's {b.uarch}: counters need not count the same")
+        lines.append(f"A's CPUs are {a.uarch}, B's {b.uarch}: counters need not count the same")
     if a.simulated != b.simulated:
-        told.append(f"{'A' if a.simulated else 'B'} is SIMULATED, and the other is not")
+        lines.append(f"{'A' if a.simulated else 'B'} is SIMULATED, and the other is not")
     if abs(a.interval_s - b.interval_s) > 0.01 * max(a.interval_s, b.interval_s):
-        told.append(
+        lines.append(
             f"A has a tick every {a.interval_s:g} s, B every {b.interval_s:g} s: the noise of "
             "longer ones is smaller, so that the test does not hold as stated"
         )
     for name, item in (("A", a), ("B", b)):
-        told += [f"{name}: {sentence}" for sentence in item.lost]
-    return tuple(told)
+        lines += [f"{name}: {sentence}" for sentence in item.lost]
+    return tuple(lines)

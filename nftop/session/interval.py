@@ -91,10 +91,10 @@ def opened(name: NamedInterval) -> Cut:
     """
     data = _file(name.file)
     try:
-        place = next_position(data, data.first)
-        if place is None or place.point.end:
+        position = next_position(data, data.first)
+        if position is None or position.point.end:
             raise NoRecordingError("it is no recording of nftop's" if data.size else "it is empty")
-        first_ns, last_ns = place.point.wall_ns, last_tick_ns(data)
+        first_ns, last_ns = position.point.wall_ns, last_tick_ns(data)
         here = Position(first_ns, first_ns, max(first_ns, last_ns), 0)
         from_ns = _moment(name.start, here, data) if name.start else first_ns
         # A time of the day that ends an interval is the first one behind its start.
@@ -146,8 +146,8 @@ def ticks(
 
 
 def _shown(tape: Tape, cut: Cut) -> Iterator[ReplayedTick]:
-    place = next_position(cut.data, cut.data.first)
-    if place is not None and cut.from_ns > place.point.wall_ns:
+    position = next_position(cut.data, cut.data.first)
+    if position is not None and cut.from_ns > position.point.wall_ns:
         yield from tape.go(cut.from_ns)
     while (shown := tape.forward()) is not None:
         yield shown
@@ -158,41 +158,41 @@ def _moment(text: str, here: Position, data: Readable) -> int:
     try:
         return moment_ns(text, here)
     except ValueError as error:
-        found = [marker.wall_ns for marker in _markers(data) if marker.text.strip() == text]
-        if not found:
+        item = [marker.wall_ns for marker in _markers(data) if marker.text.strip() == text]
+        if not item:
             raise NoMomentError(f"{error}, or the name of one of its markers") from None
-        if len(found) > 1:
-            raise NoMomentError(f"{len(found)} markers are called {text!r}") from None
-        return found[0]
+        if len(item) > 1:
+            raise NoMomentError(f"{len(item)} markers are called {text!r}") from None
+        return item[0]
 
 
 def _header(data: Readable) -> Header:
     scan = Scan(data, samples=False)
-    while (found := scan.next()) is not None:
-        if isinstance(found, Header):
-            return found
+    while (item := scan.next()) is not None:
+        if isinstance(item, Header):
+            return item
     raise NoRecordingError("its beginning is cut off or damaged, and no header is left")
 
 
 def _markers(data: Readable) -> Iterator[Marker]:
     scan = Scan(data, samples=False)
-    while (found := scan.next()) is not None:
-        if isinstance(found, Marker):
-            yield found
+    while (item := scan.next()) is not None:
+        if isinstance(item, Marker):
+            yield item
 
 
 def last_tick_ns(data: Readable) -> int:
     """The wall clock of the last tick, or close behind it."""
-    place = last_position(data)
-    if place is None:
+    position = last_position(data)
+    if position is None:
         return 0
-    if place.point.end:
-        return place.point.wall_ns
-    scan = Scan(data, place.at)
-    last_ns = place.point.wall_ns
-    while (found := scan.next()) is not None:
-        if isinstance(found, Tick):
-            last_ns = max(last_ns, found.sample.wall_ns)
+    if position.point.end:
+        return position.point.wall_ns
+    scan = Scan(data, position.at)
+    last_ns = position.point.wall_ns
+    while (item := scan.next()) is not None:
+        if isinstance(item, Tick):
+            last_ns = max(last_ns, item.sample.wall_ns)
     return last_ns
 
 

@@ -29,19 +29,19 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss
     while True:
         news.clear()
         open_end = data.piped and data.grows
-        each = scan.next()
+        item = scan.next()
         data.passed(scan.passed)
-        if each is None and open_end:
+        if item is None and open_end:
             news.wait(_LOOK_S)
-        elif each is None:
+        elif item is None:
             rest = scan.rest()
             if rest is not None and rest.damage:
                 yield rest
             return
-        elif isinstance(each, Marker):
-            yield each
-        elif isinstance(each, Loss) and each.size:
-            yield replace(each, ticks=None)  # samples are passed over, not counted
+        elif isinstance(item, Marker):
+            yield item
+        elif isinstance(item, Loss) and item.size:
+            yield replace(item, ticks=None)  # samples are passed over, not counted
 
 
 def next_marker(data: Readable, wall_ns: int) -> Marker | None:
@@ -56,9 +56,9 @@ def next_marker(data: Readable, wall_ns: int) -> Marker | None:
     # Seek points count events, so that frames without any are passed over.
     last = near[-1]
     before = last.point.events + len(_markers(data, last.at))
-    place = last_before(data, lambda point: point.events > before)
-    found = [] if place is None else _markers(data, place.at)
-    return next((item for item in found if item.wall_ns > wall_ns), None)
+    position = last_before(data, lambda point: point.events > before)
+    markers = [] if position is None else _markers(data, position.at)
+    return next((item for item in markers if item.wall_ns > wall_ns), None)
 
 
 def marker_before(data: Readable, wall_ns: int) -> Marker | None:
@@ -70,8 +70,10 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
         if earlier:
             return max(earlier, key=lambda item: item.wall_ns)
         events = near[0].point.events
-        place = last_before(data, lambda point, most=events - 1: point.events > most)  # type: ignore[misc]
-        near = [place] if events and place is not None and place.point.events < events else []
+        position = last_before(data, lambda point, most=events - 1: point.events > most)  # type: ignore[misc]
+        near = (
+            [position] if events and position is not None and position.point.events < events else []
+        )
     return None
 
 
@@ -87,18 +89,18 @@ def _near(data: Readable, here: SeekPosition) -> list[SeekPosition]:
 
 
 def _markers_of(data: Readable, places: list[SeekPosition]) -> list[Marker]:
-    return [marker for place in places for marker in _markers(data, place.at)]
+    return [marker for position in places for marker in _markers(data, position.at)]
 
 
 def _markers(data: Readable, at: int) -> list[Marker]:
     """Those of one zstd frame."""
     after = next_position(data, at + SIZE)
     scan = Scan(data, at, samples=False)
-    found = []
+    markers = []
     while after is None or scan.at < after.at:
-        each = scan.next()
-        if each is None or (after is not None and scan.at > after.at):
+        item = scan.next()
+        if item is None or (after is not None and scan.at > after.at):
             break
-        if isinstance(each, Marker):
-            found.append(replace(each, detail={}))  # when and what is all that is asked for
-    return found
+        if isinstance(item, Marker):
+            markers.append(replace(item, detail={}))  # when and what is all that is asked for
+    return markers

@@ -123,8 +123,8 @@ class Tape:
         to come, unless that takes `long`.
         """
         rest = self.rest()
-        said = rest.sentence if rest is not None and (over or rest.damage) else ""
-        return said or (self.unfinished() if over or long else "")
+        message = rest.sentence if rest is not None and (over or rest.damage) else ""
+        return message or (self.unfinished() if over or long else "")
 
     def upcoming(self) -> tuple[int, int] | None:
         """Monotonic time and interval of the next tick, in ns; None where there is none now."""
@@ -157,10 +157,10 @@ class Tape:
         With `nearest` also to one that is half an interval later: ticks are never on the second.
         Empty where there is no tick at all.
         """
-        place = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
-        if place is None:
+        position = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
+        if position is None:
             return ()
-        self.restart(place)
+        self.restart(position)
         self.reach(wall_ns, nearest=nearest)
         return self.newest
 
@@ -174,15 +174,15 @@ class Tape:
         if self._state is not None:
             self._state = comparing(self._state, self._own or self._recorded)
 
-    def restart(self, place: SeekPosition) -> None:
+    def restart(self, position: SeekPosition) -> None:
         """Go on from a seek point, with nothing of what was before it."""
-        self._scan = Scan(self._data, place.at)
+        self._scan = Scan(self._data, position.at)
         self._state = self._next = None
         self._kept.clear()
         self._back = 0
         self._remarks.clear()
         self._lost.clear()
-        self._warmed = 0 if place.point.number else None
+        self._warmed = 0 if position.point.number else None
 
     def reach(self, wall_ns: int, *, nearest: bool) -> bool:
         """Fold on to a tick as `go` means it; False: what there is now ends before it is passed."""
@@ -200,23 +200,23 @@ class Tape:
 
     def _peek(self) -> Tick | None:
         while self._next is None:
-            found = self._scan.next()
+            item = self._scan.next()
             self._data.passed(self._scan.passed)
-            if found is None:
+            if item is None:
                 return None
-            if isinstance(found, Header):
-                self._begin(found)
-            elif isinstance(found, Tick):
-                self._next = found if self._state is not None else None
-                self._check_order(found)
-            elif isinstance(found, Marker):
-                self._remarks.append(found.text or found.kind)
-                self._on_marker(found)
-                if found.kind == BASELINE:
-                    self._recorded = baselines_of(found)
+            if isinstance(item, Header):
+                self._begin(item)
+            elif isinstance(item, Tick):
+                self._next = item if self._state is not None else None
+                self._check_order(item)
+            elif isinstance(item, Marker):
+                self._remarks.append(item.text or item.kind)
+                self._on_marker(item)
+                if item.kind == BASELINE:
+                    self._recorded = baselines_of(item)
                     self._compare()
-            elif isinstance(found, Loss):
-                self._miss(found)
+            elif isinstance(item, Loss):
+                self._miss(item)
         return self._next
 
     def _miss(self, loss: Loss) -> None:

@@ -165,9 +165,9 @@ class Banner:
         """Other fields of the position."""
         self.position = self.position._replace(**changed)
 
-    def answer(self, said: str) -> None:
+    def answer(self, message: str) -> None:
         """To a key that has led nowhere."""
-        self.turn(remark=said)
+        self.turn(remark=message)
         self._left = _ANSWER_TICKS if self.position.paused else _REMARK_TICKS
 
     def shows(self, shown: ReplayedTick, marker: Marker | None, *, following: bool) -> None:
@@ -179,9 +179,9 @@ class Banner:
         self._tick_ns = shown.wall_ns
         self._left -= 1
         remark = self.position.remark if self._left > 0 else ""
-        said = shown.remarks if marker is None else (marker.text or marker.kind,)
-        if said:
-            remark, self._left = "; ".join(said), _REMARK_TICKS
+        message = shown.remarks if marker is None else (marker.text or marker.kind,)
+        if message:
+            remark, self._left = "; ".join(message), _REMARK_TICKS
         self.turn(
             at_ns=shown.wall_ns,
             last_ns=max(self.position.last_ns, shown.wall_ns),
@@ -397,8 +397,8 @@ class Replay:
         now_ns = self._clock.monotonic_ns()
         waited_s = self._pace.waited_ns(now_ns) / 1e9
         long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
-        said = self._tape.last_words(over=over, long=long) or position.remark
-        self._banner.turn(waiting=not over, ended=over, remark=said)
+        message = self._tape.last_words(over=over, long=long) or position.remark
+        self._banner.turn(waiting=not over, ended=over, remark=message)
         self._banner.measure(self._data)
         if not over:
             self._pace.at_edge(now_ns)
@@ -444,12 +444,12 @@ class Replay:
     def _step(self, ticks: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
         move = self._tape.forward if ticks > 0 else self._tape.back
-        found = None
+        reached = None
         for _ in range(abs(ticks)):
-            found = move() or found
-        if found is None and ticks < 0 and self._shown is not None and self._shown.number:
+            reached = move() or reached
+        if reached is None and ticks < 0 and self._shown is not None and self._shown.number:
             return self._go(self._shown.wall_ns - 1)
-        return self._again() if found is None else (found,)
+        return self._again() if reached is None else (reached,)
 
     def _seek(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
         wrong = outside(wall_ns, reaching(self._data, self._banner.position))
@@ -463,9 +463,9 @@ class Replay:
             self._marker = None
             self._banner.answer(wrong)
             return self._again()
-        found = self._tape.go(wall_ns, nearest=nearest)[-1:]
+        reached = self._tape.go(wall_ns, nearest=nearest)[-1:]
         self._banner.turn(ended=False)
-        return found or self._again()
+        return reached or self._again()
 
     def _to_marker(self, step: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)

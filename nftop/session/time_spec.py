@@ -23,10 +23,10 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
     if wall_ns >= here.first_ns - _S and (open_end or wall_ns <= here.last_ns + _S):
         return ""
     one_day = here.first_ns // (_DAY * _S) == here.last_ns // (_DAY * _S) == wall_ns // (_DAY * _S)
-    asked, first, last = (
+    requested, first, last = (
         _clock_text(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
     )
-    return f"nothing was recorded at {asked}; the recording is {first} to {last} (UTC)"
+    return f"nothing was recorded at {requested}; the recording is {first} to {last} (UTC)"
 
 
 def not_kept(wall_ns: int, first_ns: int) -> str:
@@ -51,10 +51,10 @@ def _clock_text(wall_ns: int, *, one_day: bool) -> str:
 
 def span_ns(text: str) -> int:
     """`30`, `30s`, `5m`, `2h`, `1d` in ns. Raises ValueError: it is no such span."""
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is no span of time, such as 30s, 5m or 2h")
-    return round(float(found[1]) * _UNITS[found[2]] * _S)
+    return round(float(match[1]) * _UNITS[match[2]] * _S)
 
 
 def moment_ns(text: str, here: Position) -> int:

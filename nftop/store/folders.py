@@ -219,7 +219,9 @@ class _Walk:
         self.file: int | None = None
         self.only_root = True
         self._as_root = os.geteuid() == 0
-        self._left = deque(part for part in os.fspath(path).split("/") if part not in ("", "."))
+        self._left = deque(
+            component for component in os.fspath(path).split("/") if component not in ("", ".")
+        )
         self._links = 0
         # The working directory is the caller's choice, so it is walked to as well.
         if not path.is_absolute() and self._as_root:
@@ -298,7 +300,7 @@ class _Walk:
             )
             return
         self._left.extendleft(
-            reversed([part for part in target.split("/") if part not in ("", ".")])
+            reversed([component for component in target.split("/") if component not in ("", ".")])
         )
         if target.startswith("/"):
             self._enter(os.open("/", _SEARCH))

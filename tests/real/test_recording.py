@@ -50,7 +50,7 @@ def test_live_frames_and_replayed_frames_are_the_same(tmp_path: Path) -> None:
         testpmd.command("start")
         here = open_requested(options)
         recorder = Recorder(header_of(here, options))
-        recorder.start(FileSink(file, who=None))
+        recorder.start(FileSink(file, owner=None))
         feed = here.feed(interval_s=options.interval_s, on_sample=recorder.take)
         seen: list[Frame] = list(islice(feed.frames(), _TICKS))
         feed.stop()

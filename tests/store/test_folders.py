@@ -89,7 +89,7 @@ def ground() -> Iterator[Ground]:
 
 
 def record(path: Path, person: Person) -> None:
-    sink = FileSink(path, who=person)
+    sink = FileSink(path, owner=person)
     sink.write(Chunk(b"data", starts=True, ticks=1, after=SeekPoint(1, 1, 0, 0)))
     sink.finish()
     if sink.broken is not None:
@@ -102,7 +102,7 @@ def keep_baselines(path: Path, person: Person) -> None:
 
 def export(path: Path, person: Person) -> None:
     try:
-        made = Outputs(path, "csv", ("cpus",), folder=False, who=person, host=HOST)
+        made = Outputs(path, "csv", ("cpus",), folder=False, owner=person, host=HOST)
         made.close()
     except OutputsError as error:
         raise OSError(errno.ELOOP, str(error)) from None
@@ -110,7 +110,7 @@ def export(path: Path, person: Person) -> None:
 
 def export_folder(path: Path, person: Person) -> None:
     try:
-        made = Outputs(path, "csv", ("cpus", "nfs"), folder=True, who=person, host=HOST)
+        made = Outputs(path, "csv", ("cpus", "nfs"), folder=True, owner=person, host=HOST)
         made.close()
     except OutputsError as error:
         raise OSError(errno.ELOOP, str(error)) from None

@@ -69,23 +69,23 @@ def _compared(a: Cut, b: Cut, *, json: bool) -> int:
             both = side(a, b), side(b, a)
     except InterruptedError:
         return 128 + ended[0]
-    told = comparison(both[0].interval, both[1].interval, (both[0].context, both[1].context))
+    report = comparison(both[0].interval, both[1].interval, (both[0].context, both[1].context))
     if json:
-        put(sys.stdout, comparison_json(*both, told, notes(*both)).decode() + "\n")
+        put(sys.stdout, comparison_json(*both, report, notes(*both)).decode() + "\n")
     else:
         lines = [
             interval_line(name, item.file, item.host, item.interval, simulated=item.simulated)
             for name, item in zip("AB", both, strict=True)
         ]
-        put(sys.stdout, "\n".join(lines) + "\n" + comparison_text(told, notes(*both)))
+        put(sys.stdout, "\n".join(lines) + "\n" + comparison_text(report, notes(*both)))
     return BAD_RECORDING if a.damaged or b.damaged else OK
 
 
 def export(options: argparse.Namespace) -> int:
     """A recording as tables."""
     if options.table is not None and options.table not in TABLES:
-        there = ", ".join(TABLES)
-        return fail(f"no table is called {printable(options.table)!r}; there is {there}", USAGE)
+        known = ", ".join(TABLES)
+        return fail(f"no table is called {printable(options.table)!r}; there is {known}", USAGE)
     if options.output == "-" and (options.table is None or options.form == "parquet"):
         return fail("only one table, and none of Parquet, goes to standard output", USAGE)
     cut = _opened(options.file)
@@ -98,7 +98,7 @@ def export(options: argparse.Namespace) -> int:
             options.form,
             names,
             folder=options.table is None,
-            who=caller(os.environ),
+            owner=caller(os.environ),
             host=cut.host,
         )
         return _exported(cut, outputs)

@@ -39,22 +39,22 @@ def live(options: argparse.Namespace) -> int:
         book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
-    asked = {
+    session = {
         "interval_s": options.interval_s,
         "cpus": options.cpu_list,
         "queue_map": options.queue_map,
         "baselines": book.begun,
     }
     if wants_batch(options):
-        return batch(here.feed(**asked), options)
+        return batch(here.feed(**session), options)
     if not has_screen():
         say("nftop: no terminal here, so frames as text (--batch)")
-        return batch(here.feed(**asked), options)
-    return _live_screen(here, asked, book, options)
+        return batch(here.feed(**session), options)
+    return _live_screen(here, session, book, options)
 
 
 def _live_screen(
-    here: OpenHost, asked: dict[str, Any], book: Book, options: argparse.Namespace
+    here: OpenHost, session: dict[str, Any], book: Book, options: argparse.Namespace
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.control.recorded_gate import RecordedGate  # noqa: PLC0415 - only here
@@ -69,7 +69,7 @@ def _live_screen(
 
     # Somebody who looks at the screen should not wait a long interval for the first numbers.
     feed = here.feed(
-        **asked,
+        **session,
         soon_s=1.0,
         on_sample=recorder.take,
         on_finding=recorder.found,

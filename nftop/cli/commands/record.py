@@ -103,7 +103,7 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
         return default_sink(host)
     keep = Keep(options.keep, options.keep_size)
     rotation = FileRotation(options.rotate_size, options.rotate_time, keep)
-    return FileSink(Path(options.output).absolute(), who=caller(os.environ), rotation=rotation)
+    return FileSink(Path(options.output).absolute(), owner=caller(os.environ), rotation=rotation)
 
 
 def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
@@ -118,8 +118,8 @@ def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
                 return
             if now is not None and now.problem != problem:
                 problem = now.problem
-                told = problem or "goes on"
-                say(f"nftop: {printable(now.name)}: {told}; {missing(now.lost)}")
+                message = problem or "goes on"
+                say(f"nftop: {printable(now.name)}: {message}; {missing(now.lost)}")
             gone_ns = frame.monotonic_ns - began_ns
             # A tick has a span of time before it: without the last one it would be too short.
             if duration_ns is not None and gone_ns >= duration_ns:

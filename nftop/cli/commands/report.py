@@ -170,13 +170,13 @@ def _meanings(options: argparse.Namespace) -> int:
 
     tables = _explained(options)
     if tables is None:
-        there = ", ".join(item for item in names() if item != GENERIC)
+        known = ", ".join(item for item in names() if item != GENERIC)
         wrong = printable(options.uarch)
-        return fail(f"no table for {wrong!r}; there is {there}, and all", USAGE)
+        return fail(f"no table for {wrong!r}; there is {known}, and all", USAGE)
     if options.all:
-        said = [explain_metric(name, tables) for name in known_metrics()]
-        said += map(explain_rule, all_rules())
-        put(sys.stdout, "\n\n".join(said) + "\n")
+        texts = [explain_metric(name, tables) for name in known_metrics()]
+        texts += map(explain_rule, all_rules())
+        put(sys.stdout, "\n\n".join(texts) + "\n")
         return OK
     if options.metric is None:
         put(sys.stdout, "\n".join((*known_metrics(), *known_rules())) + "\n")
@@ -204,25 +204,25 @@ def _references(options: argparse.Namespace) -> int:
 
     uarch, name = options.uarch and options.uarch.upper(), options.metric
     uarch = None if uarch == "ALL" else uarch
-    found, changes = matching(uarch=uarch), changes_of(uarch=uarch)
+    references, changes = matching(uarch=uarch), changes_of(uarch=uarch)
     if name is None and options.all:
-        text = of_workload(found, changes)
+        text = of_workload(references, changes)
     elif name is None:
-        text = overview(found, changes, tool_tables() if uarch is None else ())
+        text = overview(references, changes, tool_tables() if uarch is None else ())
     elif name in {row.workload for row in rows()}:
-        found, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
-        text = of_workload(found, changes)
+        references, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
+        text = of_workload(references, changes)
     else:
-        found = tuple(row for row in found if name in row.figures)
+        references = tuple(row for row in references if name in row.figures)
         changes = tuple(change for change in changes if change.metric == name)
-        text = of_metric(name, found, changes)
-    if not found and not changes:
+        text = of_metric(name, references, changes)
+    if not references and not changes:
         workloads = dict.fromkeys(row.workload for row in rows())
         metrics = dict.fromkeys(metric for row in rows() for metric in row.figures)
         say(f"of {', '.join(dict.fromkeys(row.uarch for row in rows()))}: {' '.join(workloads)}")
         say(f"metrics: {' '.join(metrics)}")
         return fail(f"no paper has {printable(name or options.uarch)!r} of that", USAGE)
-    text = "\n".join(references_json(found, changes)) if options.json else text
+    text = "\n".join(references_json(references, changes)) if options.json else text
     put(sys.stdout, text + "\n")
     return OK
 

@@ -29,7 +29,7 @@ class Book:
         self.begun = begun
         self.problem = ""
         self._path, self._host = path, host
-        self._who: Person | None = caller(os.environ)
+        self._owner: Person | None = caller(os.environ)
         self._latest: Baselines | None = None
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -56,7 +56,7 @@ class Book:
             return
         with self._lock:
             try:
-                write_baselines(self._path, self._host, self._latest, self._who)
+                write_baselines(self._path, self._host, self._latest, self._owner)
             except OSError as error:
                 self.problem = f"{printable(str(self._path))}: {error.strerror or error}"
             else:

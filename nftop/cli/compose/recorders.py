@@ -47,4 +47,4 @@ def header_of(
 def default_sink(host: str) -> FileSink:
     """A file with the host and the time in its name, in the caller's data folder."""
     path = default_file(os.environ, host, time.time_ns())
-    return FileSink(path, who=caller(os.environ))
+    return FileSink(path, owner=caller(os.environ))

@@ -106,32 +106,32 @@ def add_replay(commands: Commands) -> None:
 
 def with_times(arguments: Sequence[str]) -> list[str]:
     """`--at -5m` as `--at=-5m`: argparse takes what begins with a minus for an option."""
-    found: list[str] = []
+    match: list[str] = []
     for argument in arguments:
-        if found[-1:] == ["--at"] and "--" not in found and _BEFORE_END.match(argument):
-            found[-1] = f"--at={argument}"
+        if match[-1:] == ["--at"] and "--" not in match and _BEFORE_END.match(argument):
+            match[-1] = f"--at={argument}"
         else:
-            found.append(argument)
-    return found
+            match.append(argument)
+    return match
 
 
 def _span(text: str) -> int:
     """In ns."""
     try:
-        found = span_ns(text)
+        match = span_ns(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if found < _LEAST_NS:
+    if match < _LEAST_NS:
         raise argparse.ArgumentTypeError("at least a second")
-    return found
+    return match
 
 
 def _size(text: str) -> int:
     """In bytes."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M or 2G")
-    size = int(found[1]) << 10 * "KMGT".find(found[2].upper()) + 10 if found[2] else int(found[1])
+    size = int(match[1]) << 10 * "KMGT".find(match[2].upper()) + 10 if match[2] else int(match[1])
     if size < _LEAST_SIZE:
         raise argparse.ArgumentTypeError("at least 64K")
     return size

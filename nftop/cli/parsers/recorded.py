@@ -64,10 +64,10 @@ def add_commands(commands: Commands) -> None:
                         "standard output")  # fmt: skip
 
 
-def _add(commands: Commands, name: str, told: str, epilog: str) -> argparse.ArgumentParser:
+def _add(commands: Commands, name: str, help_text: str, epilog: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=told,
+        help=help_text,
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,

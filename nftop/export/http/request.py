@@ -102,13 +102,13 @@ def wanted(accept: str) -> TextFormat:
     """OpenMetrics where it is asked for at least as much as text; else text, which all can read."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
     for word in accept.split(","):
-        kind, *options = (part.strip().lower() for part in word.split(";"))
-        versions = [part for part in options if part.startswith("version=")]
+        kind, *options = (option.strip().lower() for option in word.split(";"))
+        versions = [option for option in options if option.startswith("version=")]
         if kind == "application/openmetrics-text" and versions not in ([], ["version=1.0.0"]):
             continue
         if kind in weights:
-            told = [found[1] for part in options if (found := _WEIGHT.fullmatch(part))]
-            weights[kind] = max(weights[kind], float(told[0]) if told else 1.0)
+            given = [match[1] for option in options if (match := _WEIGHT.fullmatch(option))]
+            weights[kind] = max(weights[kind], float(given[0]) if given else 1.0)
     openmetrics, text = weights.values()
     return TextFormat.OPENMETRICS if openmetrics > 0 and openmetrics >= text else TextFormat.TEXT
 
@@ -148,16 +148,16 @@ class Board:
     def reply(self, head: bytes) -> bytes:
         """The answer to a request's head. Reads nothing of the host."""
         try:
-            found = answer(head, self._page)
+            match = answer(head, self._page)
         except Exception as error:  # noqa: BLE001 - the boundary: no request may end the server
-            said = f"nftop's own fault: {type(error).__name__}"
-            found = refusal(HTTPStatus.INTERNAL_SERVER_ERROR, said)
-        return self.counted(found)
+            message = f"nftop's own fault: {type(error).__name__}"
+            match = refusal(HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        return self.counted(match)
 
-    def counted(self, found: HttpResponse) -> bytes:
+    def counted(self, match: HttpResponse) -> bytes:
         """An answer as it is sent, which the next page counts."""
-        self._answers[found.status.value] += 1
-        return found.encoded()
+        self._answers[match.status.value] += 1
+        return match.encoded()
 
     def _page(self, form: TextFormat) -> bytes | Missing:
         # One reference is read once: the other thread may replace it meanwhile.

@@ -11,27 +11,27 @@ from nftop.model.ids import parse_cpu_list
 def change_object(change: Change) -> dict[str, Any]:
     """One cell: what it is, `old` and `new`; null where it was or is not there."""
     cell = change.cell
-    found: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
+    result: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
     if cell.kind == "schemata":
-        found |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
+        result |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
     elif cell.kind == "cpu":
-        found |= {"cpu": cell.number}
+        result |= {"cpu": cell.number}
     elif cell.kind in POLICY_KINDS:
-        found |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
+        result |= {"policy": cell.number, "cpus": list(parse_cpu_list(cell.name))}
         if cell.kind in ("min_khz", "max_khz"):
-            found |= {side: int(found[side]) for side in ("old", "new") if found[side]}
+            result |= {side: int(result[side]) for side in ("old", "new") if result[side]}
     elif cell.kind in ("bf", "cp_class"):
-        found |= _of_sst(change)
+        result |= _of_sst(change)
     elif cell.kind == "task":
-        found |= {"thread": int(cell.name.partition("@")[0])}
+        result |= {"thread": int(cell.name.partition("@")[0])}
     else:
-        found |= {"group": cell.group, "name": cell.name or None}
+        result |= {"group": cell.group, "name": cell.name or None}
     if cell.kind in ("cpu", "task"):
         for side in ("old", "new"):
-            if found[side] is not None:
-                group, monitor = parts(found[side])
-                found[side] = {"group": group, "monitor": monitor or None}
-    return found
+            if result[side] is not None:
+                group, monitor = parts(result[side])
+                result[side] = {"group": group, "monitor": monitor or None}
+    return result
 
 
 def _of_sst(change: Change) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _part(part: EntityReport) -> dict[str, Any]:
     if part.entity.kind == "nf":
         told |= {"word": part.word, "why": part.why}
     return {
-        **told,
+        **result,
         "notes": list(part.notes),
         "metrics": {row.result.metric.id: _row(row) for row in part.rows},
     }
@@ -93,13 +93,13 @@ def _row(row: EntityRow) -> dict[str, Any]:
 
 
 def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dict[str, Any]:
-    told = {
+    result = {
         "median": _number(middle),
         "mad": _number(spread),
         "samples": samples,
         "blocks": blocks,
     }
-    return told | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
+    return result | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
 
 
 def _number(reading: Reading) -> float | None:

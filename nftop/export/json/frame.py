@@ -317,11 +317,11 @@ def rfc3339(wall_ns: int) -> str:
 
 def _by_source(costs: Mapping[str, CounterCost]) -> dict[str, Reading]:
     """By dotted name, as `with_missing` takes them."""
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     for name, cost in costs.items():
-        found[f"by_source.{name}.counter_reads"] = cost.reads
-        found[f"by_source.{name}.counter_interrupts"] = cost.interrupts
-    return found
+        readings[f"by_source.{name}.counter_reads"] = cost.reads
+        readings[f"by_source.{name}.counter_interrupts"] = cost.interrupts
+    return readings
 
 
 def _source(state: SourceState) -> dict[str, Any]:
@@ -333,13 +333,13 @@ def _source(state: SourceState) -> dict[str, Any]:
     }
 
 
-def _finding(found: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "rule": found.rule,
-        "metric": found.metric,
-        "where": found.where,
-        "text": found.text,
-        "since": rfc3339(found.since_ns),
+        "rule": finding.rule,
+        "metric": finding.metric,
+        "where": finding.where,
+        "text": finding.text,
+        "since": rfc3339(finding.since_ns),
     }
 
 
@@ -417,9 +417,9 @@ def _boxes(
 ) -> dict[str, Reading]:
     """Each box under its number; where there is none, the name itself, as absent as the whole."""
     into, out_of = (f"{end.rpartition('.')[2]}_bytes_per_s" for end in ends)
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     for box in boxes:
-        found[f"{name}.{box.number}.{into}"] = box.in_bytes_per_s
-        found[f"{name}.{box.number}.{out_of}"] = box.out_bytes_per_s
+        readings[f"{name}.{box.number}.{into}"] = box.in_bytes_per_s
+        readings[f"{name}.{box.number}.{out_of}"] = box.out_bytes_per_s
     why = whole[f"{ends[0]}_bytes_per_s"]
-    return found or {name: why if isinstance(why, Missing) else Missing(Reason.SOURCE)}
+    return readings or {name: why if isinstance(why, Missing) else Missing(Reason.SOURCE)}

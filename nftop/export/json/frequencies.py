@@ -21,20 +21,21 @@ def setting_values(setting: CpuSetting) -> dict[str, Any]:
     }
 
 
-def frequencies_object(told: CpufreqTable | Missing) -> dict[str, Any] | None:
+def frequencies_object(table: CpufreqTable | Missing) -> dict[str, Any] | None:
     """Driver, turbo, limits of the mesh, SST by package, and who else sets frequencies."""
-    if isinstance(told, Missing):
+    if isinstance(table, Missing):
         return None
-    pstate = told.pstate
+    pstate = table.pstate
     return {
         "pstate_status": None if pstate is None else pstate.status,
         "turbo": None if pstate is None else pstate.turbo,
         "min_perf_percent": None if pstate is None else pstate.min_percent,
         "max_perf_percent": None if pstate is None else pstate.max_percent,
-        "uncore": [_uncore(item) for item in told.uncore],
-        **_sst(told.sst),
+        "uncore": [_uncore(item) for item in table.uncore],
+        **_sst(table.sst),
         "others": [
-            {"name": keeper.name, "seen": keeper.seen, "pid": keeper.pid} for keeper in told.keepers
+            {"name": keeper.name, "seen": keeper.seen, "pid": keeper.pid}
+            for keeper in table.keepers
         ],
     }
 

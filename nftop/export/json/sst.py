@@ -16,7 +16,7 @@ SST_SCHEMA = "nftop.sst/1"
 def cores_json(
     cores: Sequence[CoreSettings],
     keepers: Sequence[str],
-    told: SstState | Missing,
+    state: SstState | Missing,
     *,
     simulated: bool = False,
     unfinished: str = "",
@@ -25,9 +25,9 @@ def cores_json(
 
     `told`: by intel-speed-select; `missing` says why nothing is.
     """
-    classes = {} if isinstance(told, Missing) else told.cp_class
+    classes = {} if isinstance(state, Missing) else state.cp_class
     packages = (
-        None if isinstance(told, Missing) else [_package(package) for package in told.packages]
+        None if isinstance(state, Missing) else [_package(package) for package in state.packages]
     )
     return json_bytes(
         {
@@ -35,7 +35,7 @@ def cores_json(
             "simulated": simulated,
             "cpus": [_core(core, classes.get(core.cpu)) for core in cores],
             "packages": packages,
-            "missing": {"packages": told.message} if isinstance(told, Missing) else {},
+            "missing": {"packages": state.message} if isinstance(state, Missing) else {},
             "others": list(keepers),
             "unfinished": unfinished or None,
         }

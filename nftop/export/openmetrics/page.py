@@ -261,16 +261,16 @@ def _group(group: GroupRow) -> str:
 
 
 def _second_choices(frame: Frame) -> Iterator[tuple[str, float]]:
-    found: Counter[tuple[str, str]] = Counter()
+    absent: Counter[tuple[str, str]] = Counter()
     for name, of in frame.cpus.origins.items():
-        found.update((named.OF_CPUS[name].sample, item) for item in of if item is not None)
+        absent.update((named.OF_CPUS[name].sample, item) for item in of if item is not None)
     for row in frame.packages:
-        found.update(
+        absent.update(
             (family.sample, source)
             for name, source in row.origins.items()
             for family in _LINKS.get(name) or (named.OF_PACKAGES[name],)
         )
-    for (metric, source), count in sorted(found.items()):
+    for (metric, source), count in sorted(absent.items()):
         yield labels(metric=metric, source=source), float(count)
 
 

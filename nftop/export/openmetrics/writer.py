@@ -310,10 +310,10 @@ class Sheet:
         strict = self._form is TextFormat.OPENMETRICS
         name = family.name if strict else family.sample
         kind = "gauge" if family.kind == "info" and not strict else family.kind
-        said = f"{self._badge}: {family.help}" if self._badge else family.help
-        said = said.replace("\\", r"\\").replace("\n", r"\n")
-        said = said.replace('"', r"\"") if strict else said
-        self._lines += [f"# HELP {name} {said}", f"# TYPE {name} {kind}"]
+        text = f"{self._badge}: {family.help}" if self._badge else family.help
+        text = text.replace("\\", r"\\").replace("\n", r"\n")
+        text = text.replace('"', r"\"") if strict else text
+        self._lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
         if strict and family.unit:
             self._lines.append(f"# UNIT {name} {family.unit}")
 

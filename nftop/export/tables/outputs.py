@@ -130,7 +130,7 @@ class Outputs:
         tables: Sequence[str],
         *,
         folder: bool,
-        who: Person | None,
+        owner: Person | None,
         host: Host,
     ) -> None:
         """Make the files.
@@ -141,7 +141,7 @@ class Outputs:
             form: `csv`, `jsonl` or `parquet`.
             tables: of `TABLES`.
             folder: see `path`. It is made where it is not there.
-            who: whose they become, as `store.recording.sink.create` decides.
+            owner: whose they become, as `store.recording.sink.create` decides.
             host: which was recorded.
 
         Raises:
@@ -160,7 +160,7 @@ class Outputs:
             for name in tables:
                 self._paths[name] = path / f"{name}.{form}" if folder else path
             self._folder = (
-                open_folder(path, make_for=who, make=True) if folder else open_folder(path.parent)
+                open_folder(path, make_for=owner, make=True) if folder else open_folder(path.parent)
             )
             names = [entry.name for entry in self._paths.values()]
             taken = [entry for entry in names if self._folder.status(entry) is not None]
@@ -170,7 +170,7 @@ class Outputs:
                     f"{path / taken[0] if folder else path} exists, and nothing is written over"
                 )
             for name, item in self._paths.items():
-                self._files[name] = os.fdopen(self._folder.create(item.name, who), "wb")
+                self._files[name] = os.fdopen(self._folder.create(item.name, owner), "wb")
                 self._writers[name] = make(name, self._files[name])
         except OSError as error:
             self.discard()
@@ -196,7 +196,7 @@ class Outputs:
 
     def close(self) -> dict[str, int]:
         """Finish the files; how many rows are in each, by its name. Raises as `tick`."""
-        found = {}
+        opened = {}
         for name, writer in self._writers.items():
             path = self._paths.get(name)
             try:
@@ -206,10 +206,10 @@ class Outputs:
             except OSError as error:
                 raise _error(error, path) from None
             if path is not None:
-                found[str(path)] = writer.rows
+                opened[str(path)] = writer.rows
         if self._folder is not None:
             self._folder.close()
-        return found
+        return opened
 
     def discard(self) -> None:
         """Remove what was written."""

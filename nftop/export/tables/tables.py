@@ -170,8 +170,8 @@ def _settings(setting: CpuSetting) -> tuple[Any, ...]:
 def _cells(column: Column) -> list[float | None]:
     values = column.values.astype(object)
     values[~column.present] = None
-    found: list[float | None] = values.tolist()
-    return found
+    result: list[float | None] = values.tolist()
+    return result
 
 
 def _cpus_why(table: CpuTable) -> list[str]:
@@ -179,7 +179,7 @@ def _cpus_why(table: CpuTable) -> list[str]:
     names = [metric.id for metric in CPU_METRICS]
     reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
     seen: dict[bytes, str] = {}
-    found = []
+    result = []
     settings = table.settings
     for row, group, setting in zip(
         np.ascontiguousarray(reasons), table.group, settings, strict=True
@@ -189,8 +189,8 @@ def _cpus_why(table: CpuTable) -> list[str]:
             why = zip(names, map(Reason, row.tolist()), strict=True)
             seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
         own = why_not({"group": group, **setting_values(setting)})
-        found.append(f"{own} {seen[key]}".strip())
-    return found
+        result.append(f"{own} {seen[key]}".strip())
+    return result
 
 
 # Network functions

@@ -98,14 +98,14 @@ class Codec:
             self._writers[shape] = self._writer(shape)
         self._writers[shape](values, out)
 
-    def read(self, shape: Shape, count: int, found: ColumnReader) -> list[Any]:
+    def read(self, shape: Shape, count: int, reader: ColumnReader) -> list[Any]:
         """So many values. Raises DamagedError, UnknownError."""
         if not count:
             return []
-        found.visit()
+        reader.visit()
         if shape not in self._readers:
             self._readers[shape] = self._reader(shape)
-        return self._readers[shape](count, found)
+        return self._readers[shape](count, reader)
 
     # Writing
 
@@ -154,19 +154,19 @@ class Codec:
 
     def _items_writer(self, of: Sequence[Shape]) -> WriteColumn:
         def write(values: list[Any], out: ColumnWriter) -> None:
-            for part, column in zip(of, zip(*values, strict=True), strict=True):
-                self.write(part, list(column), out)
+            for inner_shape, column in zip(of, zip(*values, strict=True), strict=True):
+                self.write(inner_shape, list(column), out)
             out.spend(_MEMORY["items"].of(len(values), len(values) * len(of)))
 
         return write
 
     def _union_writer(self, of: Sequence[Shape]) -> WriteColumn:
-        place = {name: at for at, item in enumerate(of) for name in _names(item)}
+        index_of = {name: at for at, item in enumerate(of) for name in _names(item)}
         # A whole number where a float is promised, and only there.
-        place.setdefault("int", place.get("float", -1))
+        index_of.setdefault("int", index_of.get("float", -1))
 
         def write(values: list[Any], out: ColumnWriter) -> None:
-            which = [place.get(type(value).__name__, -1) for value in values]
+            which = [index_of.get(type(value).__name__, -1) for value in values]
             if -1 in which:
                 odd = type(values[which.index(-1)]).__name__
                 raise TypeError(f"a {odd} where {of} is promised")
@@ -175,9 +175,9 @@ class Codec:
             if which.count(which[0]) == len(which):
                 self.write(of[which[0]], values, out)
                 return
-            for at, part in enumerate(of):
+            for at, inner_shape in enumerate(of):
                 mine = [v for v, kind in zip(values, which, strict=True) if kind == at]
-                self.write(part, mine, out)
+                self.write(inner_shape, mine, out)
 
         return write
 
@@ -215,40 +215,45 @@ class Codec:
     def _list_reader(self, of: Shape, word: str) -> ReadColumn:
         made = _COLLECTIONS[word]
         if of == "int":
-            return lambda count, found: _read_int_lists(count, found, word)
+            return lambda count, reader: _read_int_lists(count, reader, word)
 
-        def read(count: int, found: ColumnReader) -> list[Any]:
-            lengths = _lengths(count, found)
-            found.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
-            whole = self.read(of, sum(lengths), found)
-            return [made(part) for part in _parts(whole, lengths)]
+        def read(count: int, reader: ColumnReader) -> list[Any]:
+            lengths = _lengths(count, reader)
+            reader.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
+            whole = self.read(of, sum(lengths), reader)
+            return [made(inner_shape) for inner_shape in _parts(whole, lengths)]
 
         return read
 
     def _map_reader(self, of: Sequence[Shape]) -> ReadColumn:
-        def read(count: int, found: ColumnReader) -> list[Any]:
-            lengths = _lengths(count, found)
-            found.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
-            keys = self.read(of[0], sum(lengths), found)
-            values = self.read(of[1], sum(lengths), found)
+        def read(count: int, reader: ColumnReader) -> list[Any]:
+            lengths = _lengths(count, reader)
+            reader.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
+            keys = self.read(of[0], sum(lengths), reader)
+            values = self.read(of[1], sum(lengths), reader)
             pairs = zip(_parts(keys, lengths), _parts(values, lengths), strict=True)
             return [dict(zip(mine, theirs, strict=True)) for mine, theirs in pairs]
 
         return read
 
     def _items_reader(self, of: Sequence[Shape]) -> ReadColumn:
-        def read(count: int, found: ColumnReader) -> list[Any]:
-            found.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
-            return list(zip(*(self.read(part, count, found) for part in of), strict=True))
+        def read(count: int, reader: ColumnReader) -> list[Any]:
+            reader.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
+            return list(
+                zip(*(self.read(inner_shape, count, reader) for inner_shape in of), strict=True)
+            )
 
         return read
 
     def _union_reader(self, of: Sequence[Shape]) -> ReadColumn:
-        def read(count: int, found: ColumnReader) -> list[Any]:
-            which = found.values(count, _INT)
+        def read(count: int, reader: ColumnReader) -> list[Any]:
+            which = reader.values(count, _INT)
             if any(not 0 <= item < len(of) for item in which):
                 raise DamagedRecordingError("a value is of no kind")
-            parts = [iter(self.read(part, which.count(at), found)) for at, part in enumerate(of)]
+            parts = [
+                iter(self.read(inner_shape, which.count(at), reader))
+                for at, inner_shape in enumerate(of)
+            ]
             return [next(parts[item]) for item in which]
 
         return read
@@ -270,16 +275,16 @@ class Codec:
         if not taken:
             raise UnknownError(f"nothing of its {name} is known")
 
-        def read(count: int, found: ColumnReader) -> list[Any]:
-            found.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
+        def read(count: int, reader: ColumnReader) -> list[Any]:
+            reader.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
                 if field in known:
-                    columns[field] = self.read(shape, count, found)
+                    columns[field] = self.read(shape, count, reader)
                     if self._check is not None:
                         self._check(name, field, columns[field])
                 else:
-                    self._pass(shape, count, found)
+                    self._pass(shape, count, reader)
             rows = zip(*(columns[field] for field in taken), strict=True)
             try:
                 return [kind(**_fixed(kind, zip(taken, row, strict=True))) for row in rows]
@@ -288,19 +293,19 @@ class Codec:
 
         return read
 
-    def _pass(self, shape: Shape, count: int, found: ColumnReader) -> None:
+    def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:
         """Pass over so many values, of records too that only the recording knows."""
         if not count:
             return
-        found.visit()
+        reader.visit()
         if isinstance(shape, str):
-            _pass_word(shape, count, found)
+            _pass_word(shape, count, reader)
             return
         word, *of = shape
         if word == "one_of":
-            which = found.values(count, _INT)
-            for at, part in enumerate(of):
-                self._pass(part, which.count(at), found)
+            which = reader.values(count, _INT)
+            for at, inner_shape in enumerate(of):
+                self._pass(inner_shape, which.count(at), reader)
             return
         if word == "record":
             if of[0] not in self._records:
@@ -310,16 +315,16 @@ class Codec:
             parts = of
         else:
             raise UnknownError(f"it has a {word}")
-        inner_count = count if word in ("record", "items") else sum(_lengths(count, found))
-        for part in parts:
-            self._pass(part, inner_count, found)
+        inner_count = count if word in ("record", "items") else sum(_lengths(count, reader))
+        for inner_shape in parts:
+            self._pass(inner_shape, inner_count, reader)
 
 
 def _fixed(kind: type, pairs: Any) -> dict[str, Any]:
-    found = dict(pairs)
+    reader = dict(pairs)
     if kind is Missing:
-        found["reason"] = Reason(found["reason"])
-    return found
+        reader["reason"] = Reason(reader["reason"])
+    return reader
 
 
 def _word_writer(word: str) -> WriteColumn:
@@ -351,54 +356,54 @@ def _write_lengths(values: list[Any], out: ColumnWriter) -> None:
 
 def _word_reader(word: str) -> ReadColumn:
     if word == "array":
-        return lambda count, found: [found.array() for _ in range(count)]
+        return lambda count, reader: [reader.array() for _ in range(count)]
     kinds = _KINDS.get(word)
     if kinds is None:
         raise UnknownError(f"it has a {word}")
     if word == "text":
         return _read_texts
-    return lambda count, found: found.values(count, kinds)
+    return lambda count, reader: reader.values(count, kinds)
 
 
-def _read_texts(count: int, found: ColumnReader) -> list[str]:
-    texts = [_text(value) for value in found.values(count, _KINDS["text"])]
-    found.spend(texts_bytes(texts))
+def _read_texts(count: int, reader: ColumnReader) -> list[str]:
+    texts = [_text(value) for value in reader.values(count, _KINDS["text"])]
+    reader.spend(texts_bytes(texts))
     return texts
 
 
-def _pass_word(word: str, count: int, found: ColumnReader) -> None:
+def _pass_word(word: str, count: int, reader: ColumnReader) -> None:
     if word == "array":
         for _ in range(count):
-            found.array()
+            reader.array()
     elif word in _KINDS:
-        found.column(count)
+        reader.column(count)
     else:
         raise UnknownError(f"it has a {word}")
 
 
-def _read_int_lists(count: int, found: ColumnReader, word: str) -> list[Any]:
+def _read_int_lists(count: int, reader: ColumnReader, word: str) -> list[Any]:
     """Lists or sets of integers; equal ones are one object, as are small integers.
 
     A host's threads may often run on the same CPUs: a thousand of them on all of 512.
     """
-    lengths = _lengths(count, found)
+    lengths = _lengths(count, reader)
     total = sum(lengths)
-    column = found.column(total) if total else []
+    column = reader.column(total) if total else []
     _check_integers(column)
     small = _all_small(column, column)
     made: dict[Any, Any] = {}
     lists, first = [], 0
     for length in lengths:
-        part = column[first : first + length]
-        key = tuple(part) if isinstance(part, list) else part.tobytes()
+        inner_shape = column[first : first + length]
+        key = tuple(inner_shape) if isinstance(inner_shape, list) else inner_shape.tobytes()
         if key not in made:
-            found.spend(_int_lists_bytes(word, 1, length, small=small), made=True)
-            values = part if isinstance(part, list) else part.tolist()
+            reader.spend(_int_lists_bytes(word, 1, length, small=small), made=True)
+            values = inner_shape if isinstance(inner_shape, list) else inner_shape.tolist()
             shared = map(SHARED_NUMBERS.__getitem__, values) if small else values
             made[key] = _COLLECTIONS[word](shared)
         lists.append(made[key])
         first += length
-    found.spend(2 * REFERENCE_BYTES * count, made=True)
+    reader.spend(2 * REFERENCE_BYTES * count, made=True)
     return lists
 
 
@@ -449,8 +454,8 @@ def _names(shape: Shape) -> tuple[str, ...]:
     return (shape[1],) if shape[0] == "record" else (words[shape[0]],)
 
 
-def _lengths(count: int, found: ColumnReader) -> list[int]:
-    lengths = found.values(count, _INT)
+def _lengths(count: int, reader: ColumnReader) -> list[int]:
+    lengths = reader.values(count, _INT)
     if any(length < 0 for length in lengths):
         raise DamagedRecordingError("a length below 0")
     return lengths

@@ -150,13 +150,13 @@ class ColumnReader:
     """
 
     def __init__(
-        self, found: list[Any], before: list[list[Any] | Numbers], budget: int = MOST_BYTES
+        self, columns: list[Any], before: list[list[Any] | Numbers], budget: int = MOST_BYTES
     ) -> None:
         self.budget = budget
         self.fresh = 0
         self._is_new = True
         self._visits = 0
-        self._found = found
+        self._found = columns
         self._before = before
         self.kept: list[list[Any] | Numbers] = []
 
@@ -172,11 +172,11 @@ class ColumnReader:
         if not 0 <= size <= self.budget:  # before any list of that length is made
             raise DamagedRecordingError(_TOO_LARGE)
         column = self.column(count)
-        found = column if isinstance(column, list) else column.tolist()
-        if not kinds.issuperset(map(type, found)):
+        columns = column if isinstance(column, list) else column.tolist()
+        if not kinds.issuperset(map(type, columns)):
             raise DamagedRecordingError("a column is not what its shape says")
         self.spend(size)
-        return found
+        return columns
 
     def column(self, count: int) -> list[Any] | Numbers:
         """A column of so many values as it was written; no list is made of an array."""
@@ -202,19 +202,19 @@ class ColumnReader:
         at = len(self.kept)
         if at >= len(self._found):
             raise DamagedRecordingError("there are fewer columns than the shape says")
-        found = self._found[at]
+        columns = self._found[at]
         before = self._before[at] if at < len(self._before) else None
-        self._is_new = found is not None
-        if found is None:
+        self._is_new = columns is not None
+        if columns is None:
             column = before
             self.spend(before.nbytes if isinstance(before, np.ndarray) else 0)
-        elif isinstance(found, list):
-            column = found
-        elif isinstance(found, Ext) and found.code == RAW:
-            column = _raw(bytes(found.data), self.spend)
-        elif isinstance(found, Ext) and found.code == DELTA and isinstance(before, np.ndarray):
+        elif isinstance(columns, list):
+            column = columns
+        elif isinstance(columns, Ext) and columns.code == RAW:
+            column = _raw(bytes(columns.data), self.spend)
+        elif isinstance(columns, Ext) and columns.code == DELTA and isinstance(before, np.ndarray):
             self.spend(before.nbytes)
-            change = _unplaned(bytes(found.data), before.size, before.dtype.itemsize)
+            change = _unplaned(bytes(columns.data), before.size, before.dtype.itemsize)
             column = _column(_bits(before) + change, before.dtype, before.shape)
         else:
             column = None

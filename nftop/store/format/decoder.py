@@ -81,15 +81,15 @@ class Decoder:
         if not self._samples and body[1:8] == _SAMPLE:
             return None
         try:
-            kind, *found = _RECORD.decode(body)
+            kind, *fields = _RECORD.decode(body)
             word = msgspec.msgpack.decode(kind, type=str)
             if word == "sample":
-                number, wall_ns, monotonic_ns, interval_ns = map(_TIME.decode, found[:-1])
-                readings = _READINGS.decode(found[-1])
+                number, wall_ns, monotonic_ns, interval_ns = map(_TIME.decode, fields[:-1])
+                readings = _READINGS.decode(fields[-1])
                 return self._tick(number, wall_ns, monotonic_ns, interval_ns, readings)
             if len(body) > MOST_PLAIN_BYTES:
                 raise DamagedRecordingError(f"a {word[:20]} longer than any")
-            plain = msgspec.msgpack.decode(found[0])
+            plain = msgspec.msgpack.decode(fields[0])
             return self._begun(header_read(plain)) if word == "header" else note_read(word, plain)
         except DamagedRecordingError:
             raise
@@ -111,15 +111,15 @@ class Decoder:
         wall_ns: int,
         monotonic_ns: int,
         interval_ns: int,
-        found: dict[str, msgspec.Raw],
+        fields: dict[str, msgspec.Raw],
     ) -> Tick:
         if any(not 0 <= item < _MOST for item in (number, wall_ns, monotonic_ns, interval_ns)):
             raise DamagedRecordingError("a sample has no number or no time")
-        for name in self._kept.keys() - found.keys():
+        for name in self._kept.keys() - fields.keys():
             del self._kept[name]
         self._fresh_bytes = 0
         readings = {
-            name: self._reading(name, written, monotonic_ns) for name, written in found.items()
+            name: self._reading(name, written, monotonic_ns) for name, written in fields.items()
         }
         sample = Sample(wall_ns, monotonic_ns, interval_ns, readings)
         return Tick(number, sample, self._fresh_bytes)
@@ -136,27 +136,27 @@ class Decoder:
             before.reading = SourceReading(before.reading.value, now_ns + behind, took_ns)
             return before.reading
         behind, took_ns = _whole(*map(_TIME.decode, written[:2]))
-        kind, said = _KIND.decode(written[2]), written[3]
+        kind, payload = _KIND.decode(written[2]), written[3]
         columns: list[list[Any] | Numbers] = [] if before is None else before.columns
         size = 0 if before is None else before.size
         value: Any
         if isinstance(kind, int):
-            value = Missing(Reason(kind), msgspec.msgpack.decode(said, type=str)[:MOST_TEXT])
+            value = Missing(Reason(kind), msgspec.msgpack.decode(payload, type=str)[:MOST_TEXT])
         else:
             others = sum(kept.size for other, kept in self._kept.items() if other != name)
-            found = list(map(_column, _COLUMNS.decode(said)))
-            value, columns, size = self._payload(kind, found, columns, MOST_BYTES - others)
+            fields = list(map(_column, _COLUMNS.decode(payload)))
+            value, columns, size = self._payload(kind, fields, columns, MOST_BYTES - others)
         reading = SourceReading(value, now_ns + behind, took_ns)
         self._kept[name] = _Kept(reading, columns, size)
         return reading
 
     def _payload(
-        self, kind: str, found: list[Any], before: list[list[Any] | Numbers], budget: int
+        self, kind: str, fields: list[Any], before: list[list[Any] | Numbers], budget: int
     ) -> tuple[Any, list[list[Any] | Numbers], int]:
         """A value, its columns, and their size in memory."""
         if self._codec is None:
             raise DamagedRecordingError("a sample before any header")
-        reader = ColumnReader(found, before, budget)
+        reader = ColumnReader(fields, before, budget)
         self._beyond = ""
         try:
             (value,) = self._codec.read(("record", kind), 1, reader)

@@ -162,8 +162,8 @@ class Encoder:
             self._kept[name] = _Kept(reading, [])
         else:
             before.reading = reading
-        said = value.detail.encode("utf-8", "replace").decode()
-        return [*times, int(value.reason), said]
+        detail = value.detail.encode("utf-8", "replace").decode()
+        return [*times, int(value.reason), detail]
 
     def _written(
         self, name: str, value: Any, columns: list[bytes | Numbers]

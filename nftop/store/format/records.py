@@ -164,40 +164,40 @@ def header_body(header: Header) -> bytes:
     )  # fmt: skip
 
 
-def header_read(found: Mapping[str, Any]) -> Header:
+def header_read(raw: Mapping[str, Any]) -> Header:
     """Raises DamagedError: it is none, or of a schema that this nftop does not know."""
-    schema = found.get("schema")
+    schema = raw.get("schema")
     if schema != SCHEMA:
         raise DamagedRecordingError(
             f"its schema is {str(schema)[:40]!r}, and this nftop reads {SCHEMA}"
         )
     try:
         queue_map: dict[Prefix, dict[tuple[int, int], Lcore]] = {}
-        for prefix, port, queue, lcore in found["queue_map"]:
+        for prefix, port, queue, lcore in raw["queue_map"]:
             queue_map.setdefault(Prefix(prefix), {})[port, queue] = Lcore(lcore)
         convert = msgspec.convert
         return Header(
-            began_ns=convert(found["began_ns"], int),
-            host=convert(found["host"], Host),
-            topology=_topology(found["topology"]),
-            uarch=convert(found["uarch"], str),
-            smt=convert(found["smt"], bool),
-            interval_ns=convert(found["interval_ns"], int),
+            began_ns=convert(raw["began_ns"], int),
+            host=convert(raw["host"], Host),
+            topology=_topology(raw["topology"]),
+            uarch=convert(raw["uarch"], str),
+            smt=convert(raw["smt"], bool),
+            interval_ns=convert(raw["interval_ns"], int),
             queue_map=queue_map,
-            cpus=convert(found["cpus"], tuple[Cpu, ...] | None),
-            command=convert(found["command"], tuple[str, ...]),
-            versions=convert(found["versions"], dict[str, str]),
-            catalogue=convert(found["catalogue"], tuple[tuple[str, str, str, str], ...]),
-            records=records_read(found["records"]),
-            baselines=from_plain(found.get("baselines")),
+            cpus=convert(raw["cpus"], tuple[Cpu, ...] | None),
+            command=convert(raw["command"], tuple[str, ...]),
+            versions=convert(raw["versions"], dict[str, str]),
+            catalogue=convert(raw["catalogue"], tuple[tuple[str, str, str, str], ...]),
+            records=records_read(raw["records"]),
+            baselines=from_plain(raw.get("baselines")),
         )
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
         raise DamagedRecordingError(f"its header makes no sense: {error}") from None
 
 
-def _topology(found: Any) -> Topology:
+def _topology(raw: Any) -> Topology:
     """Raises ValueError: it is none, or none of a host's."""
-    topology = msgspec.convert(found, Topology)
+    topology = msgspec.convert(raw, Topology)
     check_all(topology)
     numbers = [info.cpu for info in topology.cpus]
     if sorted(set(numbers)) != numbers:
@@ -212,24 +212,24 @@ def note_body(note: Note) -> bytes:
     """A record that is neither a header nor a sample."""
     if isinstance(note, Gap):
         return msgspec.msgpack.encode(["gap", {"ticks": note.ticks, "why": note.why}])
-    found = {
+    raw = {
         "wall_ns": note.wall_ns,
         "monotonic_ns": note.monotonic_ns,
         "text": note.text.encode("utf-8", "replace").decode(),
         "detail": note.detail,
     }
-    return msgspec.msgpack.encode([note.kind, found])
+    return msgspec.msgpack.encode([note.kind, raw])
 
 
-def note_read(kind: str, found: Any) -> Note | None:
+def note_read(kind: str, raw: Any) -> Note | None:
     """None: of a kind that this nftop does not know. Raises DamagedError: it makes no sense."""
     try:
         if kind == "gap":
-            gap = msgspec.convert(found, Gap)
+            gap = msgspec.convert(raw, Gap)
             if not 0 <= gap.ticks < 1 << 63:
                 raise ValueError("no number of ticks")
             return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))
-        marker = msgspec.convert({**found, "kind": kind}, Marker) if kind in MARKERS else None
+        marker = msgspec.convert({**raw, "kind": kind}, Marker) if kind in MARKERS else None
         if marker is not None:
             if not all(0 <= item < 1 << 63 for item in (marker.wall_ns, marker.monotonic_ns)):
                 raise ValueError("no time")

@@ -65,21 +65,23 @@ def _shape_of_generic(hint: Any, origin: Any, inner: tuple[Any, ...]) -> Shape:
 
 
 def _one_of(shapes: set[Shape]) -> Shape:
-    flat = {part for shape in shapes for part in (shape[1:] if shape[0] == "one_of" else (shape,))}
+    flat = {
+        member for shape in shapes for member in (shape[1:] if shape[0] == "one_of" else (shape,))
+    }
     return next(iter(flat)) if len(flat) == 1 else ("one_of", *sorted(flat, key=str))
 
 
 @lru_cache(maxsize=1)
 def classes() -> Mapping[str, type]:
     """Every record, by name: the payloads of `model.sources` and all that is within them."""
-    found: dict[str, type] = {Missing.__name__: Missing, Cbm.__name__: Cbm}
+    raw: dict[str, type] = {Missing.__name__: Missing, Cbm.__name__: Cbm}
     pending = list(payloads())
     while pending:
         kind = pending.pop()
-        if found.setdefault(kind.__name__, kind) is not kind:
+        if raw.setdefault(kind.__name__, kind) is not kind:
             raise TypeError(f"two types are called {kind.__name__}")
-        pending += [type_ for type_ in _types_within(kind) if type_.__name__ not in found]
-    return found
+        pending += [type_ for type_ in _types_within(kind) if type_.__name__ not in raw]
+    return raw
 
 
 @lru_cache(maxsize=1)
@@ -106,27 +108,27 @@ def _dataclasses(hint: Any) -> Iterator[type]:
         yield from _dataclasses(inner)
 
 
-def shape_read(found: Any) -> Shape:
+def shape_read(raw: Any) -> Shape:
     """A shape as a recording has it.
 
     Raises:
         ValueError: it is none.
     """
-    if isinstance(found, str):
-        return found
-    whole = isinstance(found, list) and 2 <= len(found) <= _MOST_PARTS
-    if not whole or not isinstance(found[0], str):
+    if isinstance(raw, str):
+        return raw
+    whole = isinstance(raw, list) and 2 <= len(raw) <= _MOST_PARTS
+    if not whole or not isinstance(raw[0], str):
         raise ValueError("no shape of a value")
-    return (found[0], *map(shape_read, found[1:]))
+    return (raw[0], *map(shape_read, raw[1:]))
 
 
-def records_read(found: Any) -> Mapping[str, Fields]:
+def records_read(raw: Any) -> Mapping[str, Fields]:
     """The fields of records as a recording has them. Raises ValueError as `shape_read`."""
-    if not isinstance(found, dict) or not all(
-        len(value) <= _MOST_PARTS for value in (found, *found.values())
+    if not isinstance(raw, dict) or not all(
+        len(value) <= _MOST_PARTS for value in (raw, *raw.values())
     ):
         raise ValueError("no shapes of records")
     return {
         str(name): tuple((str(field), shape_read(shape)) for field, shape in written)
-        for name, written in found.items()
+        for name, written in raw.items()
     }

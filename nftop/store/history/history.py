@@ -105,7 +105,7 @@ class SampleRings:
 
 
 def _places(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:
-    return {key: place for place, key in enumerate(keys)}
+    return {key: index for index, key in enumerate(keys)}
 
 
 # 1024 CPUs with 600 ticks.
@@ -281,7 +281,7 @@ class TickHistory:
             self._packages.append(
                 frame.monotonic_ns,
                 covers_ns,
-                {row.package: place for place, row in enumerate(rows)},
+                {row.package: index for index, row in enumerate(rows)},
                 [
                     np.array([np.nan if isinstance(one, Missing) else one for one in reading])
                     for reading in readings

@@ -50,13 +50,13 @@ class PipeBytes:
         with self._lock:
             if not self._starts or at < self._starts[0]:
                 return b""
-            found = bytearray()
-            place = bisect_right(self._starts, at) - 1
-            while place < len(self._parts) and len(found) < size:
-                behind = at + len(found) - self._starts[place]
-                found += memoryview(self._parts[place])[behind : behind + size - len(found)]
-                place += 1
-            return bytes(found)
+            result = bytearray()
+            index = bisect_right(self._starts, at) - 1
+            while index < len(self._parts) and len(result) < size:
+                behind = at + len(result) - self._starts[index]
+                result += memoryview(self._parts[index])[behind : behind + size - len(result)]
+                index += 1
+            return bytes(result)
 
     @property
     def first(self) -> int:
@@ -94,8 +94,8 @@ class PipeBytes:
 
     def _run(self) -> None:
         try:
-            while self._has_room() and (part := os.read(self._handle, self._at_once)):
-                self._take(part)
+            while self._has_room() and (data := os.read(self._handle, self._at_once)):
+                self._take(data)
                 self._more()
         except OSError:
             pass  # as if it had ended: what is missing then shows
@@ -112,14 +112,14 @@ class PipeBytes:
                 self._room.wait(_LOOK_S)
         return not self._stopped
 
-    def _take(self, part: bytes) -> None:
+    def _take(self, data: bytes) -> None:
         with self._lock:
             if self._parts and len(self._parts[-1]) < self._at_once:
-                self._parts[-1] += part
+                self._parts[-1] += data
             else:
                 self._starts.append(self._size)
-                self._parts.append(bytearray(part))
-            self._size += len(part)
+                self._parts.append(bytearray(data))
+            self._size += len(data)
             gone = 0
             while (
                 gone + 1 < len(self._parts)

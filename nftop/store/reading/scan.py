@@ -258,9 +258,9 @@ class Scan:
         while True:
             self._searched = max(self._searched, self._data.first)
             data = self._data.read(self._searched, _SEARCHED_AT_ONCE)
-            place = seekpoint.offset_in(data)
-            if place is not None:
-                self.at = self._searched + place
+            offset = seekpoint.offset_in(data)
+            if offset is not None:
+                self.at = self._searched + offset
                 self._lost += self.at - start
                 self._lost_from = None
                 return True

@@ -30,24 +30,24 @@ def next_position(data: Readable, at: int, until: int | None = None) -> SeekPosi
     """
     at = max(at, data.first)
     while until is None or at < until:
-        found = data.read(at, _AT_ONCE)
-        place = seekpoint.offset_in(found)
-        if place is not None:
-            point = seekpoint.unpacked(found, place)
-            if point is None or (until is not None and at + place >= until):
+        block = data.read(at, _AT_ONCE)
+        offset = seekpoint.offset_in(block)
+        if offset is not None:
+            point = seekpoint.unpacked(block, offset)
+            if point is None or (until is not None and at + offset >= until):
                 return None
-            return SeekPosition(at + place, point)
-        if len(found) < _AT_ONCE:
+            return SeekPosition(at + offset, point)
+        if len(block) < _AT_ONCE:
             return None
-        at += len(found) - seekpoint.SIZE
+        at += len(block) - seekpoint.SIZE
     return None
 
 
 def positions(data: Readable, at: int, until: int | None = None) -> Iterator[SeekPosition]:
     """Every seek point from `at` on, in order."""
-    while (place := next_position(data, at, until)) is not None:
-        yield place
-        at = place.at + seekpoint.SIZE
+    while (offset := next_position(data, at, until)) is not None:
+        yield offset
+        at = offset.at + seekpoint.SIZE
 
 
 def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosition | None:
@@ -62,23 +62,23 @@ def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosi
     low, high = first, data.size
     while high - low.at > _NEAR:
         middle = (low.at + high) // 2
-        place = next_position(data, middle, high)
-        if place is None or beyond(place.point):
+        offset = next_position(data, middle, high)
+        if offset is None or beyond(offset.point):
             high = middle
-        elif place.point.end:
+        elif offset.point.end:
             # Another recording may follow it, whose first seek point is right behind.
-            behind = next_position(data, place.at + seekpoint.SIZE, high)
+            behind = next_position(data, offset.at + seekpoint.SIZE, high)
             if behind is None or beyond(behind.point):
                 high = middle
             else:
                 low = behind
         else:
-            low = place
-    for place in positions(data, low.at, high if high > low.at + seekpoint.SIZE else None):
-        if beyond(place.point):
+            low = offset
+    for offset in positions(data, low.at, high if high > low.at + seekpoint.SIZE else None):
+        if beyond(offset.point):
             break
-        if not place.point.end:
-            low = place
+        if not offset.point.end:
+            low = offset
     return low
 
 
@@ -87,9 +87,9 @@ def last_position(data: Readable) -> SeekPosition | None:
     at, size = data.size, _NEAR
     while True:
         start = max(at - size, data.first)
-        found = None
-        for found in positions(data, start):  # noqa: B007 - the last is wanted
+        block = None
+        for block in positions(data, start):  # noqa: B007 - the last is wanted
             pass
-        if found is not None or start == data.first:
-            return found
+        if block is not None or start == data.first:
+            return block
         size *= 4

@@ -51,18 +51,18 @@ def _of_group(shown: str, old: Mapping[str, str], new: Mapping[str, str]) -> Ite
 
 def _settings(group: ResctrlGroup) -> dict[str, str]:
     """What is set in a group, by what it is."""
-    found = {"CPUs": f"CPUs {format_cpu_list(group.cpus) or 'none'}"}
+    facts = {"CPUs": f"CPUs {format_cpu_list(group.cpus) or 'none'}"}
     for cache in group.caches:
         for word, mask in (("L3", cache.cbm), ("L3 code", cache.code)):
             if isinstance(mask, Cbm):
                 key = f"{word} {cache.l3}"
-                found[key] = f"{key} {mask.hex}"
+                facts[key] = f"{key} {mask.hex}"
         if not isinstance(cache.mba, Missing):
             key = f"MBA {cache.l3}"
-            found[key] = f"{key} {cache.mba}"
+            facts[key] = f"{key} {cache.mba}"
     for item in group.l2:
-        found[f"L2 {item.l2}"] = f"L2 {item.l2} {item.cbm.hex}"
-    return found
+        facts[f"L2 {item.l2}"] = f"L2 {item.l2} {item.cbm.hex}"
+    return facts
 
 
 # Samples that may wait to be written: what comes then is lost, and counted.

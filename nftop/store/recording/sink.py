@@ -33,12 +33,12 @@ _STAMP = r"-(?P<time>\d{8}T\d{6}Z)(\.(?P<number>\d+))?"
 
 def default_file(environ: Mapping[str, str], host: str, wall_ns: int) -> Path:
     """Where a recording goes that was given no name: in the caller's data folder (XDG)."""
-    who = caller(environ)
-    if who is None:
-        told = Path(environ.get("XDG_DATA_HOME", ""))
-        base = told if told.is_absolute() else Path.home() / ".local/share"
+    owner = caller(environ)
+    if owner is None:
+        data_home = Path(environ.get("XDG_DATA_HOME", ""))
+        base = data_home if data_home.is_absolute() else Path.home() / ".local/share"
     else:
-        base = who.home / ".local/share"
+        base = owner.home / ".local/share"
     name = re.sub(r"[^A-Za-z0-9._-]", "_", host).lstrip(".") or "host"
     return timed(base / _FOLDER / f"{name}{SUFFIX}", wall_ns)
 
@@ -49,19 +49,19 @@ def timed(path: Path, wall_ns: int) -> Path:
     return path.with_name(f"{path.stem}-{moment.strftime(_TIME)}{path.suffix}")
 
 
-def make_folder(folder: Path, who: Person | None) -> None:
+def make_folder(folder: Path, owner: Person | None) -> None:
     """The folder and those above it; `who` gets those made below a folder of theirs.
 
     Raises:
         OSError: as `open_folder`.
     """
-    open_folder(folder, make_for=who, make=True).close()
+    open_folder(folder, make_for=owner, make=True).close()
 
 
-def create(path: Path, who: Person | None, mode: int = 0o600) -> int:
+def create(path: Path, owner: Person | None, mode: int = 0o600) -> int:
     """A new file, open for writing. Raises OSError, FileExistsError among them."""
     with open_folder(path.parent) as folder:
-        return folder.create(path.name, who, mode)
+        return folder.create(path.name, owner, mode)
 
 
 def remove_empty(handle: int, path: Path) -> None:
@@ -246,7 +246,7 @@ class FileSink:
         self,
         path: Path,
         *,
-        who: Person | None = None,
+        owner: Person | None = None,
         rotation: FileRotation | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -257,7 +257,7 @@ class FileSink:
         self.problem, self.lost, self.ticks, self.size = "", 0, 0, 0
         self.broken: OSError | None = None
         self._path = path
-        self._who = who
+        self._owner = owner
         self._rotation = rotation or FileRotation()
         self._clock_ns = clock_ns
         self._shown = path
@@ -330,8 +330,8 @@ class FileSink:
         path = self._path
         if self._rotation.any:
             path = _unused(timed(path, chunk.after.wall_ns))
-        with open_folder(path.parent, make_for=self._who, make=True) as folder:
-            self._handle = folder.create(path.name, self._who)
+        with open_folder(path.parent, make_for=self._owner, make=True) as folder:
+            self._handle = folder.create(path.name, self._owner)
         self._shown, self._length, self._open_frame = path, 0, False
         self._written.append(path)
         self._began_ns, self._after = chunk.after.monotonic_ns, None

@@ -28,9 +28,9 @@ def plain(baselines: Baselines | None) -> Any:
     return msgspec.to_builtins(baselines)
 
 
-def from_plain(found: Any) -> Baselines | None:
+def from_plain(raw: Any) -> Baselines | None:
     """What `plain` gave. Raises ValueError: it is something else."""
-    baselines = msgspec.convert(found, Baselines | None)
+    baselines = msgspec.convert(raw, Baselines | None)
     check_all(baselines)
     return baselines
 
@@ -43,11 +43,11 @@ def file_of(environ: Mapping[str, str], name: str) -> Path:
     """
     if not _NAME.fullmatch(name):
         raise ValueError("a baseline's name has letters, digits, '.', '_' and '-' only")
-    who = caller(environ)
-    told = Path(environ.get("XDG_DATA_HOME", ""))
-    if who is None and told.is_absolute():
-        return told / FOLDER / f"{name}.json"
-    home = Path.home() if who is None else who.home
+    owner = caller(environ)
+    data_home = Path(environ.get("XDG_DATA_HOME", ""))
+    if owner is None and data_home.is_absolute():
+        return data_home / FOLDER / f"{name}.json"
+    home = Path.home() if owner is None else owner.home
     return home / ".local/share" / FOLDER / f"{name}.json"
 
 
@@ -71,31 +71,31 @@ def read_baselines(path: Path, host: Host) -> Baselines | None:
         data = os.pread(handle, _MOST_BYTES + 1, 0)
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is longer than {_MOST_BYTES >> 20} MiB")
-        found = msgspec.json.decode(data)
+        raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"it makes no sense: {error}") from None
     finally:
         os.close(handle)
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise ValueError(f"it is no file of baselines ({SCHEMA})")
-    if found.get("host") != _named(host):
+    if raw.get("host") != _named(host):
         raise ValueError(
             f"it is of another host than this one ({_named(host)}): choose another name"
         )
-    return from_plain(found.get("baselines"))
+    return from_plain(raw.get("baselines"))
 
 
 def write_baselines(
-    path: Path, host: Host, baselines: Baselines | None, who: Person | None
+    path: Path, host: Host, baselines: Baselines | None, owner: Person | None
 ) -> None:
     """Keep them there instead of what was; None: nothing. Raises OSError; the old file then stays.
 
     A reader sees the old file or the new one, whole.
     """
-    with open_folder(path.parent, make_for=who, make=True) as folder:
-        beside = f".{path.name}.{os.getpid()}"
-        folder.remove(beside)
-        handle = folder.create(beside, who)
+    with open_folder(path.parent, make_for=owner, make=True) as folder:
+        temporary = f".{path.name}.{os.getpid()}"
+        folder.remove(temporary)
+        handle = folder.create(temporary, owner)
         try:
             about = {"schema": SCHEMA, "host": _named(host)}
             data = msgspec.json.encode({**about, "baselines": plain(baselines)})
@@ -103,8 +103,8 @@ def write_baselines(
                 file.write(data + b"\n")
                 file.flush()
                 os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
-            folder.move(beside, path.name)
+            folder.move(temporary, path.name)
         except OSError:
             with contextlib.suppress(OSError):
-                folder.remove(beside)
+                folder.remove(temporary)
             raise

@@ -14,11 +14,11 @@ _MOST_BYTES = 1 << 20
 
 def config_folder(environ: Mapping[str, str]) -> Path:
     """The folder of whoever called nftop, by sudo or not; it need not exist."""
-    who = caller(environ)
-    told = Path(environ.get("XDG_CONFIG_HOME", ""))
-    if who is None and told.is_absolute():
-        return told / "nftop"
-    return (Path.home() if who is None else who.home) / ".config/nftop"
+    owner = caller(environ)
+    config_home = Path(environ.get("XDG_CONFIG_HOME", ""))
+    if owner is None and config_home.is_absolute():
+        return config_home / "nftop"
+    return (Path.home() if owner is None else owner.home) / ".config/nftop"
 
 
 def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:

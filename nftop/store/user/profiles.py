@@ -19,13 +19,13 @@ def folder_of(environ: Mapping[str, str]) -> Path:
 
 def read_profiles(folder: Path) -> dict[str, str]:
     """Their texts by file name, ascending; what can't be read or is no plain file is left out."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     with contextlib.suppress(OSError), open_folder(folder) as opened:
         for name in opened.names()[:_MOST]:
             text = _text(opened, name)
             if text is not None and name.isprintable():
-                found[name] = text
-    return found
+                result[name] = text
+    return result
 
 
 def _text(folder: Folder, name: str) -> str | None:

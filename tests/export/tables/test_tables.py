@@ -118,7 +118,7 @@ def test_names_that_nobody_chose_stay_in_their_cells() -> None:
 
 
 def outputs(path: Path | None, form: str, *names: str, folder: bool = True) -> Outputs:
-    return Outputs(path, form, names or tuple(TABLES), folder=folder, who=None, host=HOST)
+    return Outputs(path, form, names or tuple(TABLES), folder=folder, owner=None, host=HOST)
 
 
 def test_nothing_is_written_over_and_nothing_left_behind(tmp_path: Path) -> None:
