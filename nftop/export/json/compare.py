@@ -44,8 +44,8 @@ def comparison_json(a: Side, b: Side, found: Comparison, notes: Iterable[str]) -
             "test": f"{RULE}; {RULE_BLOCKS}",
             "notes": list(notes),
             **lists,
-            "only_a": [_subject(item) for item in found.only_a],
-            "only_b": [_subject(item) for item in found.only_b],
+            "only_a": [_thing(item) for item in found.only_a],
+            "only_b": [_thing(item) for item in found.only_b],
         }
     )
 
@@ -71,7 +71,7 @@ def _part(part: EntityReport) -> dict[str, Any]:
     if part.entity.kind == "nf":
         told |= {"word": part.word, "why": part.why}
     return {
-        **result,
+        **told,
         "notes": list(part.notes),
         "metrics": {row.result.metric.id: _row(row) for row in part.rows},
     }
@@ -93,13 +93,13 @@ def _row(row: EntityRow) -> dict[str, Any]:
 
 
 def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dict[str, Any]:
-    result = {
+    told = {
         "median": _number(middle),
         "mad": _number(spread),
         "samples": samples,
         "blocks": blocks,
     }
-    return result | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
+    return told | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
 
 
 def _number(reading: Reading) -> float | None:
