@@ -330,7 +330,7 @@ def test_explain() -> None:
         assert "\x1b" not in line
         assert len(near_names(wrong)) >= least and all(name in line for name in near_names(wrong))
     node = explained("L1_Bound")
-    assert node.startswith("tma.l1_bound (L1), of the core looked at, ratio")
+    assert node.startswith("tma.l1_bound (L1), of the selected core, ratio")
     assert "busy_ratio" in explained().splitlines()
     everything = explained("--all")
     assert cpp.strip() in everything

@@ -112,10 +112,10 @@ async def test_the_verdict_is_in_front_while_samples_come_and_v_swaps() -> None:
         assert "COS1 vpp in L3 0" in text and "VERDICT" not in text
         text = await run.give(*CHANGED[29:])
         assert "VERDICT" in text and "fwd better: CPP -1" in text
-        assert "CHANGED 00:00:30Z by somebody else: vpp L3 0 f0 -> 3f0" in text
+        assert "CHANGED 00:00:30Z by another program: vpp L3 0 f0 -> 3f0" in text
         text = await run.press("v")
         assert "COS1 vpp in L3 0" in text and "VERDICT" not in text
-        assert "changed 00:00:30Z by somebody else: vpp L3 0 f0 -> 3f0" in await run.press("x")
+        assert "changed 00:00:30Z by another program: vpp L3 0 f0 -> 3f0" in await run.press("x")
         text = await run.press("escape", "v")
         assert "VERDICT" in text
 
@@ -169,16 +169,16 @@ async def test_what_nftop_did_is_not_somebody_elses() -> None:
         made = (Made(item.changes, item.since_ns, item.at_ns) for item in noticed)
         run.app._main.set_own_changes(tuple(made))
         text = await run.press("3")
-        assert "CHANGED 00:00:30Z here: vpp L3 0" in text
+        assert "CHANGED 00:00:30Z by nftop: vpp L3 0" in text
         assert " *3f0 " in text and "!3f0" not in text
 
 
 async def test_classes_nobody_uses_unfold() -> None:
     idle = group("COS3", 3, (), in_cache(0, 0xFFF), in_cache(1, 0xFFF))
     async with running(frame_of(table(groups=(*table().groups, idle)))) as run:
-        assert "+ 1 class that nobody is in" in await run.press("3")
+        assert "+ 1 class without CPUs" in await run.press("3")
         text = await run.press("i")
-        assert "COS3  COS3" in text and "nobody is in" not in text
+        assert "COS3  COS3" in text and "without CPUs" not in text
 
 
 async def test_explain_is_about_the_class_under_the_cursor() -> None:

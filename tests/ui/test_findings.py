@@ -50,4 +50,4 @@ async def test_they_go_when_the_frame_has_none() -> None:
     async with running(*LOUD, size=(80, 24)) as run:
         assert "F all" in run.text
         assert "F all" not in await run.give(replace(LAST, wall_ns=LAST.wall_ns + 10**9))
-        assert "None: " in await run.press("F")
+        assert "No active findings." in await run.press("F")

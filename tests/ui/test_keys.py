@@ -208,7 +208,7 @@ async def test_help(key: str) -> None:
         text = await run.press(key)
         assert text.startswith("Keys")
         assert "Where there is no number" in await run.press("pagedown", "pagedown")
-        assert "Probes of the core looked at" in await run.press("G", "pageup")
+        assert "Probes of the selected core" in await run.press("G", "pageup")
         assert (await run.press("g")) == text
         assert (await run.press("j")) != text
         assert (await run.press("k")) == text

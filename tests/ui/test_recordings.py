@@ -96,7 +96,7 @@ async def test_markers_and_times() -> None:
         await shows(run, "> mark 20")
         await run.press("right_curly_bracket")
         await shows(run, "> mark 40")
-        assert "these numbers rest on the" in run.text
+        assert "after a jump: numbers are based on" in run.text
         await run.press("left_curly_bracket")
         await shows(run, "> mark 20")
         await run.press("S")

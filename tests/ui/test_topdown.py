@@ -98,7 +98,7 @@ async def test_while_the_screen_stands_still_so_does_what_is_counted() -> None:
     async with running(*FOCUSED, size=(120, 36)) as run:
         await run.press("6", "space", "j")
         assert "── cpu 2" in run.text
-        assert "the screen stands still" in " ".join(run.text.split())
+        assert "paused: level 3 was counted" in " ".join(run.text.split())
         assert focused(run) == 1
         await run.press("space")
         assert focused(run) == 2

@@ -1,7 +1,7 @@
-"""Top-down as a bar of letters: what the issue slots of a core went to, at a glance.
+"""Top-down as a bar of letters: shares of a core's issue slots, readable without colours.
 
 `F` frontend bound, `b` bad speculation, `M` memory bound and `C` core bound (or `B`, backend bound,
-where the CPU's table doesn't tell the two apart), `R` retiring. The letters say it without colours.
+if the CPU's table does not separate them), `R` retiring.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nftop.render.base.line import Line, Span, Tone
 PARTS: tuple[tuple[str, Tone, str], ...] = (
     ("F", Tone.FRONTEND, "frontend bound: no instructions came"),
     ("b", Tone.SPECULATION, "bad speculation: work thrown away"),
-    ("B", Tone.BACKEND, "backend bound, where memory and core are not told apart"),
+    ("B", Tone.BACKEND, "backend bound, where memory and core are not separated"),
     ("M", Tone.MEMORY, "memory bound: waiting for memory or a cache"),
     ("C", Tone.CORE, "core bound: waiting for the core's own units"),
     ("R", Tone.RETIRING, "retiring: useful work"),
@@ -32,34 +32,30 @@ _NAMES = (*_LEVEL_1, *_LEVEL_2)
 
 
 def bars(cpus: CpuTable, rows: Sequence[int], cells: int, bases: Sequence[Tone]) -> list[Line]:
-    """The bar of each row in `cells` cells; where level 1 has no number, its reason's mark.
+    """The bar of each row in `cells` cells, or the mark of why level 1 has no number.
 
-    Args:
-        cpus: the frame's CPUs.
-        rows: rows of `cpus`, in the order wanted.
-        cells: length of a bar; each letter is 1/cells of the slots.
-        bases: tone of each row; bars of rows that are not `PLAIN` take it instead of colours.
+    `bases`: tone of each row; other than `PLAIN` it replaces the colours.
     """
     at = np.array(rows, np.intp)
     counts = apportion(shares(cpus, at), cells)
     gone = np.array([cpus.columns[f"tma.{name}"].reasons[at] for name in _LEVEL_1])
-    # The first part that is not PRESENT says why there is no bar.
+    # The first node without a number says why there is no bar.
     first = gone[np.argmax(gone != Reason.PRESENT, axis=0), np.arange(len(at))]
     triples = zip(counts.tolist(), first.tolist(), bases, strict=True)
     return [_bar(count, reason, base, cells) for count, reason, base in triples]
 
 
 def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
-    """float64 of shape (len(rows), len(PARTS)): each part's share of the slots, summing to 1.
+    """float64 of shape (len(rows), len(PARTS)): shares of the slots, summing to 1 per row.
 
-    Level 1 is scaled to sum to 1, which multiplexed counters may miss by a little; memory and core
-    share backend bound by what level 2 says of them. A row without level 1 is zeros.
+    Level 1 is scaled to a sum of 1; level 2 splits backend bound into memory and core. A row
+    without level 1 is zeros.
     """
     return _shares({name: cpus.columns[f"tma.{name}"].values[rows] for name in _NAMES})
 
 
 def bar(readings: Mapping[str, Reading], cells: int) -> Line:
-    """The bar of something else than a CPU; `readings` has the metrics `tma.` of the catalogue."""
+    """Bar from `readings` of the metrics `tma.*`, for what is not a CPU."""
     values = {name: readings[f"tma.{name}"] for name in _NAMES}
     numbers = {
         name: np.array([np.nan if isinstance(item, Missing) else item])
@@ -88,20 +84,19 @@ def _shares(values: Mapping[str, Floats]) -> Floats:
         ]
     ).T
     total = frontend + speculation + backend + retiring
-    known = (total > 0)[:, None]  # not so where a part is NaN
+    known = (total > 0)[:, None]  # False for NaN
     return np.where(known, slots / np.where(known, total[:, None], 1.0), 0.0)
 
 
 def _positive(values: Floats) -> Floats:
-    """0 for what is below it and for NaN, which is above nothing."""
+    """Negative values and NaN as 0."""
     return np.where(values > 0, values, 0.0)
 
 
 def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
-    """int64 of the shape of `parts`, (rows, parts): whole cells, `cells` in each row.
+    """int64 of the shape of `parts`: whole cells, `cells` in each row.
 
-    By largest remainder (Hamilton's method): every part is within one cell of its exact share.
-    Rows of `parts` sum to 1; rows of zeros get no cells.
+    Largest remainder (Hamilton's method). Rows of `parts` sum to 1; rows of zeros get no cells.
     """
     exact = parts * cells
     # A share a hair below a whole cell is that cell.
@@ -114,7 +109,7 @@ def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
 
 def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
     if not any(counts):
-        # Slots of which none went anywhere are no work, so no ratio.
+        # No slots used: no work, so no ratio.
         why = Reason(reason) if reason else Reason.IDLE
         return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
     runs = _runs(base, cells)
@@ -123,7 +118,7 @@ def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
 
 @lru_cache(maxsize=16)
 def _runs(base: Tone, cells: int) -> tuple[tuple[Span, ...], ...]:
-    """Every run of letters there can be in a bar: by part, by length."""
+    """Every possible run of letters, by part and length."""
     return tuple(
         tuple(
             Span(letter * length, tone if base is Tone.PLAIN else base)

@@ -1,8 +1,7 @@
-"""A number in a cell: by the unit of the catalogue, in at most so many columns.
+"""Numbers in cells of limited width, by the unit of the catalogue.
 
-Space runs out before truth does: a number that does not fit loses digits, then goes to k, M, G,
-then to powers of ten; where even that does not fit the cell is full of `#`. A number that is not
-zero never prints as zero.
+A number that does not fit loses decimals, then is scaled to k, M, G, then to a power of ten; if
+that does not fit either the cell is filled with `#`. Only zero prints as zero.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
 def number(value: float, unit: Unit, width: int) -> str:
-    """`value` in the way its unit is printed, in at most `width` columns of ASCII."""
+    """`value` in its unit's format, in at most `width` columns of ASCII."""
     if not math.isfinite(value):
-        # A column never holds such a number; if one comes all the same it is a fault, not a value.
+        # Columns hold no such number: an error, not a value.
         return mark(Reason.ERROR, width)
     if unit is Unit.CHANGE:
         return _change(value, width)
@@ -47,12 +46,7 @@ def cell(
 ) -> str:
     """A reading in at most `width` columns: its number, or the mark of its reason.
 
-    Args:
-        reading: what to print.
-        unit: how.
-        width: columns to use at most.
-        bound: it is an upper bound: `<` before it.
-        estimate: it is an estimate: `~` after it.
+    `bound`: an upper bound, with `<` before it. `estimate`: with `~` after it.
     """
     if isinstance(reading, Missing):
         return mark(reading.reason, width)
@@ -65,10 +59,9 @@ def cell(
 
 @lru_cache(maxsize=256)
 def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
-    """`cell` for numbers of one column: what only depends on the column is settled once.
+    """`cell` for the numbers of one column, with its format prepared.
 
-    A tick prints hundreds of numbers, and nearly all fit in the first form that is tried; any
-    other is left to `cell`.
+    Nearly all numbers fit in the first form; others are left to `cell`.
     """
     if unit is Unit.CHANGE:
         return lambda value: cell(value, unit, width, bound=bound)
@@ -77,7 +70,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
     below = f"{before}%.{form.places_below}f{suffix}"
     above = f"{before}%.{form.places}f{suffix}"
     factor, limit = form.factor, form.limit
-    least = 10.0**-form.places_below  # what is less may print as nothing, and must not
+    least = 10.0**-form.places_below  # less could print as zero
     zero = cell(0.0, unit, width, bound=bound)
 
     def printed(value: float) -> str:
@@ -92,10 +85,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
 
 
 def share(ratio: float, width: int) -> str:
-    """A share with one decimal, for those of which a thousandth is a lot.
-
-    What is short of all never prints as all: `>99.9%`.
-    """
+    """A share with one decimal; less than 1 never prints as 100 %: `>99.9%`."""
     text = f"{ratio:.1%}"
     text = ">99.9%" if ratio < 1 and text == "100.0%" else text
     exact = ratio >= _EXACT_FROM and len(text) <= width
@@ -103,24 +93,24 @@ def share(ratio: float, width: int) -> str:
 
 
 def mark(reason: Reason, width: int) -> str:
-    """The mark of a reason; its letter alone where three columns are too many."""
+    """The mark of a reason; only its letter if three columns do not fit."""
     whole = reason.mark
     return whole if len(whole) <= width else whole.strip("[]")[: max(0, width)]
 
 
 def worded(reading: Reading, unit: Unit) -> str:
-    """A reading in a sentence, with its unit: `14.88 Mpps`; a missing one is its mark."""
+    """A reading with its unit, `14.88 Mpps`, or its mark."""
     text = cell(reading, unit, 12)
     return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
 
 
 def way_mib(size_bytes: float) -> str:
-    """A way of a cache in MiB: digits enough for the ways times it to be right."""
+    """Size of a cache way in MiB, with three digits."""
     return f"{size_bytes / 2**20:.3g}"
 
 
 def _change(ratio: float, width: int) -> str:
-    """`+20%`, from ten times on `x10`; only nothing prints as nothing, and only all as all."""
+    """`+20%`, from ten times on `x10`; only 0 prints as 0 and only -1 as -100%."""
     if ratio == 0:
         shown = ["0%", "0"]
     elif ratio >= _MANIFOLD:
@@ -141,7 +131,7 @@ def _fixed(value: float, places: int) -> str:
 
 
 def _nothing_less(value: float) -> str:
-    """A number whose decimals are all 0: just 0 if that is what it is."""
+    """A number whose printed digits are all 0: `0` only if it is 0."""
     return "0" if value == 0 else MORE_THAN_0
 
 

@@ -1,7 +1,6 @@
-"""A line of a screen: pieces of text, each with a tone.
+"""A line of a screen: spans of text, each with a tone.
 
-A tone is a name for what the text is, never a colour: `ui/nftop.tcss` says what each looks like,
-and the plain output drops them.
+A tone names the kind of text, not a colour: `ui/nftop.tcss` defines its look.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from nftop.render.base import text as safe
 
 
 class Tone(StrEnum):
-    """What a piece of text is."""
+    """Kind of a text."""
 
     PLAIN = "plain"
     TITLE = "title"
@@ -37,7 +36,7 @@ class Tone(StrEnum):
 
 
 class Span(NamedTuple):
-    """A piece of a line. Its text is printable (see `text.printable`)."""
+    """Text with a tone; printable, see `text.printable`."""
 
     text: str
     tone: Tone
@@ -45,7 +44,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Spans from left to right. `fill` is the tone behind the whole line, to its end."""
+    """Spans from left to right; `fill` is the tone behind the whole line."""
 
     spans: tuple[Span, ...] = ()
     fill: Tone = Tone.PLAIN
@@ -56,7 +55,7 @@ class Line:
 
     @property
     def width(self) -> int:
-        """Cells it takes."""
+        """Width in cells."""
         return sum([len(text) if text.isascii() else safe.cells(text) for text, _ in self.spans])
 
 
@@ -64,7 +63,7 @@ BLANK = Line()
 
 
 def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
-    """One line from texts, spans and lines; all text is made printable, equal tones are joined."""
+    """A line of texts, spans and lines; texts become printable, equal tones are joined."""
     spans: list[Span] = []
     for item in parts:
         if isinstance(item, Line):
@@ -85,14 +84,14 @@ def _add(spans: list[Span], text: str, tone: Tone) -> None:
 
 
 def crop(whole: Line, width: int) -> Line:
-    """`whole` in at most `width` cells; an ellipsis says that some is cut."""
+    """`whole` in at most `width` cells, with an ellipsis if it is cut."""
     if whole.width <= width:
         return whole
     spans: list[Span] = []
     room = width
     for span in whole.spans:
         used = safe.cells(span.text)
-        # The ellipsis has to fit too, so a span may only be whole if something follows in the room.
+        # Keep room for the ellipsis.
         if used < room:
             spans.append(span)
             room -= used
@@ -105,14 +104,14 @@ def crop(whole: Line, width: int) -> Line:
 
 def selected(whole: Line) -> Line:
     """The line under the cursor."""
-    # What is dim is hard to read on the cursor, and is just what one went there to read.
+    # Dim text is hard to read in reverse.
     faint = (Tone.DIM, Tone.MISSING)
     spans = (Span(span.text, Tone.PLAIN) if span.tone in faint else span for span in whole.spans)
     return Line(tuple(spans), Tone.CURSOR)
 
 
 def pointed_at(whole: Line) -> Line:
-    """The line under the cursor where it holds a graph, which must not be drawn in reverse."""
+    """The line under the cursor, with its graph not in reverse."""
     spans = (
         span if span.tone is Tone.AREA else Span(span.text, Tone.CURSOR) for span in whole.spans
     )
@@ -120,11 +119,11 @@ def pointed_at(whole: Line) -> Line:
 
 
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:
-    """The items side by side, on as many lines of `width` cells as they need."""
+    """The items side by side, wrapped to lines of `width` cells."""
     return list(_flow(tuple(items), width, gap))
 
 
-@lru_cache(maxsize=32)  # who and where one is does not change with the numbers
+@lru_cache(maxsize=32)  # mostly constant from tick to tick
 def _flow(items: tuple[Line, ...], width: int, gap: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     for item in items:
@@ -137,11 +136,11 @@ def _flow(items: tuple[Line, ...], width: int, gap: str) -> tuple[Line, ...]:
 
 
 def paragraph(text: str, width: int, *, lead: Line = BLANK, tone: Tone = Tone.PLAIN) -> list[Line]:
-    """`text` wrapped beside `lead`, which the lines after the first leave blank."""
+    """`text` wrapped to the right of `lead`."""
     return list(_paragraph(text, width, lead, tone))
 
 
-@lru_cache(maxsize=128)  # a sentence stays for many ticks
+@lru_cache(maxsize=128)  # texts stay for many ticks
 def _paragraph(text: str, width: int, lead: Line, tone: Tone) -> tuple[Line, ...]:
     indent = lead.width
     rows = safe.wrap(text, width - indent)

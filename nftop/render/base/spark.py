@@ -1,7 +1,6 @@
-"""History as blocks on a declared scale. A gap in the series is a space, a zero is a block.
+"""History as blocks on a printed scale from zero to a round number above the largest value.
 
-The scale starts at zero and ends at a round number above the largest value, and is printed beside
-the graph: 2.000 to 2.011 looks flat, as it is.
+A gap in the series is a space, a zero the lowest block.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 _SHAPES = np.array(list(" " + BLOCKS))
 
-# Few steps: a scale that moves makes what stands still move.
+# Few steps, so that the scale seldom changes.
 _STEPS = (1, 2, 3, 5, 10)
 _SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 
 
 def scale_top(values: NDArray[np.float32], unit: Unit) -> float:
-    """The end of the scale: the smallest round number at or above every value; 1 without any.
+    """End of the scale: the smallest round number at or above all values; 1 without any.
 
-    A share's scale ends at the whole, so that a little does not look like much.
+    For shares it is at least 1.
     """
     least = 1.0 if unit is Unit.RATIO else 0.0
     largest = float(np.max(values, initial=least, where=np.isfinite(values)))
     if largest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))
-    # float32 values sit a hair off the round numbers they stand for.
+    # Tolerance for float32.
     return next((step * power for step in _STEPS if largest <= step * power * (1 + 1e-6)), largest)
 
 
 def span_for(points: int, interval_s: float) -> float:
-    """Seconds a graph of so many points shows: a round time of about one tick a point or more."""
+    """Seconds shown by so many points: a round time of at least one tick per point."""
     return next((float(span) for span in _SPANS_S if span >= points * interval_s), _SPANS_S[-1])
 
 
 def span_name(span_s: float) -> str:
-    """A span in words: `5 min`."""
+    """`5 min`."""
     for seconds, unit in ((3600, "h"), (60, "min")):
         if span_s >= seconds:
             return f"{span_s / seconds:g} {unit}"
@@ -50,9 +49,9 @@ def span_name(span_s: float) -> str:
 
 
 def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
-    """Rows of blocks, highest first, of one character a value; NaN is a column of spaces.
+    """Rows of blocks, highest first, a character per value; NaN is a column of spaces.
 
-    Values at or below 0 show the lowest block, values above `top` fill their column.
+    Values up to 0 are the lowest block, values above `top` fill their column.
     """
     share = np.clip(values / top, 0.0, 1.0)
     known = np.isfinite(values)

@@ -1,8 +1,8 @@
-"""Text that may come from anywhere, made safe to put in a cell of a terminal.
+"""Untrusted text made safe for cells of a terminal.
 
-Names of processes and strings of servers may hold escape sequences, marks that reorder a line or
-characters terminals disagree about. What passes `printable` holds none of them, so its width
-is what `rich.cells.cell_len` says in every terminal, and columns stay aligned.
+Names of processes and strings of servers may hold escape sequences, bidirectional marks and
+characters of ambiguous width. `printable` replaces them, so that `rich.cells.cell_len` is the width
+in every terminal and columns stay aligned.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from functools import lru_cache
 from rich.cells import cell_len
 
 REPLACEMENT = "?"
-LONGEST = 2000  # characters kept of one text; more than any screen shows of it
+LONGEST = 2000  # characters kept of one text
 ELLIPSIS = "…"
 
-# Right-to-left letters are harmless alone, but terminals that know the bidirectional algorithm
-# move the numbers beside them to other columns.
+# Terminals with the bidirectional algorithm move numbers next to right-to-left letters.
 _REORDERING = frozenset({"R", "AL", "AN"})
 # C*: control, format, surrogate, private use, unassigned. M*: combining; Z*: separators.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Mc", "Me", "Zl", "Zp"})
@@ -36,7 +35,7 @@ def cells(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """`text` with everything that could move, hide, recolour or reorder a cell replaced by `?`."""
+    """`text` with all that could move, hide, recolour or reorder a cell replaced by `?`."""
     if text.isascii() and text.isprintable() and len(text) <= LONGEST:
         return text
     if len(text) > LONGEST:
@@ -60,7 +59,7 @@ def _shown(char: str) -> str:
 
 
 def ascii_only(text: str) -> str:
-    """`text` in ASCII and of the same width in cells; our own glyphs get their ASCII forms."""
+    """`text` in ASCII of the same width; nftop's glyphs have ASCII forms."""
     if text.isascii():
         return text
     return "".join(
@@ -70,7 +69,7 @@ def ascii_only(text: str) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """`text` made printable, in at most `width` cells; an ellipsis says that some is cut."""
+    """`text` made printable, in at most `width` cells, with an ellipsis if it is cut."""
     text = printable(text)
     if cell_len(text) <= width:
         return text
@@ -87,10 +86,10 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` made printable, broken at spaces into lines of at most `width` cells.
+    """`text` made printable, wrapped at spaces to lines of at most `width` cells.
 
-    A word wider than a line is cut where the line ends. An empty text is no line, and so is any
-    text where `width` is below 2, since a wide character fits nowhere then.
+    A word wider than a line is split. No line for an empty text, or a width below 2, where a wide
+    character does not fit.
     """
     lines: list[str] = []
     words = printable(text).split() if width >= 2 else []
@@ -108,7 +107,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _head(text: str, width: int) -> str:
-    """As many leading characters of a printable text as fit in `width` cells."""
+    """Leading characters of a printable text that fit in `width` cells."""
     if text.isascii():
         return text[: max(0, width)]
     used = 0

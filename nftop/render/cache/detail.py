@@ -1,4 +1,4 @@
-"""One cache class in one cache: its ways and whose they are too, who is in it, its last minutes."""
+"""One cache class in one cache: ways, sharing, users, changes and history."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from nftop.render.frame.changes import about, author, clock_of, texts
 class Trends:
     """Attributes.
 
-    past: history of one metric of one class in one cache, in so many points over so many seconds.
-    interval_s: the feed's pace, which the graphs' span follows.
+    past: history of a metric of a class in a cache: number of points, seconds.
+    interval_s: of the feed; sets the span of the graphs.
     """
 
     past: Callable[[str, ClassKey, int, float], NDArray[np.float32]]
@@ -54,14 +54,14 @@ _UNITS = {metric.id: metric.unit for metric in GROUP_METRICS}
 def class_lines(
     frame: Frame, key: ClassKey, width: int, trends: Trends, own_changes: Sequence[Made]
 ) -> list[Line]:
-    """All there is to say of a class in a cache; none where it is not there.
+    """Description of a class in a cache; empty if it does not exist.
 
     Args:
-        frame: whose groups are shown.
-        key: the group's name and the cache.
-        width: cells a line may take.
-        trends: history, asked for where there is room for a graph.
-        own_changes: what nftop wrote itself.
+        frame: with the classes.
+        key: name of the class, and the cache.
+        width: cells of a line.
+        trends: history for the graphs.
+        own_changes: written by nftop.
     """
     group = next((item for item in frame.groups if item.name == key[0]), None)
     domain = next((entry for entry in frame.domains if entry.l3 == key[1]), None)
@@ -83,7 +83,7 @@ def class_lines(
 
 
 def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
-    """How much of what the hardware has to give is taken: classes and monitors."""
+    """Classes and monitors in use, of those the hardware has."""
     monitors = sum(1 + len(group.monitors) for group in groups)
     facts = [f"COS {len(groups)}{_of(limits.closids)}", f"RMID {monitors}{_of(limits.rmids)}"]
     if limits.min_bits is not None:
@@ -97,7 +97,7 @@ def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
 
 
 def absence_lines(frame: Frame, width: int) -> list[Line]:
-    """Why numbers of classes are absent, each reason once; and why there is no class at all."""
+    """Why numbers of classes are absent, or why there is no class."""
     if frame.groups:
         return reason_lines(cache_absences(frame), width)
     state = frame.sources.get("resctrl")
@@ -107,7 +107,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def level_2_lines(frame: Frame, width: int) -> list[Line]:
-    """The masks of second-level caches: a row for every class, caches alike together."""
+    """Masks of second-level caches: a row per class and mask."""
     if not any(group.l2 for group in frame.groups):
         return []
     lines = [line(Span("L2", Tone.TITLE))]
@@ -189,7 +189,7 @@ def _level_2(masks: Sequence[L2Mask]) -> Iterator[tuple[str, str]]:
 def _users(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tuple[str, str]]:
     near = {info.cpu for info in frame.topology.cpus if info.l3 == domain.l3}
     own = [cpu for cpu in group.cpus if cpu in near]
-    yield "CPU", format_cpu_list(own) or "none beside this cache"
+    yield "CPU", format_cpu_list(own) or "none near this cache"
     names = nf_names(frame, group.name, domain.l3)
     if names:
         yield "NF", ", ".join(names)
@@ -201,7 +201,7 @@ def _users(frame: Frame, group: GroupRow, domain: CacheDomain) -> Iterator[tuple
 
 
 def _differing(cpus: CpuTable, group: GroupRow) -> Iterator[str]:
-    """CPUs on which another class counts than their own: what polls there has it by itself."""
+    """CPUs whose effective class differs from their own, because of their poller's class."""
     by_reason: dict[str, list[int]] = {}
     for info, own in zip(cpus.topology.cpus, cpus.group, strict=True):
         mine = info.cpu in group.cpus
@@ -235,7 +235,7 @@ def _monitors(group: GroupRow, cache: GroupCacheRow) -> Iterator[tuple[str, str]
 def _changes(
     frame: Frame, group: GroupRow, own_changes: Sequence[Made]
 ) -> Iterator[tuple[str, str]]:
-    """The last of them first."""
+    """The last changes, newest first."""
     for item in about(frame.noticed, group.name)[:_MOST_CHANGES]:
         text = f"{author(item, own_changes)}: {', '.join(texts(item.changes))}"
         yield "changed", f"{clock_of(item.wall_ns)} {text}"
@@ -254,7 +254,7 @@ def _graph(
         return head
     span_s = spark.span_for(points, trends.interval_s)
     values = trends.past(name, key, points, span_s)
-    # Round in the unit that it is written in.
+    # Round in the printed unit.
     step = _MIB if unit is Unit.BYTES else 1e9
     top = spark.scale_top((values / step).astype(np.float32), unit) * step
     scale = f"  0-{fmt.worded(top, unit)}, {spark.span_name(span_s)}"

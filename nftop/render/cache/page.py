@@ -33,15 +33,15 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("n", _COUNTS),
     ("+-", "median absolute deviation from it, before and after"),
     ("better, worse", RULE_EVERY_TICK),
-    ("more, less", "the same of what is neither good nor bad by itself"),
-    ("<", "an upper bound: empty polls may be in it"),
+    ("more, less", "the same for a metric that is neither good nor bad"),
+    ("<", "upper bound: may include empty polls"),
     (
         "settling",
-        f"the first {LEAST_S} to {MOST_S} s do not count: until occupancy stands still",
+        f"the first {LEAST_S} to {MOST_S} s do not count, until occupancy is stable",
     ),
     (
         "load moved",
-        "what was offered moved by itself, so that cycles and misses of a packet say nothing",
+        "the offered load changed, so cycles and misses per packet do not compare",
     ),
 )
 _LABEL, _VALUE, _CHANGE, _COUNT, _SPREAD = 10, 8, 8, 9, 15
@@ -57,24 +57,19 @@ _TONES: dict[Word, Tone] = {
 
 
 def verdict_lines(verdict: Verdict, width: int) -> list[Line]:
-    """A row for each metric of each class and network function: before, after, and what it means.
-
-    Args:
-        verdict: to be shown.
-        width: cells a line may take.
-    """
+    """A row per metric of each class and network function: before, after and verdict."""
     wide = width >= _SPREAD_FROM
     drawn = [_head(verdict, wide=wide), *_notes(verdict, width)]
     for subject in verdict.parts:
         drawn.append(_subject_line(subject))
         drawn += [_row(row, wide=wide) for row in subject.rows]
     if not verdict.parts:
-        drawn.append(line(Span("no class that was changed is there any more", Tone.DIM)))
+        drawn.append(line(Span("all changed classes are gone", Tone.DIM)))
     return [crop(item, width) for item in drawn]
 
 
 def summary(verdict: Verdict) -> Line:
-    """The card in a line: what became of each network function, else of each class."""
+    """One line: the verdict on each network function, else on each class."""
     subjects = [subject for subject in verdict.parts if subject.kind == "nf"] or list(verdict.parts)
     spans: list[str | Span] = []
     for subject in subjects:
@@ -97,7 +92,7 @@ def _head(verdict: Verdict, *, wide: bool) -> Line:
 
 
 def _progress(verdict: Verdict) -> str:
-    """How far it is."""
+    """Progress of the verdict."""
     left_out = f"{verdict.left_out_s:.0f} s left out"
     if verdict.over and not verdict.settled:
         end = "the next change came" if verdict.taken_back_s is None else "it was taken back"
@@ -117,7 +112,7 @@ def _name(subject: VerdictSection) -> str:
 
 
 def _subject_line(subject: VerdictSection) -> Line:
-    """`vpp` of class `vpp`, or the class itself; and its word where its rows are weighed."""
+    """Name, classes and verdict of a network function, or a class."""
     what = "class " if subject.kind == "class" else ""
     where = "" if subject.kind == "class" else f" in {', '.join(map(group_name, subject.groups))}"
     how = "changed" if subject.changed else "overlaps"
@@ -159,7 +154,7 @@ def _words(word: Word, why: str) -> list[str | Span]:
     return [span, Span(f": {why}", Tone.DIM)] if why else [span]
 
 
-# Lines that the table keeps for itself, and that make the lower part worth its place.
+# Least lines of the table, and of the lower part.
 _TABLE_LEAST, _LOWER_LEAST = 6, 4
 _MOST_CHANGES = 2
 
@@ -168,8 +163,8 @@ _MOST_CHANGES = 2
 class CachePage:
     """Attributes.
 
-    fixed: lines that stay on top: what is taken of what there is, and the table's header.
-    table: lines of the table, of which `room` are in view; the key of those of a class.
+    fixed: lines that stay on top: budget and header.
+    table: lines of the table, of which `room` are in view; `keys`: the class of each line.
     lower: lines below it.
     """
 
@@ -181,7 +176,7 @@ class CachePage:
 
 
 def upper(frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool) -> ClassTable:
-    """The table, and below its last cache second-level caches and why numbers are absent."""
+    """The table, then second-level caches and reasons of absences."""
     table = cache_table(frame, width, own_changes, folded=folded)
     more = [*level_2_lines(frame, width)]
     absent = absence_lines(frame, width)
@@ -196,14 +191,14 @@ def upper(frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool
 def page(
     frame: Frame, table: ClassTable, width: int, height: int, blocks: Sequence[Sequence[Line]]
 ) -> CachePage:
-    """Share the height out: the table first, what is below it takes the rest, in its order.
+    """Divide the height: the table first, then the blocks below it.
 
     Args:
-        frame: whose limits are shown.
+        frame: with the limits.
         table: of `upper`.
-        width: cells a line may take.
+        width: cells of a line.
         height: lines of all.
-        blocks: those of the lower part, each with a header of its own.
+        blocks: of the lower part, each with a header.
     """
     fixed: tuple[Line, ...] = ()
     if frame.groups:
@@ -219,7 +214,7 @@ def page(
 
 
 def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
-    """All that is below the table, as a page of its own that says whose and of when it is."""
+    """All that is below the table, as a page with host and time."""
     title = Span(f"Cache, below the table at {time_of_day(frame)}", Tone.TITLE)
     head = line(
         *(block for badge_line in badge_lines(frame.host) for block in (badge_line, " ")), title
@@ -228,9 +223,9 @@ def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Li
 
 
 def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
-    """The verdict on the last change since frames began; None where nothing was changed.
+    """Verdict on the last change of classes; None without one.
 
-    `until_ns`: CLOCK_MONOTONIC when a change that waits to be kept is taken back; None without one.
+    `until_ns`: CLOCK_MONOTONIC when a pending change is reverted; None: none pending.
     """
     joined = together(window.frame.noticed)
     if not joined:
@@ -240,7 +235,7 @@ def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
 
 
 def card(verdict: Verdict, width: int, own_changes: Sequence[Made]) -> list[Line]:
-    """What was changed last, by whom, and what became of it."""
+    """The last change, its author and its verdict."""
     head, *rest = verdict_lines(verdict, width)
     changes = [noticed_line(item, own_changes) for item in reversed(verdict.noticed)]
     more = len(changes) - _MOST_CHANGES

@@ -19,15 +19,15 @@ from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.table import by_reason
 from nftop.render.base.text import fit, printable
 
-# No letter has another meaning on any screen that draws ways.
+# The same letters on all screens.
 WAY_MARKS: tuple[tuple[str, str], ...] = (
-    ("#", "a way that this class alone may fill; way 0 stands right"),
-    ("E", "the same of a class whose group is exclusive: the kernel lets nobody else have it"),
-    ("o", "a way that another class in use may fill too"),
-    ("i", "a way that devices write into (DDIO) too"),
-    ("x", "a way that another class may fill and devices write into"),
-    (".", "a way that it may not fill"),
-    ("I", "in the row I/O: the ways of devices (DDIO); CPUID's hint is shareable_bits"),
+    ("#", "way of this class alone; way 0 is rightmost"),
+    ("E", "the same, of an exclusive group: the kernel refuses sharing"),
+    ("o", "way shared with another class in use"),
+    ("i", "way that devices write into (DDIO)"),
+    ("x", "way shared with another class and devices"),
+    (".", "way outside the mask"),
+    ("I", "row I/O: ways of devices (DDIO); hint: shareable_bits"),
 )
 TONES: Mapping[str, Tone] = {
     "#": Tone.PLAIN, "E": Tone.PLAIN, ".": Tone.DIM,
@@ -36,13 +36,13 @@ TONES: Mapping[str, Tone] = {
 
 
 def way_mark(shares: Shares, way: int, *, exclusive: bool) -> str:
-    """The letter of a way that a class may fill: by who has it besides."""
+    """Letter of a way of a class, by its other users."""
     kinds = "E" if exclusive else "#", "i", "o", "x"
     return kinds[shares.io.has(way) + 2 * shares.shared.has(way)]
 
 
 def way_spans(mask: Cbm, shares: Shares | None, *, exclusive: bool) -> list[Span]:
-    """A cell for each way of a mask, the highest first; without `shares` whose they are is open."""
+    """A cell per way of a mask, the highest first; without `shares` sharing is unknown."""
     marks = [
         "." if not mask.has(way) else "#" if shares is None
         else way_mark(shares, way, exclusive=exclusive)
@@ -51,15 +51,14 @@ def way_spans(mask: Cbm, shares: Shares | None, *, exclusive: bool) -> list[Span
     return [Span(mark, TONES[mark]) for mark in marks]
 
 
-# From this share of its capacity on a class has no room; beyond the other its lines stand in ways
-# that it has lost, or the kernel's rounding is worse than it should be.
+# Occupancy over capacity: full from the first on; beyond the second, lines remain in lost ways.
 FULL_RATIO, OVER_RATIO = 0.95, 1.05
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("COS -", "the kernel does not show the number of the class"),
-    ("code", "with CDP code has a mask of its own, on the line below that of data"),
-    ("full", f"the class has filled {FULL_RATIO:.0%} of its ways or more"),
-    ("over", "it fills more than its ways: lines stay where they are when a mask shrinks"),
+    ("COS -", "the kernel does not report the number of the class"),
+    ("code", "with CDP: mask for code, below that for data"),
+    ("full", f"the class occupies {FULL_RATIO:.0%} of its ways or more"),
+    ("over", "it occupies more than its ways: lines remain when a mask shrinks"),
 )
 
 _GAP = "   "
@@ -70,7 +69,7 @@ _LINES_LEAST = 4  # a header, two classes to compare, and how many more there ar
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Cells of the columns that differ: a class' name, the ways, the mask's digits."""
+    """Widths that differ: name of a class, ways, digits of the mask."""
 
     name: int
     ways: int
@@ -82,21 +81,20 @@ class _Shape:
 
 
 def group_name(name: str) -> str:
-    """A group's name as it is shown: the root group's is not its directory's."""
+    """Name of a class as shown: the root group is `default`."""
     return "default" if name == ROOT else printable(name)
 
 
 def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
-    """A block for each last-level cache, side by side as far as they fit; none without classes.
+    """A block per last-level cache, side by side as far as they fit; none without classes.
 
-    A block is a header, a line for each class and one for the ways of I/O. Classes that are not in
-    use are counted in a line: pqos makes all there are.
+    A block has a header, a line per class in use, a count of unused classes, and the ways of I/O.
 
     Args:
-        frame: whose `groups` and `domains` are shown.
-        width: cells a line may take.
-        limit: lines at most; None for all. What is left out is counted in the last line; where
-            fewer than two classes would be left, nothing is shown.
+        frame: with `groups` and `domains`.
+        width: cells of a line.
+        limit: lines at most; None: all. The last line counts what is left out; with room for fewer
+            than two classes, nothing is shown.
     """
     if not frame.groups or not frame.domains:
         return []
@@ -116,7 +114,7 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
 
 
 def cache_absences(frame: Frame) -> dict[Missing, list[str]]:
-    """Every reason a value of the panel is absent, and the columns it is the reason of."""
+    """Reasons why values of the panel are absent, with their columns."""
     named: list[tuple[str, Cbm | Reading]] = []
     for cache in (cache for group in frame.groups for cache in group.caches):
         named.append(("MASK", cache.cbm))
@@ -125,7 +123,7 @@ def cache_absences(frame: Frame) -> dict[Missing, list[str]]:
 
 
 def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:
-    """The bands one below the other, as many as there is room for; the first is cut if need be."""
+    """Bands below each other, as many as fit; the first is cut if necessary."""
     rows = [_side_by_side(band, width) for band in bands]
     if limit is None or sum(map(len, rows)) <= limit:
         return [item for band in rows for item in band]
@@ -165,7 +163,7 @@ def _block(
     for group, cache in rows:
         lines += _class_lines(group, cache, shares.get(group.name), shape)
     if unused:
-        text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
+        text = f"+ {unused} class{'es' * (unused != 1)} without CPUs, threads and limits"
         lines.append(crop(line(Span(text, Tone.DIM)), shape.width))
     return [*lines, _io_line(domain, shape)]
 
@@ -238,7 +236,7 @@ def _fullness(used: Reading, capacity: Reading) -> str:
 
 
 def _rate_cell(reading: Reading) -> Span:
-    """Megabytes per second: beside a cache's share, a class' gigabytes would often be zero."""
+    """Megabytes per second: gigabytes of one class would often print as zero."""
     shown = reading if isinstance(reading, Missing) else reading / 1e6
     return Span(f"{fmt.cell(shown, Unit.PER_S, _RATE - 1):>{_RATE}}", _tone(reading))
 

@@ -1,4 +1,4 @@
-"""Every cache class as text, as it is now: whose, its ways, its CPUs, its limits."""
+"""Cache classes as text: owner, ways, CPUs and limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nftop.render.editor.change import drawn, limit, named
 
 
 def classes(table: ResctrlTable) -> list[str]:
-    """A block for each group, one for the ways of I/O, and what could not be read."""
+    """A block per group, the ways of I/O, and what could not be read."""
     lines = [line for group in table.groups for line in (*_group(group, table), "")]
     lines += [line for domain in table.domains for line in _domain(domain)]
     lines += [f"note: {printable(table.gaps)}"] if table.gaps else []

@@ -36,7 +36,7 @@ _UNITS: Mapping[MbaUnit, str] = {"percent": "%", "MBps": "M", "GBps/8": "/8G"}
 
 @dataclass(frozen=True, slots=True)
 class ClassCell:
-    """What a cell of a row may need."""
+    """Data of a row."""
 
     frame: Frame
     group: GroupRow
@@ -67,7 +67,7 @@ def state_of(one: GroupCacheRow, noticed: Sequence[Noticed], group: str) -> str:
 
 
 def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
-    """Whether the last change of a mask took ways from it."""
+    """Whether the last change of a mask removed ways."""
     last = last_of(noticed, group, l3)
     return last is not None and any(
         change.cell.name.startswith("L3")
@@ -139,7 +139,7 @@ def _runs_on(one: ClassCell) -> list[Span]:
 
 
 def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
-    """The network functions on whose CPUs a class counts, with these CPUs: `vpp 12-14`."""
+    """Network functions on CPUs of a class, with these CPUs: `vpp 12-14`."""
     cpus = frame.cpus
     by_name: dict[str, list[int]] = {}
     for info, nf, own in zip(cpus.topology.cpus, cpus.nf, cpus.group, strict=True):
@@ -170,19 +170,19 @@ _COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell], list[Span]]], ...] = (
 _CELLS = {column.key: cell for column, cell in _COLUMNS}
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("u", "in the line `no class`: a way that no class in use may fill"),
-    ("drain", "it fills more than its ways hold since its mask lost some: wait before you judge"),
-    ("ALONE", "MiB of its ways that no other class in use may fill and no device writes into"),
-    ("OTHERS", "MiB of its ways that others may fill too"),
-    ("!0f0", "somebody else changed this mask or limit since nftop began; * nftop did"),
-    ("LIMIT", "of memory bandwidth (MBA): %, MB/s or eighths of GB/s, as resctrl is mounted"),
+    ("u", "row `no class`: way of no class in use"),
+    ("drain", "its mask shrank and it still occupies more: wait before judging"),
+    ("ALONE", "MiB of its ways that no other class in use and no device fills"),
+    ("OTHERS", "MiB of its ways that others fill too"),
+    ("!0f0", "changed by another program since nftop began; *: by nftop"),
+    ("LIMIT", "memory bandwidth (MBA): %, MB/s or GB/s / 8, as resctrl is mounted"),
 )
 _COS, _NAME_LEAST, _NAME_MOST = 6, 8, 16
 
 
 @dataclass(frozen=True, slots=True)
 class ClassTable:
-    """The header, which stays; the lines below it, and for each the row it shows, if any."""
+    """Header, lines, and the class of each line, if any."""
 
     header: Line
     lines: tuple[Line, ...]
@@ -191,7 +191,7 @@ class ClassTable:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Cells of what every row begins with, and the columns behind it."""
+    """Widths of the first columns, and the other columns."""
 
     name: int
     ways: int
@@ -202,13 +202,13 @@ class _Shape:
 def cache_table(
     frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool
 ) -> ClassTable:
-    """All caches one below the other.
+    """All caches below each other.
 
     Args:
-        frame: whose `groups` and `domains` are shown.
-        width: cells a line may take.
-        own_changes: what nftop wrote itself.
-        folded: count the classes that nobody uses instead of showing them.
+        frame: with `groups` and `domains`.
+        width: cells of a line.
+        own_changes: written by nftop.
+        folded: only count unused classes.
     """
     shape = _shape(frame, width)
     used = [group for group in frame.groups if in_use(group) or not folded]
@@ -224,7 +224,7 @@ def cache_table(
                     key = group.name, domain.l3
                     drawn += [(row, key) for row in _rows(one, shape, own_changes)]
         if unused:
-            text = f"+ {unused} class{'es' * (unused != 1)} that nobody is in and nothing limits"
+            text = f"+ {unused} class{'es' * (unused != 1)} without CPUs, threads and limits"
             drawn.append((line(Span(text, Tone.DIM)), None))
         drawn += [
             (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
@@ -347,7 +347,7 @@ def _no_class(shares: Mapping[str, Shares], domain: CacheDomain, shape: _Shape) 
 
 
 def _else(free: Cbm, domain: CacheDomain) -> str:
-    """Who else may fill the ways of no class: devices, or nobody, where that is known."""
+    """Whether devices fill the ways of no class, if known."""
     if not isinstance(domain.io, IoWays):
         return ""
     io = free.bits & domain.io.cbm.bits

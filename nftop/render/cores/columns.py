@@ -1,4 +1,4 @@
-"""Which columns of a table of CPUs fit in a width: that of the Cores screen, or of another."""
+"""Columns of the CPU tables (Cores and Power screens) and their choice by width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nftop.model.reading import Reason
 from nftop.model.struct import replace
 from nftop.render.base.table import TableColumn, fit_columns
 
-# Whose columns: each screen that has a table of CPUs.
+# Screens with a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
 NARROW = 40
 _LONG_BARS_FROM = 100
@@ -36,7 +36,7 @@ _WIDTHS: Mapping[Unit, int] = {
 LABELS = (
     TableColumn("cpu", "CPU", 5, right=True, priority=0),
     TableColumn("smt", "SMT", 6, right=True, priority=6.6),
-    # The kernel keeps 15 characters of a thread's name.
+    # The kernel keeps 15 characters of the name.
     TableColumn("thread", "THREAD", 16, right=False, priority=0.5),
     TableColumn("nf", "NF", 11, right=False, priority=5.5, grows=14),
 )
@@ -50,7 +50,7 @@ def _column_of(metric: Metric, priority: float) -> TableColumn:
 METRICS = tuple(
     _column_of(metric, metric.priority) for metric in CPU_METRICS if metric.priority is not None
 )
-# What is set for a CPU's frequency, in words: see `settings.TEXTS`.
+# Frequency settings as text: see `settings.TEXTS`.
 SST = TableColumn("sst", "SST", 4, right=False, priority=4.5)
 CP = TableColumn("cp", "CP", 3, right=False, priority=2.2)
 GOVERNOR = TableColumn("governor", "GOVERNOR/EPP", 13, right=False, priority=2.6, grows=7)
@@ -59,16 +59,16 @@ LIMITS = TableColumn(
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "governor"})
 
-# The cache class: the number of its COS, and its name too where there is room.
+# Cache class: number of its COS, and its name if there is room.
 GROUP = TableColumn("group", "COS", 4, right=False, priority=5.3)
 
-# Ranks right after what says how packets fare: rate, cost, busy, waiting.
+# Ranks after rate, cost, busy and waiting.
 BAR = TableColumn(
     "tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring")
 )
 _SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
 
-# The Power screen's from left to right, each with its priority there.
+# Columns of the Power screen with their priority.
 _OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
     (SST, 1.05),
     ("frequency_hz", 1),
@@ -87,19 +87,18 @@ _OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
     ("ipc", 7),
     ("context_switches_per_s", 8),
 )
-_NF_OF_POWER = 2.8  # who it is stands behind what it is set to
+_NF_OF_POWER = 2.8
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
 _CORES = (*LABELS, SST, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
 _POWER_LABELS = tuple(
     replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
 )
-# On a screen of its own what a server would tell keeps its column: that it is absent is said there.
+# Columns shown only if some CPU has a value.
 _OPTIONAL: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
     "cores": tuple(
         col for col in _CORES if col.key in ("group", "sst") or (col.metric and col.metric.optional)
     ),
-    # The limits of a remote host nobody tells, and some drivers tell no base frequency.
     "power": (CP, SST, GROUP, LIMITS, GOVERNOR, _column_of(cpu_metric("base_frequency_hz"), 0)),
 }
 _TABLES: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
@@ -116,7 +115,7 @@ _TABLES: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
 }
 _HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
 _BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
-# What the Power screen's table shows of a CPU.
+# Metrics of the Power screen's table.
 POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
     cpu_metric(col) for col, _ in _OF_POWER if isinstance(col, str)
 )
@@ -125,10 +124,10 @@ POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
 def columns_for(
     width: int, cpus: CpuTable | None = None, table: CpuTableKind = "cores"
 ) -> tuple[TableColumn, ...]:
-    """The columns shown in so many cells, from left to right; that of CPUs is always there.
+    """The columns shown in so many cells, from left to right; always including the CPU.
 
-    On the Cores screen an optional metric, and the cache class, has a column only where some CPU in
-    `cpus` has one. What this hardware can't give any CPU makes room for what there is.
+    Optional columns are shown only if some CPU has a value. Metrics that this hardware cannot
+    count rank last.
     """
     optional = {col.key: col for col in _OPTIONAL[table]}
     here = frozenset(key for key, col in optional.items() if _has_value(col, cpus))
@@ -137,11 +136,11 @@ def columns_for(
     return _columns_for(width, here, never, table)
 
 
-@lru_cache(maxsize=16)  # they change with the width only, and every tick asks for them
+@lru_cache(maxsize=16)  # called every tick
 def _columns_for(
     width: int, here: frozenset[str], never: frozenset[str], table: CpuTableKind
 ) -> tuple[TableColumn, ...]:
-    """`columns_for`: optional columns are shown if they are `here`; `never` are ranked last."""
+    """`columns_for`: optional columns are shown if they are `here`; `never` rank last."""
     optional = {col.key for col in _OPTIONAL[table]}
     columns = [
         _at_width(col, width)
@@ -152,7 +151,7 @@ def _columns_for(
 
 
 def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
-    """Whether some CPU has anything to put in an optional column."""
+    """Whether some CPU has a value in an optional column."""
     if col.key in _OPTIONAL_TESTS:
         return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
     return col.metric is not None and is_here(col.metric, cpus)
@@ -169,13 +168,13 @@ _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
 
 
 def _is_never(col: TableColumn, cpus: CpuTable) -> bool:
-    """Whether the hardware is why no CPU has a value, so that none will come either."""
+    """Whether no CPU can have a value on this hardware."""
     reasons = cpus.columns[col.metric.id if col.metric else col.key].reasons
     return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
 
 
 def _at_width(col: TableColumn, width: int) -> TableColumn:
-    """A column as it is on a screen of so many cells."""
+    """The column on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
     if col.key == GROUP.key and width >= _GROUP_NAMES_FROM:
@@ -184,7 +183,7 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
 
 
 def metric_of(key: str) -> Metric | None:
-    """What rows are sorted by where the column with this key sorts them; None for a label."""
+    """Metric that rows are sorted by for this column; None for a label."""
     return _BY_KEY[key].metric
 
 
@@ -205,10 +204,10 @@ def is_column(key: str) -> bool:
 
 
 def column_name(key: str) -> str:
-    """What the column with this key is called on screen."""
+    """Label of a column."""
     return _BY_KEY[key].label
 
 
 def sorts_down(key: str) -> bool:
-    """Whether a column sorts high to low unless inverted: numbers do, names and CPUs do not."""
+    """Whether a column sorts high to low by default: numbers do, names and CPUs do not."""
     return key not in LABEL_KEYS

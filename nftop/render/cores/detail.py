@@ -30,14 +30,13 @@ from nftop.render.power.settings import setting_facts
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
 _LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
 
-# What else there is would only be a list of what nobody looks for here.
 _SHOWN = tuple(metric for metric in CPU_METRICS if metric.priority is not None)
 _SIBLING_WORDS = {
     "sibling_busy_ratio": "busy",
     "sibling_ipc": "IPC",
     "core_ipc": "IPC of the core",
 }
-_SENT = "it only generates: its packets are those sent"
+_SENT = "generator: its packets are those sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,14 @@ class Trend:
 
 
 def graph_points(width: int) -> int:
-    """How many values a graph has room for in a panel of so many cells."""
+    """Number of values a graph in a panel of so many cells has."""
     return max(0, width - _AXIS)
 
 
 def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
-    """What the graph shows: what the rows are sorted by, else CPP, else how busy the CPU is."""
+    """Metric of the graph: that of the order, else CPP, else busy time."""
     chosen = metric_of(sort)
-    if chosen and chosen.unit is not Unit.CHANGE:  # of which CPP is the history
+    if chosen and chosen.unit is not Unit.CHANGE:
         return chosen
     has_cpp = bool(cpus.columns["cpp"].present[row])
     polled = bool(cpus.nf[row])
@@ -67,7 +66,7 @@ def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
 def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
     """The panel, in at most `height` lines."""
     head = [rule_line(frame.cpus, row, width)]
-    # Why a number is not there is what is missed first where there is little room.
+    # Absences come first where room is short.
     notes = [
         *absence_lines(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
@@ -84,25 +83,21 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
 def absences(
     cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
 ) -> dict[Missing, list[str]]:
-    """Every reason a value of this row is absent, and what it is the reason of.
-
-    That is, unless told otherwise, of the metrics that are a column of these CPUs.
-    """
+    """Reasons why values of this row are absent, with labels; of the table's columns by default."""
     shown = metrics or (metric for metric in _SHOWN if is_here(metric, cpus))
     columns = ((metric.label, cpus.columns[metric.id]) for metric in shown)
-    # Most have a value: no reading is created only to see that.
     return by_reason((label, column[row]) for label, column in columns if column.reasons[row])
 
 
 def absence_lines(
     cpus: CpuTable, row: int, width: int, metrics: Iterable[Metric] | None = None
 ) -> list[Line]:
-    """`absences` as sentences behind their marks."""
+    """`absences` as lines."""
     return reason_lines(absences(cpus, row, metrics), width)
 
 
 def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
-    """How packets were put on this CPU and which clock its cycles are of; none without either."""
+    """How packets were attributed to this CPU, and the clock of its cycles."""
     clock = CLOCK_TEXTS.get(cpus.cpp_clock[row] or "")
     facts = [
         cpus.attribution[row],
@@ -114,7 +109,7 @@ def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
 
 
 def sibling_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
-    """What the other hyper-threads of its core do, and what they do together; none without any."""
+    """Load of the core's other hyper-threads, and of the core."""
     siblings = cpus.topology.cpus[row].siblings
     if not siblings:
         return []
@@ -147,7 +142,7 @@ def _process_text(facts: ProcessFacts) -> str:
 
 
 def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
-    """A line across, with who is on the CPU."""
+    """A rule with the CPU, its thread and its NF."""
     names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
     return _titled(" · ".join(name for name in names if name), width)
 
@@ -167,7 +162,7 @@ def _placement(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
     return _flowing(cpus.topology.cpus[row], cpus.group[row], facts, width)
 
 
-@lru_cache(maxsize=8)  # where a CPU is changes with the topology only, its class seldom
+@lru_cache(maxsize=8)  # seldom changes
 def _flowing(
     info: CpuInfo, group: CacheClass | Missing, set_to: tuple[str, ...], width: int
 ) -> tuple[Line, ...]:

@@ -15,12 +15,12 @@ from nftop.render.cores.packages import package_lines
 from nftop.render.frame.findings import finding_lines, lines_for
 from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines, header_lines
 
-# In the order in which they get their place: what is short leaves something for the others.
+# In the order in which they get room: the short one first.
 _PANELS: tuple[Callable[[Frame, int, int], list[Line]], ...] = (package_lines, cache_lines)
 
 
 def panels(frame: Frame, width: int, limit: int) -> list[list[Line]]:
-    """The panels that have something to show, as far as they fit `limit` lines together."""
+    """Non-empty panels that fit in `limit` lines together."""
     shown: list[list[Line]] = []
     for panel in _PANELS:
         if lines := panel(frame, width, limit):
@@ -31,23 +31,23 @@ def panels(frame: Frame, width: int, limit: int) -> list[list[Line]]:
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1
-_DETAIL_FROM = 12  # lines of table and detail together from which both have their place
+_DETAIL_FROM = 12  # lines from which table and detail are both shown
 _TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
-_TABLE_GOOD = 8  # lines which only what names the host's trouble may take from the table
-_DETAIL_GOOD = 7  # what blank lines between the parts must leave it
-_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen; from the latter on it has room
+_TABLE_GOOD = 8  # lines the table keeps unless NFs need them
+_DETAIL_GOOD = 7  # lines it keeps when blank lines are inserted
+_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenSections:
-    """The screen from top to bottom; lines of the parts that depend on where the operator looks.
+    """Sections of the screen from top to bottom: lines, or a number of lines.
 
     Attributes:
         top: header, network functions and map.
-        table: lines for the table of CPUs, its headers included.
-        panels: what is known per cache class and per package.
+        table: lines for the CPU table, including its header.
+        panels: cache classes and packages.
         detail: lines for the selected CPU.
-        footer: 0 where there is no room for one.
+        footer: 0 if there is no room.
     """
 
     top: Sequence[Line]
@@ -58,7 +58,7 @@ class ScreenSections:
 
 
 def is_tiny(width: int, height: int) -> bool:
-    """Too small for the screen as it is meant to be."""
+    """Whether the terminal is too small for the normal layout."""
     return width < LEAST_WIDTH or height < LEAST_HEIGHT
 
 
@@ -72,20 +72,19 @@ def share_out(
     height: int,
     search: str = "",
 ) -> ScreenSections:
-    """Share the screen out between its parts.
+    """Divide the screen among its sections.
 
-    The table and the selected CPU come first; network functions, panels and map, in this order,
-    take what those can spare, the map as a whole or not at all. The table then gets no more than
-    its `rows` need, so that what is below it stays close to it.
+    Table and selected CPU come first; network functions, panels and map, in this order, get what
+    they leave, the map only as a whole. The table gets no more lines than its rows need.
 
     Args:
-        frame: what to show.
-        status: how it is being watched.
-        metric: what the map draws.
-        rows: lines the table would like for its body.
+        frame: shown.
+        status: for the header.
+        metric: of the map.
+        rows: lines of the table's body.
         width: of the screen, in cells.
         height: of the screen, in lines.
-        search: what the rows are filtered by.
+        search: filter of the rows.
     """
     if is_tiny(width, height):
         top = _too_small(frame, width, height)
@@ -105,12 +104,12 @@ def share_out(
     above = [section for section in (head, nfs, drawn) if section]
     if room < _DETAIL_FROM:
         return ScreenSections(_joined(above), room, _joined(below), 0, _FOOTER)
-    wanted = rows + 1 + (not below)  # a line apart from what follows
+    wanted = rows + 1 + (not below)  # and a blank line
     table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
     gaps = len(above) + len(below)
     if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
         return ScreenSections(_joined(above), table, _joined(below), room - table, _FOOTER)
-    # Blank lines cost nothing that is missed. The last panel needs none: a rule follows it.
+    # Insert blank lines where they cost nothing; a rule follows the last panel.
     parts_above = [line for section in above for line in (*section, BLANK)]
     parts_below = [line for section in below for line in (BLANK, *section)]
     return ScreenSections(parts_above, table, parts_below, room - table - gaps, _FOOTER)
@@ -119,7 +118,7 @@ def share_out(
 def above_text(
     frame: Frame, status: ViewStatus, *, width: int, height: int
 ) -> tuple[list[Line], int, int]:
-    """For a screen of text: the lines above it, how many it has room for, and the footer's."""
+    """For a screen of text: header lines, lines of room, and lines of the footer."""
     if is_tiny(width, height):
         top = _too_small(frame, width, height)
         return top, height - len(top), 0
@@ -130,14 +129,14 @@ def above_text(
 
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
-    if height < _NFS_FROM:  # one who has so few lines needs them for the CPUs
+    if height < _NFS_FROM:  # few lines: keep them for the CPUs
         status = replace(status, tabs=None)
     head = header_lines(frame, status, width)[: max(2, height // 3)]
     return [*head, *finding_lines(frame, width, lines_for(height))]
 
 
 def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
-    """What is wrong with the screen, and whose numbers these are."""
+    """The badge and a message that the terminal is too small."""
     notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
     badge = [crop(line, width) for line in badge_lines(frame.host)]
     room = max(0, height - 2 - len(badge))
@@ -145,7 +144,7 @@ def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _nfs(frame: Frame, search: str, width: int, height: int, room: int) -> list[Line]:
-    """The network functions, where the table has lines to spare for them."""
+    """The network functions, if the table leaves room."""
     if height < _NFS_FROM:
         return []
     limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)

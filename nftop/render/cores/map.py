@@ -1,7 +1,6 @@
-"""The map: one glyph for every CPU, in package, L3 and core order, hyper-threads below each other.
+"""Map of CPUs: a glyph per CPU by package, L3 and core, hyper-threads below each other.
 
-The glyph's height is a metric on a scale that is printed beside it, so an outlier among hundreds
-of pollers is seen without scrolling, and where on the host it is.
+The glyph's height is a metric on a printed scale, so that outliers are seen without scrolling.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ from nftop.render.cores.rows import polled
 
 _LEAD, _LABEL = 15, 12  # cells: what is drawn and its scale; package and CPUs of a row of glyphs
 _GAP = "  "  # between packages side by side
-_FAR = 4.0  # times what saturated pollers need at most
-_LEAST_CORES = 8  # in a row, below which it says nothing
+_FAR = 4.0  # multiple of the cost of saturated pollers
+_LEAST_CORES = 8  # in a row
 _NOBODY, _BAD, _NONE = ".", "!", " "
-# Indexed by code: the blocks, then the marks of reasons, then these three. Idle pollers must not
-# look like CPUs without one.
+# Indexed by code: blocks, marks of reasons, then these three. Idle pollers differ from none.
 _MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "-")
 _GLYPHS = np.array(list(spark.BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
 _REASON_AT = len(spark.BLOCKS)
@@ -50,18 +48,15 @@ LEGEND = ". no poller  - no value  ! waits for its CPU"
 
 
 def map_metric(cpus: CpuTable, sort: str) -> Metric:
-    """What the heights are: what rows are sorted by, else CPP where anyone has it, else BUSY."""
+    """Metric of the heights: that of the order, else CPP if there is any, else BUSY."""
     chosen = metric_of(sort)
-    if chosen and chosen.unit is not Unit.CHANGE:  # heights begin at 0, and it may be less
+    if chosen and chosen.unit is not Unit.CHANGE:  # may be negative
         return chosen
     return cpu_metric("cpp" if cpus.columns["cpp"].present.any() else "busy_ratio")
 
 
 def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[Line]:
-    """The map in at most `height` lines of at most `width` cells; none where it does not fit.
-
-    Half a map would hide what it is there to show.
-    """
+    """The whole map in at most `height` lines of `width` cells, or nothing."""
     room = width - _LEAD - _LABEL
     if room < _LEAST_CORES or height < 1:
         return []
@@ -90,7 +85,7 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
 
 
 def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
-    """What to draw for each CPU as an index of `_GLYPHS`, one more for no CPU; the scale's end."""
+    """Index in `_GLYPHS` per CPU, one more for no CPU; and the end of the scale."""
     column, busy = cpus.columns[metric.id], polled(cpus)
     drawn = busy if busy.any() else np.ones(len(cpus), np.bool_)
     values = np.where(drawn, column.values, np.nan)
@@ -107,10 +102,10 @@ def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
 
 
 def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The values the scale is made for.
+    """Values that determine the scale.
 
-    Where empty polls may be in a cost it is an upper bound, up to thousands of times what the
-    others need: bounds so far above them don't stretch the scale, they go to its end.
+    A cost with empty polls is an upper bound and may be thousands of times higher than others:
+    such bounds do not stretch the scale.
     """
     values = values[np.isfinite(values)]
     if metric.bounded and len(values):
@@ -123,16 +118,15 @@ def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDA
 
 @lru_cache(maxsize=4)
 def _sure(saturated: tuple[bool | None, ...]) -> Bools:
-    """Where a cost is known to be that of packets alone."""
+    """Where the cost is known to exclude empty polls."""
     return np.array([item is True for item in saturated], np.bool_)
 
 
 def _is_bad(cpus: CpuTable, metric: Metric) -> Bools:
-    """Where a thread waits for its CPU, or the metric itself says that something is wrong."""
+    """Where a thread waits for its CPU or the metric is beyond its limit."""
     bad = np.zeros(len(cpus), np.bool_)
     for item in (cpu_metric("wait_ratio"), metric):
         if item.bad_above is not None:
-            # A missing value is NaN, which is not above anything.
             bad |= cpus.columns[item.id].values > item.bad_above
     return bad
 
@@ -152,7 +146,7 @@ def _band(
 
 
 def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level: int) -> Line:
-    # Every core has a first thread, and not one of a block may have a second.
+    # Every core has a first thread; a block may have none with a second.
     tag = "SMT" if level else f"S{cpus.topology.cpus[rows[0]].package}"
     numbers = np.fromiter(cpus.topology.row_of, np.int64, len(cpus))[rows[rows >= 0]]
     seen = codes[rows]  # -1, no such CPU, is the code after the last
@@ -164,7 +158,7 @@ def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level
 
 @lru_cache(maxsize=64)  # with the topology and the width only
 def _label(tag: str, cpus: bytes) -> Span:
-    """What stands before a row of glyphs; `cpus` are the bytes of an int64 array."""
+    """Label of a row of glyphs; `cpus` are the bytes of an int64 array."""
     numbers = format_cpu_list(np.frombuffer(cpus, np.int64).tolist())
     return Span(f"{tag:<4}{fit(numbers, _LABEL - 5)} ", Tone.DIM)
 

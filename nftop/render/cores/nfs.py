@@ -1,4 +1,4 @@
-"""The network functions, a line each, with a sentence below those whose numbers are not current."""
+"""Network functions, a line each, with the problem of those whose numbers are not current."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nftop.render.cores.table import is_bound, is_other, value_tone
 
 _NAME, _CPUS, _CELL = 18, 10, 8  # cells
 _MOST_PRIORITY = 6
-# The line in short; the NFs screen has the others.
+# The NFs screen has the other metrics.
 _COLUMNS = tuple(
     TableColumn(metric.id, metric.label, _CELL + 1, priority=metric.priority, metric=metric)
     for metric in sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
@@ -54,7 +54,7 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, search: str = "
         blocks.sort(key=lambda block: _is_well(block[0]))
     for index, (_, rows) in enumerate(blocks):
         left = len(blocks) - index
-        # The last line is kept for saying how many more there are.
+        # The last line counts those left out.
         if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
             more = f"  + {left} more network function{'s' * (left != 1)}"
             return [*lines, crop(line(Span(more, Tone.DIM)), width)][:limit]
@@ -63,7 +63,7 @@ def nf_lines(frame: Frame, width: int, limit: int | None = None, search: str = "
 
 
 def matching_nfs(frame: Frame, search: str) -> Sequence[NfRow]:
-    """Those with this in their name, or on CPUs that match it; all where it is empty."""
+    """Network functions with this in their name or on CPUs that match; all if empty."""
     if not search:
         return frame.nfs
     row_of, matches = frame.cpus.topology.row_of, matching(frame.cpus, search)
@@ -81,7 +81,7 @@ def _is_well(nf: NfRow) -> bool:
 
 
 def nobody(frame: Frame, width: int) -> list[Line]:
-    """A sentence that there is none, and why none could be seen."""
+    """Message that there is no network function, with the reasons of the sources."""
     states = [
         (f"{name} ({address})", frame.sources[name])
         for name, address in NF_ADDRESSES.items()
@@ -92,7 +92,7 @@ def nobody(frame: Frame, width: int) -> list[Line]:
         for source, state in states
         if state.reason or state.detail
     )
-    text = "no statistics of a network function found" + (f": {whys}" if whys else "")
+    text = "no network function with statistics" + (f": {whys}" if whys else "")
     return paragraph(text, width, tone=Tone.DIM)
 
 
@@ -145,7 +145,7 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
 
 
 def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
-    """The coverages that make estimates of what one of its cores counted."""
+    """Coverages that are partial on one of its cores, which makes its sums estimates."""
     rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
     return frozenset(
         coverage
@@ -156,7 +156,7 @@ def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
 
 def _problem(nf: NfRow, width: int) -> list[Line]:
     if nf.problem is None:
-        # Nothing of it is in the table below, so why is said here.
+        # It is not in the table below: say why here.
         return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.DIM)
     lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
     return paragraph(nf.problem.message, width, lead=lead)

@@ -1,4 +1,4 @@
-"""Memory and PCIe, a line for each package that has a value of them."""
+"""Panel of memory and PCIe traffic, a line per package."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
 _UNITS = " GB/s; M requests/s"
 _WIDTH_LEAST = 60
-# Hits and misses say what their sum says, so that is for exports; and what has little to do with
-# packets that devices write and read is for who looks closer.
+# Sums of hits and misses, and traffic unrelated to packets, are on the Memory/PCIe screen only.
 _ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*")
 _COLUMNS = tuple(
     TableColumn(metric.id, metric.label, _CELL, priority=index, metric=metric)
@@ -28,10 +27,9 @@ _COLUMNS = tuple(
 
 
 def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
-    """Headers and a line per package; nothing where no package has any value.
+    """Header and a line per package; nothing without values or beyond `limit` lines.
 
-    As many columns as fit, from the left. Nothing where that is more than `limit` lines, or where
-    there is no room for half of the columns: what is left out would be missed.
+    With a limit, also nothing on a narrow screen.
     """
     if not any(_has_value(row) for row in frame.packages):
         return []
@@ -46,7 +44,7 @@ def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Li
 
 
 def _can_tell(frame: Frame, metric: Metric) -> bool:
-    """Whether some package's hardware counts it."""
+    """Whether some package's hardware can count it."""
     readings = (row.readings[metric.id] for row in frame.packages)
     return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)
 

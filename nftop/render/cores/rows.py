@@ -21,12 +21,12 @@ from nftop.render.cores.columns import metric_of, sorts_down
 
 @dataclass(frozen=True, slots=True)
 class CpuView:
-    """What the operator asked to see.
+    """Order and filter of the CPU table.
 
     Attributes:
         sort: key of a column.
-        inverted: against the column's own direction (numbers high first, names and CPUs low first).
-        folded: CPUs that nothing polls on are one line.
+        inverted: against the column's default direction.
+        folded: CPUs without a poller are one line.
         filter: only rows `matching` this text; all if empty.
     """
 
@@ -49,16 +49,15 @@ class CpuRows:
 
     @property
     def lines(self) -> int:
-        """Lines the whole table body has: a row each, and one for what is folded."""
+        """Lines of the table body: one per row, and one for folded rows."""
         return len(self.shown) + bool(self.folded)
 
 
 def arrange(cpus: CpuTable, view: CpuView) -> CpuRows:
     """The rows to show, in order.
 
-    CPUs with an NF or a poller come first whatever the order; within them, and within the others,
-    rows without a value come last whatever the direction. A filter looks at all CPUs, so it
-    unfolds.
+    CPUs with an NF or a poller come first; within both groups rows without a value come last in
+    either direction. A filter applies to all CPUs, so it unfolds.
     """
     busy = polled(cpus)
     rank = _rank(cpus, view.sort)
@@ -75,10 +74,9 @@ def arrange(cpus: CpuTable, view: CpuView) -> CpuRows:
 
 
 def matching(cpus: CpuTable, text: str) -> Bools:
-    """bool of shape (n,): the rows an operator means by `text`.
+    """bool of shape (n,): rows with `text` in the name of their thread or NF, ignoring case.
 
-    Those with it in the name of their thread or NF, in any case of letters; where it is a CPU
-    list (`4`, `0-3,8`), also those CPUs.
+    If it is a CPU list (`4`, `0-3,8`), also those CPUs.
     """
     needle = text.strip().casefold()
     listed = _cpu_list(needle)
@@ -102,11 +100,11 @@ def _cpu_list(text: str) -> frozenset[Cpu]:
 
 
 def polled(cpus: CpuTable) -> Bools:
-    """bool of shape (n,): the CPUs that an NF or a poller is on."""
+    """bool of shape (n,): CPUs with an NF or a poller."""
     return _polled(cpus.nf, cpus.thread)
 
 
-@lru_cache(maxsize=4)  # pollers hardly ever move, and every tick asks where they are
+@lru_cache(maxsize=4)  # pollers seldom move
 def _polled(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
     pairs = zip(nfs, threads, strict=True)
     mask = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
@@ -135,7 +133,7 @@ def _rank_names(names: Sequence[str | None]) -> Floats:
 
 
 def _rank_groups(cpus: CpuTable) -> Floats:
-    """By class, then those of unknown class by name."""
+    """By number of the class, then by name."""
     keys = [
         None if isinstance(item, Missing) else (item.clos is None, item.clos or 0, item.name)
         for item in cpus.group
@@ -163,12 +161,12 @@ _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the operator is.
+    """Selection in the CPU table.
 
     Attributes:
-        cpu: the CPU selected, None before anything was.
-        index: its place among the rows shown when last looked at.
-        top: the first line of the body on screen.
+        cpu: selected CPU; None before any.
+        index: of its row among those shown.
+        top: first line of the body on screen.
     """
 
     cpu: Cpu | None = None
@@ -177,9 +175,9 @@ class Cursor:
 
 
 def settle(cursor: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
-    """The same place after rows came, went or moved, in a window of `height` lines.
+    """The cursor for the current rows, in a window of `height` lines.
 
-    A CPU that is no longer shown gives way to the row now where it was.
+    If its CPU is no longer shown, the row at its index is selected.
     """
     if not rows.shown:
         return Cursor()
@@ -190,7 +188,7 @@ def settle(cursor: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor
 
 
 def move(cursor: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
-    """`by` rows down (up if negative), no further than the ends."""
+    """Move by rows, down if positive, not beyond the ends."""
     if not rows.shown:
         return Cursor()
     index = min(max(0, cursor.index + by), len(rows.shown) - 1)
@@ -198,9 +196,9 @@ def move(cursor: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) ->
 
 
 def find(cursor: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> int | None:
-    """How far to the next row shown that matches `text`, in direction `step`, around the ends.
+    """Distance to the next matching row in direction `step`, wrapping around; None: no match.
 
-    The selected row comes last; None if no row shown matches. A number is a CPU's, if there is one.
+    The selected row comes last. A number matches the CPU of that number, if it exists.
     """
     shown = np.array(rows.shown, np.intp)
     numbered = cpus.topology.row_of.get(Cpu(int(text))) if text.isdecimal() else None
@@ -216,7 +214,7 @@ def find(cursor: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) ->
 
 def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
     height = max(1, height)
-    # The line of folded rows can't be selected; it comes into view with the row above it.
+    # The line of folded rows comes into view with the row above it.
     last = index + (1 if index == len(rows.shown) - 1 and rows.folded and height > 1 else 0)
     top = scroll(top, index, last, rows.lines, height)
     return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, top)

@@ -1,4 +1,4 @@
-"""The table of CPUs as lines. Text is made only for the rows asked for."""
+"""The CPU table as lines; text is built only for the rows in view."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nftop.render.cores.columns import BAR, GROUP, columns_for, sorts_down
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.power.settings import TEXTS, fitted
 
-# A hyper-thread sibling that is busy for more of the time than this is marked.
+# Siblings busier than this are marked.
 SIBLING_BUSY_RATIO, SIBLING_MARK = 0.5, "!"
 _COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
 
@@ -45,7 +45,7 @@ def header_line(columns: Sequence[TableColumn], view: CpuView) -> Line:
 def body_lines(
     cpus: CpuTable, rows: CpuRows, columns: Iterable[TableColumn], top: int, height: int
 ) -> list[Line]:
-    """The lines of the table's body from `top` on, `height` at most, and no work for others."""
+    """Lines of the body from `top` on, at most `height`."""
     shown = _shown(cpus, rows, top, height)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     if rows.folded and len(lines) < height:
@@ -54,7 +54,7 @@ def body_lines(
 
 
 def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
-    """What the folded rows come to, in one line; their busy time is the mean of those known."""
+    """One line for the folded rows, with the mean of their known busy times."""
     busy = cpus.columns["busy_ratio"]
     rows = np.array(folded, np.intp)
     known = busy.values[rows][busy.present[rows]]
@@ -66,28 +66,28 @@ def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
 
 
 def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> bool:
-    """Whether a value is an upper bound of a packet's cost: the core may have been polling idly.
+    """Whether a value is an upper bound of a packet's cost: it may include empty polls.
 
-    Cycles that `clock` counts, if it isn't the core's, bound nothing: a core in turbo has more.
+    Cycles of another clock than the core's are no bound: a core in turbo has more.
     """
     sure = not (metric.per_clock and is_other(clock))
     return metric.bounded and saturated is not True and sure
 
 
 def is_other(clock: Clock | None) -> bool:
-    """Whether cycles were counted by another clock than the core's."""
+    """Whether cycles are of another clock than the core's."""
     return clock not in (None, "core")
 
 
 def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:
-    """`base`, unless the value says that something is wrong, or is mostly that of empty polls."""
+    """`base`, unless the value is beyond its limit or is mostly of empty polls."""
     if metric.bad_above is not None and value > metric.bad_above:
         return Tone.BAD
     return Tone.DIM if metric.bounded and saturated is False else base
 
 
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
-    """Where a present value was counted too little of the time, or not by the core's clock."""
+    """Where a value was counted only part of the time, or not by the core's clock."""
     at = np.array(rows, np.intp)
     present = cpus.columns[metric.id].present[at].tolist()
     return [
@@ -99,7 +99,7 @@ def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]
 
 
 def _partial(cpus: CpuTable, at: NDArray[np.intp], coverage: str | None) -> list[bool]:
-    """Whether too little was counted; a missing coverage is NaN, not below anything."""
+    """Where the coverage is too low."""
     if coverage is None:
         return [False] * len(at)
     partial: list[bool] = (cpus.columns[coverage].values[at] < ESTIMATE_BELOW).tolist()
@@ -111,7 +111,7 @@ def _other_clock(cpus: CpuTable, rows: Sequence[int]) -> list[bool]:
 
 
 class _Shown(NamedTuple):
-    """What every column needs to know of the rows in view."""
+    """Facts of the rows in view that all columns need."""
 
     rows: Sequence[int]
     at: NDArray[np.intp]
@@ -134,7 +134,7 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
     return _Shown(
         shown,
         at,
-        # Idle rows step back only where there are busy ones to step back from.
+        # Idle rows are dim if there are busy ones.
         [
             Tone.DIM if 0 < rows.first_unattached <= index else Tone.PLAIN
             for index in range(top, top + len(shown))
@@ -170,7 +170,7 @@ def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     ]
 
 
-@lru_cache(maxsize=2048)  # names and CPUs stay while numbers change
+@lru_cache(maxsize=2048)  # names and CPUs seldom change
 def _padded(text: str, width: int, *, right: bool) -> str:
     return fit(text, width, right=right) + " "
 
@@ -202,7 +202,6 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
         if reason:
             spans.append(_marks(width)[reason])
             continue
-        # `~` stands in the cell between columns, so that digits stay under digits.
         after = fmt.ESTIMATE if estimate else " "
         if plain:
             spans.append((Span(exact(value).rjust(width) + after, base),))
@@ -214,7 +213,7 @@ def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> 
 
 
 def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
-    """The siblings, with a mark between the columns where they take their share of the core."""
+    """The siblings, marked where they are busy."""
     busy = cpus.columns["sibling_busy_ratio"].values[shown.at] > SIBLING_BUSY_RATIO
     cells: list[TableCell] = []
     for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
@@ -225,7 +224,7 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
 
 
 def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
-    """The class of each CPU: its number, and its name where the column has grown."""
+    """The class of each CPU: its number, and its name if the column is wide."""
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         group = cpus.group[row]
@@ -241,7 +240,7 @@ def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
 
 
 def _text_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
-    """What is set for each CPU, or the mark of why that is unknown."""
+    """Settings of each CPU, or the mark of why they are unknown."""
     text_of, width = TEXTS[col.key], col.width - 1
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):

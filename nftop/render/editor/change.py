@@ -15,19 +15,16 @@ _MOST_THREADS = 8
 
 
 def preview(proposal: Proposal, ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
-    """Its lines.
+    """Its differences, objections and effects.
 
-    Args:
-        proposal: to be shown.
-        ways: of the masks of each line of schemata.
-        unit: of limits on bandwidth.
+    `ways`: number of ways by line of schemata. `unit`: of bandwidth limits.
     """
     notes = [f"note: {printable(effect)}" for effect in proposal.effects]
     return [*changed(proposal.changes, ways, unit), *against(proposal), *notes]
 
 
 def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -> list[str]:
-    """What would be different, a line each; as in `preview`."""
+    """The differences, a line each; arguments as in `preview`."""
     rows = [
         *_directories(changes),
         *_values(changes, ways, unit),
@@ -40,7 +37,7 @@ def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -
 
 
 def against(proposal: Proposal) -> list[str]:
-    """What speaks against it: nobody should confirm it without having seen that."""
+    """Objections, which must be seen before the change is confirmed."""
     kinds = (
         ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
     )  # fmt: skip
@@ -48,7 +45,7 @@ def against(proposal: Proposal) -> list[str]:
 
 
 def drawn(bits: int, ways: int) -> str:
-    """A mask as its ways, way 0 right, and in hexadecimal."""
+    """A mask as ways, way 0 right, and in hexadecimal."""
     picture = "".join("#" if bits >> way & 1 else "." for way in reversed(range(ways)))
     return f"{picture} {bits:0{-(-ways // 4)}x}"
 
@@ -61,7 +58,7 @@ def limit(value: int, unit: MbaUnit) -> str:
 
 
 def named(where: str) -> str:
-    """A place: the control group, and its monitoring group if there is one."""
+    """A control group, with its monitoring group if any."""
     group, monitor = parts(where)
     shown = "/ (root)" if group == ROOT else printable(group)
     return f"{shown}:{printable(monitor)}" if monitor else shown
@@ -73,7 +70,7 @@ def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
         if cell.kind in ("group", "monitor"):
             what = "group" if cell.kind == "group" else "monitoring group"
             name = printable(cell.group) + (f":{printable(cell.name)}" if cell.name else "")
-            old, new = ("not there", "made") if change.old is None else ("there", "removed")
+            old, new = ("absent", "created") if change.old is None else ("present", "removed")
             yield f"{what} {name}", old, new
 
 
@@ -98,7 +95,7 @@ def _value(cell: Cell, value: str | None, ways: Mapping[str, int], unit: MbaUnit
 
 
 def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
-    """CPUs, then threads, those with the same way together."""
+    """Moves of CPUs, then of threads; equal moves together."""
     for kind, head in (("cpu", "CPU"), ("task", "thread")):
         ways: dict[tuple[str, str], list[Cell]] = {}
         for change in changes:
@@ -109,14 +106,14 @@ def _moves(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
             yield f"{head} {names}", named(old), named(new)
 
 
-# Cells of frequencies, and how a row of them is called.
+# Cells of frequencies, and the name of their row.
 _ROWS: Mapping[Kind, str] = {
     "governor": "governor", "epp": "EPP", "min_khz": "min", "max_khz": "max",
 }  # fmt: skip
 
 
 def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
-    """By what they are changed to, so that a host of hundreds of CPUs is a few rows."""
+    """Grouped by new value, so that hundreds of CPUs are a few rows."""
     for kind, label in _ROWS.items():
         ways: dict[tuple[str | None, str | None], list[str]] = {}
         for change in changes:
@@ -130,7 +127,7 @@ def _frequencies(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
 def _speed_select(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
     ways: dict[tuple[str, str], list[int]] = {}
     for change in changes:
-        old, new = (printable(value or "not there") for value in (change.old, change.new))
+        old, new = (printable(value or "absent") for value in (change.old, change.new))
         if change.cell.kind == "bf":
             yield printable(bf_words(change.cell)), old, new
         elif change.cell.kind == "cp_class":
@@ -141,7 +138,7 @@ def _speed_select(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
 
 def _frequency(kind: Kind, value: str | None) -> str:
     if value is None:
-        return "not there"
+        return "absent"
     if value == "":
         return "as the kernel sets it"
     return mhz_text(int(value)) if kind in ("min_khz", "max_khz") else printable(value)
@@ -166,18 +163,16 @@ def confirm_lines(
     obstacle: str,
     keep_within_s: float,
 ) -> tuple[list[Line], int]:
-    """What speaks against it, then what would be different, what is written, and what `y` does.
-
-    Also of how many lines, the first ones, one has to have seen the last to confirm it.
+    """Objections, differences, writes and what `y` does; and the number of lines of objections.
 
     Args:
         proposal: to be confirmed.
-        writes: what would be written, as a shell would do it.
-        width: cells a line may take.
-        ways: of the masks of each line of schemata.
-        unit: of limits on bandwidth.
-        obstacle: why it can't be applied now; "" where it can.
-        keep_within_s: how long an applied change waits to be kept.
+        writes: as shell commands.
+        width: cells of a line.
+        ways: number of ways by line of schemata.
+        unit: of bandwidth limits.
+        obstacle: why it cannot be applied now; "": it can.
+        keep_within_s: time to keep it.
     """
     lines = [row for item in against(proposal) for row in paragraph(item, width, tone=_tone(item))]
     warned = len(lines)
@@ -185,7 +180,7 @@ def confirm_lines(
     texts = changed(proposal.changes, ways, unit)
     texts += [f"note: {printable(effect)}" for effect in proposal.effects]
     lines += [row for item in texts for row in paragraph(item, width, tone=_tone(item))]
-    # Several commands are several changes, each with a way back of its own.
+    # Several commands are several changes, each undone separately.
     commands = proposal.commands
     for title, shell_lines in (
         ("written", writes),

@@ -1,4 +1,4 @@
-"""What the editor of cache classes shows, as data: states, where in them one is, and the rows."""
+"""Data of the class editor: states, selection and rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass, field
 
 
 class LineRule(NamedTuple):
-    """What masks of one line of schemata must be like, as `control.rules.MaskRule`."""
+    """Rules for masks of a line of schemata, as `control.rules.MaskRule`."""
 
     ways: int
     min_bits: int = 1
@@ -25,12 +25,12 @@ class LineRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MaskSelection:
-    """Where in the editor one is.
+    """Selection in the editor.
 
     Attributes:
-        group, line, domain: of the selected mask: a class, a line of schemata, a cache.
-        way: the selected one.
-        linked: all caches of the line are changed alike.
+        group, line, domain: of the mask: class, line of schemata, cache.
+        way: the selected way.
+        linked: edits apply to all caches of the line.
     """
 
     group: str
@@ -46,7 +46,7 @@ class MaskSelection:
 
 
 class MaskRow(NamedTuple):
-    """A line of the table: a class, and which of its masks."""
+    """A row of the table: a class and one of its masks."""
 
     group: str
     line: str
@@ -56,15 +56,15 @@ class MaskRow(NamedTuple):
 class EditorState:
     """Attributes.
 
-    base: what is on the host. target: what the draft leads to. plan: how.
+    base: state of the host. target: that of the draft. plan: from one to the other.
     rules: of masks, by line. selection: class, mask and way. unit: of limits on bandwidth.
-    io: by L3 the ways that devices write into as well, and how that is known.
-    threads: how many are in a class by themselves, as last told.
-    filled: classes that have lines in a last-level cache, as last told.
-    where: resctrl's mount, as operators know it.
-    trouble: what has to be known before anything else, sentences.
-    locked: why nothing can be applied; "" where it can be.
-    keep_within_s: how long an applied change waits to be kept.
+    io: by L3, ways that devices write into, and the source of that.
+    threads: number of threads by class, from the last frame.
+    filled: classes with lines in a last-level cache, from the last frame.
+    where: resctrl's mount.
+    trouble: alerts above the table.
+    locked: why nothing can be applied; "": it can.
+    keep_within_s: time to keep an applied change.
     """
 
     base: State
@@ -83,28 +83,28 @@ class EditorState:
 
     @property
     def rule(self) -> LineRule:
-        """Of the selected line."""
+        """Rule of the selected line."""
         return self.rules[self.selection.line]
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """Every class there is or would be; those to be made come last."""
+        """All classes of host and draft; new ones last."""
         named = {cell.group for cell in self.base if cell.kind == "mode"}
         created = {cell.group for cell in self.target if cell.kind == "mode"} - named
         return (*sorted(named), *sorted(created))
 
     def bits(self, row: MaskRow, *, base: bool = False) -> int:
-        """The ways of a class in the selected cache; 0 where it has no mask there."""
+        """Ways of a class in the selected cache; 0: no mask."""
         state = self.base if base else self.target
         return int(state.get(Cell("schemata", row.group, row.line, self.selection.domain), "0"), 16)
 
     def bits_of(self, group: str, *, base: bool = False) -> int:
-        """All ways that a class may fill in the selected cache, be it with data or code."""
+        """Ways of a class in the selected cache, for data or code."""
         return self._unions[base].get(group, 0)
 
     @cached_property
     def _unions(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """All ways of each class in the selected cache: after the draft, and before it."""
+        """Ways of each class in the selected cache: after the draft, before it."""
         unions: list[dict[str, int]] = [{}, {}]
         for base in (False, True):
             for group in self.groups:
@@ -114,11 +114,11 @@ class EditorState:
         return unions[0], unions[1]
 
     def exists(self, group: str, *, base: bool = False) -> bool:
-        """Whether there is such a class."""
+        """Whether the class exists."""
         return Cell("mode", group) in (self.base if base else self.target)
 
     def used(self, *, base: bool = False) -> frozenset[str]:
-        """The classes that would be in use, or are; as `ways.is_used`."""
+        """Classes in use, as `ways.is_used`."""
         return self._used[base]
 
     @cached_property
@@ -149,7 +149,7 @@ class EditorState:
 
     @cached_property
     def cpus(self) -> Mapping[str, tuple[int, ...]]:
-        """The CPUs of each class after the draft, ascending."""
+        """CPUs of each class after the draft, ascending."""
         by_class: dict[str, list[int]] = {group: [] for group in self.groups}
         for cell, where in sorted(self.target.items()):
             if cell.kind == "cpu":
@@ -158,12 +158,12 @@ class EditorState:
 
 
 def lines_of(rules: Mapping[str, LineRule], cache: str) -> tuple[str, ...]:
-    """The lines of schemata of `L3` or `L2`: one, or with CDP that of data and that of code."""
+    """Lines of schemata of `L3` or `L2`: one, or with CDP data and code."""
     return tuple(sorted((line for line in rules if line[:2] == cache), reverse=True))
 
 
 def caches_of(rules: Mapping[str, LineRule]) -> tuple[str, ...]:
-    """`L3`, `L2`: those that can be allocated."""
+    """Caches that can be allocated: `L3`, `L2`."""
     return tuple(sorted({line[:2] for line in rules}, reverse=True))
 
 
@@ -174,7 +174,7 @@ def domains_of(state: State, line: str) -> tuple[int, ...]:
 
 
 def rows_of(editor: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
-    """The masks there are or would be in the selected cache: classes in the order of the frame."""
+    """Masks of host and draft in the selected cache, in the order of the frame's classes."""
     known = [row.name for row in frame.groups]
     order = sorted(editor.groups, key=lambda group: (
         group != ROOT, known.index(group) if group in known else len(known)))  # fmt: skip
@@ -187,7 +187,7 @@ def rows_of(editor: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
 
 
 def shares_at(editor: EditorState, row: MaskRow, *, base: bool = False) -> Shares:
-    """Whose the ways of a mask would be, or are; by the rules of every screen."""
+    """Sharing of the ways of a mask."""
     ways, used = editor.rules[row.line].ways, editor.used(base=base)
     others = {item: Cbm(editor.bits_of(item, base=base), ways) for item in used - {row.group}}
     io = editor.io.get(editor.selection.domain, (0, ""))[0] if editor.selection.cache == "L3" else 0
@@ -196,5 +196,5 @@ def shares_at(editor: EditorState, row: MaskRow, *, base: bool = False) -> Share
 
 
 def mask_text(bits: int, ways: int) -> str:
-    """`0f0`, as resctrl prints it; `-` where there is none."""
+    """`0f0`, as resctrl prints it; `-` for none."""
     return Cbm(bits, max(ways, bits.bit_length(), 1)).hex if bits else "-"

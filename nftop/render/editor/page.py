@@ -19,17 +19,16 @@ from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of,
 from nftop.render.editor.rows import capacity_bytes, domain_of, draining, table_lines
 from nftop.render.frame.header import alert_lines, badge_lines
 
-_HEAD = 7  # cells of WARN, CHECK, NOTE, PLAN, SAFE and the blanks behind them
+_HEAD = 7  # cells of WARN, CHECK, NOTE, PLAN, SAFE with blanks
 _MOST_NAMED = 4
 
 
-# Lines that a part keeps where there is not room for all, in the order in which they give. What
-# warns stays, and first of all, so that it is not cut either.
+# Least lines of sections where room is short, in the order in which they shrink; warnings stay.
 _LEAST = (("NOTE", 1), ("PLAN", 3), ("NOTE", 0), ("CHECK", 2), ("PLAN", 1))
 
 
 def notes(editor: EditorState, frame: Frame, width: int, limit: int | None = None) -> list[Line]:
-    """All of them; with a limit as many lines, what is left out is counted in the last."""
+    """Notes on the draft; with a limit the last line counts those left out."""
     parts = {
         "WARN": _warn_lines(editor, width),
         "CHECK": _check_lines(editor, frame, width),
@@ -51,20 +50,20 @@ def notes(editor: EditorState, frame: Frame, width: int, limit: int | None = Non
 
 
 def _warn_lines(editor: EditorState, width: int) -> list[Line]:
-    """What speaks against the draft's plan."""
+    """Objections to the draft's plan."""
     texts = [*(f"not done: {item}" for item in editor.plan.unmet), *editor.plan.warnings]
     rows = [row for item in texts for row in paragraph(item, width - _HEAD, tone=Tone.ACCENT)]
     return _under("WARN", rows)
 
 
 def _check_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
-    """Of the selected mask: its shape, the ways of devices, who else has them, what is its own."""
+    """Checks of the selected mask: shape, ways of devices, overlaps, private ways."""
     items = [line(Span(mark, tone), text) for mark, tone, text in _checks(editor, frame)]
     return _under("CHECK", flow(items, width - _HEAD, "   "))
 
 
 def _plan_lines(editor: EditorState, width: int) -> list[Line]:
-    """The commands that do the same, and what would be different."""
+    """Equivalent commands, and the differences."""
     ways = {name: rule.ways for name, rule in editor.rules.items()}
     changes = editor.plan.changes
     if not changes:
@@ -121,7 +120,7 @@ def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[tuple[s
 
 
 def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[tuple[str, Tone, str]]:
-    """Who else may fill its ways; who was alone in his before is said to be so no more."""
+    """Overlaps with other classes, and those that were alone in their ways before."""
     now, before = (shares_at(editor, row, base=base).others for base in (False, True))
     if not now:
         yield "ok ", Tone.RETIRING, "no overlap"
@@ -145,7 +144,7 @@ def _note_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
         f"draining: {name} holds {used:.1f} MiB, its ways are {capacity:.1f}"
         for name, used, capacity in draining(editor, frame)
     ]
-    # The ways that the selected mask comes to share are in the checks already.
+    # Overlaps of the selected mask are in the checks already.
     selection = editor.selection
     selected = Cell("schemata", selection.group, selection.line, selection.domain)
     checked = {mask for cell, mask in editor.plan.of_masks if cell == selected}
@@ -156,7 +155,6 @@ def _note_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
 def _safe_lines(editor: EditorState, width: int) -> list[Line]:
     if editor.locked:
         return _under("SAFE", paragraph(editor.locked, width - _HEAD, tone=Tone.BADGE))
-    # A line of 80 cells.
     text = f"Enter previews, y applies; taken back in {editor.keep_within_s:g} s unless K keeps it"
     return _under("SAFE", paragraph(text, width - _HEAD, tone=Tone.DIM))
 
@@ -174,8 +172,8 @@ def _named(bits: int) -> str:
     )
 
 
-_TABLE_HEAD = 2  # its header and the ways of devices
-_NOTES_LEAST = 5  # lines that the notes keep where classes are many
+_TABLE_HEAD = 2  # header and ways of devices
+_NOTES_LEAST = 5  # lines
 _ROWS_LEAST = 3
 _MOST_DOMAINS = 12
 
@@ -183,16 +181,14 @@ _MOST_DOMAINS = 12
 def editor_lines(
     editor: EditorState, frame: Frame, width: int, height: int, card: Sequence[Line] = ()
 ) -> list[Line]:
-    """At most `height` lines.
-
-    The selected class is always among those shown; what is left out is counted.
+    """At most `height` lines, including the selected class.
 
     Args:
         editor: the draft.
-        frame: the newest; occupancy, cores and cycles per packet are its.
-        width: cells a line may take.
-        height: lines there are.
-        card: what became of the last change, below the rest.
+        frame: the newest.
+        width: cells of a line.
+        height: lines of the screen.
+        card: verdict on the last change, below the rest.
     """
     rows = rows_of(editor, frame)
     head = [*_head(editor, frame, width), *alert_lines(*editor.trouble, width=width)]
@@ -204,7 +200,7 @@ def editor_lines(
         gap = len(rows) + len(below) + len(card) + len(parts) <= room
         spaced = [(BLANK, *section) if gap and at else section for at, section in enumerate(parts)]
         return [crop(row, width) for section in spaced for row in section]
-    # Classes come first, then what is said of the draft; the card has what is left.
+    # Classes first, then notes; the card gets the rest.
     note_lines = min(len(below), _NOTES_LEAST)
     shown = min(len(rows), max(_ROWS_LEAST, room - max(note_lines, len(below)) - bool(card)))
     body = _window(table, rows, editor, shown)
@@ -216,12 +212,12 @@ def editor_lines(
 
 
 def diff_lines(editor: EditorState, frame: Frame, card: Sequence[Line], width: int) -> list[Line]:
-    """All that the editor would say had it the room: for a page of its own."""
+    """Everything about the draft, for a page of its own."""
     return [*_head(editor, frame, width), BLANK, *notes(editor, frame, width), BLANK, *card]
 
 
 def _head(editor: EditorState, frame: Frame, width: int) -> list[Line]:
-    """Which cache, how large, what rules; where one is."""
+    """Cache, size and rules."""
     selection, rule = editor.selection, editor.rule
     sockets = {cpu.package for cpu in frame.topology.cpus if cpu.l3 == selection.domain}
     socket = f" (socket {min(sockets)})" if selection.cache == "L3" and sockets - {None} else ""  # type: ignore[type-var]
@@ -242,7 +238,7 @@ def _head(editor: EditorState, frame: Frame, width: int) -> list[Line]:
 
 
 def _domains(editor: EditorState) -> Line:
-    """The caches of the line, and which of them are changed."""
+    """Caches of the line, and those that edits change."""
     every = domains_of(editor.base, editor.selection.line)
     if len(every) == 1:
         return line("the only one")
@@ -260,7 +256,7 @@ def _domains(editor: EditorState) -> Line:
 def _window(
     table: list[Line], rows: Sequence[MaskRow], editor: EditorState, shown: int
 ) -> list[Line]:
-    """The table's headers and so many rows around the selected one."""
+    """Header and so many rows around the selected one."""
     heads, body = table[: len(table) - len(rows)], table[len(table) - len(rows) :]
     selected = (editor.selection.group, editor.selection.line)
     at = next((index for index, row in enumerate(rows) if row == selected), 0)
@@ -268,7 +264,7 @@ def _window(
     hidden = len(rows) - shown
     if not hidden or shown < 2:
         return [*heads, *body[top : top + shown]]
-    # The line that counts what is hidden takes the place of the row that is farthest away.
+    # The count of hidden rows replaces the row farthest from the selected one.
     upper = at - top < top + shown - 1 - at
     kept = body[top : top + shown - 1] if upper else body[top + 1 : top + shown]
     return [*heads, *kept, line(Span(f"  + {hidden + 1} classes more", Tone.DIM))]

@@ -29,7 +29,7 @@ from nftop.render.power.settings import LETTERS
 
 
 class ClassUsers(NamedTuple):
-    """As texts: CPUs, names of network functions (untrusted), what a packet costs them all."""
+    """CPUs, names of network functions (untrusted) and cost of a packet, as texts."""
 
     cpus: str
     nfs: str
@@ -41,7 +41,7 @@ NOBODY = ClassUsers("none", "", "")
 
 
 def class_users(editor: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
-    """Of each class those on the selected cache: what runs elsewhere fills other caches."""
+    """Users of each class on CPUs of the selected cache."""
     wanted = editor.selection.domain if editor.selection.cache == "L3" else None
     near = {cpu.cpu for cpu in frame.topology.cpus if wanted in (None, cpu.l3)}
     rows: dict[str, list[int]] = defaultdict(list)
@@ -64,7 +64,7 @@ def _cores(cpus: Sequence[int], kinds_of: Mapping[Cpu, Priority]) -> str:
 
 
 def _network_functions(frame: Frame, rows: Sequence[int]) -> tuple[str, str]:
-    """The names of those that poll on some rows, and the cycles per packet of all of them."""
+    """Names of the network functions on some rows, and their common cycles per packet."""
     if not rows:
         return "", ""
     names = ", ".join(dict.fromkeys(frame.cpus.nf[row] or "" for row in rows))
@@ -74,7 +74,7 @@ def _network_functions(frame: Frame, rows: Sequence[int]) -> tuple[str, str]:
 
 
 def _class_of(frame: Frame, row: int, target: State) -> str:
-    """The class that counts on a CPU: its poller's own, or the CPU's after the draft."""
+    """Effective class of a CPU: its poller's own, or the CPU's after the draft."""
     group = frame.cpus.group[row]
     if isinstance(group, CacheClass) and group.of == "task":
         return group.name
@@ -83,12 +83,12 @@ def _class_of(frame: Frame, row: int, target: State) -> str:
 
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("+", "a way that the draft gives it"),
-    ("-", "a way that the draft takes from it"),
-    (">", "the selected class; the selected way is marked below v"),
-    ("H L", "SST-BF: cores whose base frequency is higher, lower than others'"),
-    ("<", "of CPP, cycles of all of a class / its packets: empty polls may be in it"),
-    ("draining", "the class still fills more than its ways: lines stay until they are evicted"),
+    ("+", "way added by the draft"),
+    ("-", "way removed by the draft"),
+    (">", "selected class; v: selected way"),
+    ("H L", "SST-BF: cores of high, low base frequency"),
+    ("<", "CPP of a class: may include empty polls"),
+    ("draining", "the class occupies more than its ways until lines are evicted"),
 )
 _WIDE_FROM = 120  # cells from which the ways have gaps between them
 _TONES = {**TONES, "+": Tone.RETIRING, "-": Tone.BAD}
@@ -96,7 +96,7 @@ _TONES = {**TONES, "+": Tone.RETIRING, "-": Tone.BAD}
 
 @dataclass(frozen=True, slots=True)
 class _Col:
-    """A column of text: cells at least and at most, and how soon it is left out (0: never)."""
+    """A column of text: least and most cells, rank for leaving it out (0: never)."""
 
     head: str
     least: int
@@ -104,7 +104,6 @@ class _Col:
     goes: int = 0
 
 
-# Those before the ways, and those behind them.
 _BEFORE = (_Col("", 2, 2), _Col("COS", 5, 6), _Col("CLASS", 7, 20))
 _BEHIND = (
     _Col("MASK", 4, 14),
@@ -119,7 +118,7 @@ _BEHIND = (
 def table_lines(
     editor: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int
 ) -> list[Line]:
-    """A header, the ways of devices, and a line for each of `rows`."""
+    """Header, ways of devices, and a line per row."""
     ways = editor.rule.ways
     users = class_users(editor, frame)
     texts = [_texts(editor, frame, row, users) for row in rows]
@@ -153,7 +152,7 @@ def table_lines(
 
 
 def draining(editor: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
-    """Classes that hold more than the ways they have now: name, MiB held, MiB of their ways."""
+    """Classes that occupy more than their ways: name, MiB occupied, MiB of the ways."""
     rows = []
     for group, cache in _in_cache(editor, frame):
         used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
@@ -164,7 +163,7 @@ def draining(editor: EditorState, frame: Frame) -> list[tuple[str, float, float]
 
 
 def domain_of(editor: EditorState, frame: Frame) -> CacheDomain | None:
-    """The selected last-level cache; None for another."""
+    """The selected last-level cache; None for L2."""
     if editor.selection.cache != "L3":
         return None
     return next((domain for domain in frame.domains if domain.l3 == editor.selection.domain), None)
@@ -188,7 +187,7 @@ def _in_cache(editor: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCa
 def _texts(
     editor: EditorState, frame: Frame, row: MaskRow, users: Mapping[str, ClassUsers]
 ) -> list[str]:
-    """What stands in the columns before and behind the ways."""
+    """Texts of the columns before and after the ways."""
     here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
     mark = ">" if here else ""
     group_row = next((group for group in frame.groups if group.name == row.group), None)
@@ -220,15 +219,15 @@ def _changed(old: str, new: str) -> str:
 
 
 def _used(editor: EditorState, frame: Frame, row: MaskRow) -> str:
-    """`15.8/16->24`: what it has filled, what its ways hold and what they would."""
+    """`15.8/16->24`: occupancy, capacity on the host and in the draft."""
     caches = [cache for group, cache in _in_cache(editor, frame) if group.name == row.group]
     sizes = [capacity_bytes(editor, frame, editor.bits_of(row.group, base=base))
              for base in (True, False)]  # fmt: skip
-    # The class itself is told of later where it is new.
+    # A new class is not in the frame yet.
     used: Reading = (
         caches[0].readings["occupancy_bytes"]
         if caches
-        else Missing(Reason.WARMING, "nothing was told of this class yet")
+        else Missing(Reason.WARMING, "no data of this class yet")
     )
     if editor.selection.cache != "L3":
         return ""
@@ -249,7 +248,7 @@ def _bandwidth(editor: EditorState, group: str) -> str:
 
 
 def _ways(editor: EditorState, row: MaskRow, gap: str, *, here: bool) -> list[Span]:
-    """A cell for each way of a mask, the highest first."""
+    """A cell per way of a mask, the highest first."""
     old, new = editor.bits(row, base=True), editor.bits(row)
     shares = shares_at(editor, row)
     exclusive = editor.target.get(Cell("mode", row.group)) == "exclusive"
@@ -290,7 +289,6 @@ def _io_line(editor: EditorState, frame: Frame, widths: Sequence[int], gap: str)
 
 
 def _joined(texts: Sequence[str], widths: Sequence[int]) -> str:
-    # A column keeps a blank to the next; one without room is not there.
     return "".join(
         fit(fit(text, width - 1) if width > 2 else text, width)
         for text, width in zip(texts, widths, strict=True)
@@ -303,7 +301,7 @@ def _longest(texts: Sequence[Sequence[str]], at: int) -> int:
 
 
 def _shared_out(texts: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Cells of each column: as much as its texts need, less from the longest where it is short."""
+    """Widths of the columns: as their texts need, reduced where room is short."""
     cols = (*_BEFORE, *_BEHIND)
     wanted = [
         0
@@ -313,7 +311,7 @@ def _shared_out(texts: Sequence[Sequence[str]], room: int) -> list[int]:
     ]
     wanted[0] = cols[0].least
     while sum(wanted) > room:
-        # What has most beyond its least gives first; then the last columns go.
+        # Shrink the column with most spare cells first; then leave columns out.
         spare = [
             item - 1 - col.least if item else 0 for item, col in zip(wanted, cols, strict=True)
         ]

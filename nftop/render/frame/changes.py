@@ -13,16 +13,16 @@ from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 
-OURS, THEIRS = "here", "by somebody else"
+OURS, THEIRS = "by nftop", "by another program"
 
 
 def clock_of(wall_ns: int) -> str:
-    """When it was, in UTC: `12:41:07Z`."""
+    """Time of day in UTC: `12:41:07Z`."""
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
-    """When, by whom and what, in a line that may be long."""
+    """Time, author and changes, in a line that may be long."""
     return line(
         Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
         Span(author(noticed, own_changes), Tone.DIM),
@@ -31,15 +31,15 @@ def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
 
 
 def author(noticed: Noticed, own_changes: Sequence[Made]) -> str:
-    """Whether these changes were made here, so far as nftop knows what it did itself."""
+    """Whether nftop made these changes."""
     known = [is_own_change(change, noticed, own_changes) for change in noticed.changes]
     if all(known):
         return OURS
-    return f"{OURS}, and in part {THEIRS}" if any(known) else THEIRS
+    return f"{OURS}, in part {THEIRS}" if any(known) else THEIRS
 
 
 def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | None:
-    """The last change of a group's masks and limits in a cache; None where there was none."""
+    """Last change of a group's masks and limits in a cache, or None."""
     for item in reversed(noticed):
         mine = tuple(change for change in item.changes if _concerns(change.cell, group, l3))
         if mine:
@@ -48,7 +48,7 @@ def last_of(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> Noticed | N
 
 
 def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
-    """What was changed of a group, its CPUs and threads included; the last first."""
+    """Changes of a group, including its CPUs and threads; newest first."""
     result = []
     for item in reversed(noticed):
         mine = tuple(change for change in item.changes if group in groups_in((change,)))
@@ -58,7 +58,7 @@ def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
 
 
 def texts(changes: Sequence[Change]) -> list[str]:
-    """Each change in few words; CPUs and threads that went the same way together."""
+    """Each change as a short text; equal moves of CPUs and threads together."""
     return [*_schemata(changes), *_groups(changes), *_moves(changes)]
 
 
@@ -78,7 +78,7 @@ def _groups(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.cell.kind == "group":
             both = change.old is not None and change.new is not None
-            word = "made anew" if both else "made" if change.old is None else "removed"
+            word = "replaced" if both else "created" if change.old is None else "removed"
             yield f"class {_named(change.cell.group)} {word}"
 
 
@@ -101,7 +101,7 @@ def _named(group: str) -> str:
     return "default" if group == ROOT else printable(group)
 
 
-# What the operator asked for, so that no screen has to go on saying it.
+# As requested: not reported.
 _AS_REQUESTED: tuple[Outcome, ...] = ("kept",)
 _MOST_LINES = 3
 
@@ -112,10 +112,7 @@ def applying_lines(width: int) -> list[Line]:
 
 
 def unkept_lines(number: int | None, left_s: int, width: int) -> list[Line]:
-    """While nobody has said whether it stays: the keys, and how long there is time for them.
-
-    Once the time is up no key can keep it: the guard is taking it back.
-    """
+    """While the change is pending: keys and remaining time; after it the guard reverts."""
     which = "" if number is None else f" {number}"
     if left_s <= 0:
         head = f" CHANGE{which} WAS NOT KEPT "
@@ -126,12 +123,12 @@ def unkept_lines(number: int | None, left_s: int, width: int) -> list[Line]:
 
 
 def settling_lines(word: str, width: int) -> list[Line]:
-    """While it is being kept or taken back."""
-    return [crop(line(Span(f" {word} ", Tone.BADGE), " the guard is at it"), width)]
+    """While it is being kept or reverted."""
+    return [crop(line(Span(f" {word} ", Tone.BADGE), " the guard is working"), width)]
 
 
 def outcome_lines(receipt: Receipt, width: int) -> list[Line]:
-    """What became of it, until Esc; none where it is as it was asked for."""
+    """Outcome of the change, until Esc; none if it is as requested."""
     if receipt.outcome in _AS_REQUESTED:
         return []
     lead = line(Span(f" {receipt.outcome.upper()} ", Tone.BADGE), " ")
@@ -140,5 +137,5 @@ def outcome_lines(receipt: Receipt, width: int) -> list[Line]:
 
 
 def outcome_text(receipt: Receipt) -> str:
-    """The same in a line."""
+    """The outcome in a line."""
     return f"{receipt.outcome}: {'; '.join(receipt.sentences)}"

@@ -1,4 +1,4 @@
-"""Findings as text: on the lines below the header, on their page, and in the batch output."""
+"""Findings as text: below the header, on their page and in the batch output."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.pages.explain import rule_facts
 
 MARKS = (
-    ("!", "a finding: a number beyond a limit that somebody has named, for some seconds"),
-    ("i", "a finding that is no fault: a number does not mean what it seems to"),
+    ("!", "finding: a number beyond a published limit for some seconds"),
+    ("i", "note: a number that is easily misread"),
 )
 KEY = "F"
 _LINES_FROM = ((45, 3), (30, 2), (10, 1))  # lines of the screen, and findings' share of them
 
 
 def lines_for(height: int) -> int:
-    """How many lines of a screen findings may take."""
+    """Lines that findings may take on a screen."""
     return next((lines for least, lines in _LINES_FROM if height >= least), 0)
 
 
 def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
-    """The most severe, one line a rule: its first place.
-
-    Behind the last line how many more there are, of these rules and others, and how to see them.
-    """
+    """The most severe findings, one line per rule; the last line counts the others."""
     shown = [finding[0] for finding in _by_rule(frame.findings)[:limit]]
     hidden = len(frame.findings) - len(shown)
     lines = []
@@ -45,7 +42,7 @@ def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
 
 
 def finding_text_lines(frame: Frame, width: int) -> list[Line]:
-    """All of them, for the batch output: since when, where, what, and by which rule."""
+    """All findings, for the batch output."""
     return [
         item
         for finding in frame.findings
@@ -58,11 +55,11 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def finding_page_lines(frame: Frame, width: int) -> list[Line]:
-    """All of them, by rule, each rule with what it is about and who says so."""
+    """Page of all findings by rule, with the facts of each rule."""
     head = f"Findings at {time_of_day(frame)}"
     lines = [*(crop(badge_line, width) for badge_line in badge_lines(frame.host))]
     if not frame.findings:
-        none = "None: no number was beyond a limit that nftop knows for long enough."
+        none = "No active findings."
         lines += [line(Span(head, Tone.TITLE)), *paragraph(none, width), BLANK]
         return lines
     lines += [line(Span(f"{head}, the most severe first", Tone.TITLE)), BLANK]
@@ -86,7 +83,7 @@ def _of_rule(frame: Frame, findings: Sequence[Finding], width: int) -> list[Line
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Frames have them in the order of rules."""
+    """Findings of a frame, grouped by rule."""
     return [list(finding) for _, finding in groupby(findings, key=lambda item: item.rule)]
 
 
@@ -99,7 +96,7 @@ def _text(finding: Finding) -> Line:
 
 
 def _age(frame: Frame, finding: Finding) -> str:
-    """How long it has been there: `12s`, `3m`, `5h`, `2d`."""
+    """Duration: `12s`, `3m`, `5h`, `2d`."""
     seconds = max(frame.wall_ns - finding.since_ns, 0) // 10**9
     for size, unit, until in ((1, "s", 120), (60, "m", 7200), (3600, "h", 172_800)):
         if seconds < until:
@@ -108,7 +105,7 @@ def _age(frame: Frame, finding: Finding) -> str:
 
 
 def _fitted(lead: Line, text: Line, tail: Line, width: int) -> Line:
-    """What is said is cut for what is behind it; that goes where too little would be left."""
+    """Text cut to leave room for the tail; without the tail where room is short."""
     room = width - lead.width - tail.width
     if room < width // 3:
         return crop(line(lead, text), width)

@@ -23,7 +23,7 @@ from nftop.render.cores.rows import CpuView
 
 
 def banner_lines(position: Position, width: int) -> list[Line]:
-    """A line across the screen: time, place, speed; below it what there is to say of this place."""
+    """Banner of a replay: time, position, speed; remarks below it."""
     text = " REPLAY  " + "  ".join(
         filter(None, (_time(position), _progress(position), _how(position)))
     )
@@ -53,7 +53,7 @@ def _how(position: Position) -> str:
     if position.ended:
         return "END"
     if position.waiting:
-        return "at its end, as it grows"
+        return "at the end, following"
     speed = f"{position.speed:g}x"
     return f"PAUSED {speed}" if position.paused else speed
 
@@ -61,13 +61,11 @@ def _how(position: Position) -> str:
 def _remarks(position: Position) -> list[str]:
     remarks = [printable(position.remark)] if position.remark else []
     if position.warmed is not None and position.warmed < _WARM_TICKS:
-        remarks.append(
-            f"jumped here: these numbers rest on the {position.warmed} ticks before this one"
-        )
+        remarks.append(f"after a jump: numbers are based on {position.warmed} earlier ticks")
     return remarks
 
 
-# From so many ticks on nothing is left of having jumped.
+# Ticks after which a jump has no effect.
 _WARM_TICKS = 60
 
 
@@ -87,7 +85,7 @@ _GAP = "   "
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """The screens there are, by number and name, and the place of the one that is up."""
+    """Screens by key and title, and the index of the current one."""
 
     names: tuple[tuple[str, str], ...]
     up: int
@@ -95,17 +93,17 @@ class Tabs:
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """How the frame is being watched.
+    """State of the session, for the header.
 
     Attributes:
-        mode: `LIVE`, or whatever else must not be taken for it: `STOPPED`, `PAUSED at ...`.
-        interval_s: the feed's pace; None where none is to be said.
-        problem: why there are no new frames, a sentence; "" while there are.
-        recording: how a recording does that is under way; "" where there is none.
-        position: where in a recording the frame is; None where it is of none.
-        notice: what the newest frame has to say beside the numbers, a sentence; "" if nothing.
-        tabs: which screen this is of how many; None where there is but one.
-        unlocked: the host can be changed from here.
+        mode: `LIVE`, `STOPPED`, `PAUSED at ...`, ...
+        interval_s: of the feed; None: not shown.
+        problem: why there are no new frames; "": there are.
+        recording: state of the recording; "": none.
+        position: in the recording replayed; None: no replay.
+        notice: of the newest frame; "": none.
+        tabs: the screens; None: not shown.
+        unlocked: the host can be changed.
     """
 
     mode: str = "LIVE"
@@ -119,7 +117,7 @@ class ViewStatus:
 
 
 def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
-    """Identity, mode, sources, own cost and screens, on few lines; then what is wrong."""
+    """Identity, mode, sources, own cost and screens; then alerts."""
     groups = (
         _identity(frame.host, size_of(frame.topology), status, width),
         tuple(
@@ -135,9 +133,9 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
     return [*lines, *alert_lines(frame.own.warning, status.notice, status.problem, width=width)]
 
 
-@lru_cache(maxsize=8)  # hardly anything of it changes from tick to tick
+@lru_cache(maxsize=8)  # seldom changes
 def _grouped(groups: tuple[tuple[Line, ...], ...], width: int) -> tuple[Line, ...]:
-    """Groups of items beside each other where they fit, else each from a new line on."""
+    """Groups of items side by side where they fit, else on new lines."""
     lines: list[Line] = []
     for items in filter(None, groups):
         block = line(*_spaced(items))
@@ -150,7 +148,7 @@ def _grouped(groups: tuple[tuple[Line, ...], ...], width: int) -> tuple[Line, ..
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:
-    """Each sentence on lines of its own, behind a `!`; empty ones are none."""
+    """Each non-empty sentence on its own lines after a `!`."""
     lead = line(Span("! ", Tone.BAD))
     return [
         row
@@ -161,14 +159,14 @@ def alert_lines(*sentences: str, width: int) -> list[Line]:
 
 
 def waiting_lines(status: ViewStatus, width: int) -> list[Line]:
-    """What stands there until the first frame."""
+    """Screen before the first frame."""
     first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
     return [crop(first, width), *alert_lines(status.problem, width=width)]
 
 
 @lru_cache(maxsize=8)
 def _tabs(tabs: Tabs) -> tuple[Line, ...]:
-    """The screens with their keys; the one that is up in brackets."""
+    """Screens with their keys; the current one in brackets."""
     return tuple(
         line(Span(f"[{number} {name}]", Tone.TITLE))
         if index == tabs.up
@@ -188,7 +186,7 @@ def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
 def _identity(host: Host, size: str, status: ViewStatus, width: int) -> tuple[Line, ...]:
     model = f"{short_model(host.model)}  " if width >= WIDE else ""
     pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
-    # LIVE is what everyone expects; anything else must catch the eye.
+    # Anything but LIVE must be conspicuous.
     mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
     return (
         *badge_lines(host),
@@ -205,17 +203,17 @@ def _lock(*, unlocked: bool) -> Span:
 
 
 def badge_lines(host: Host) -> list[Line]:
-    """Whose numbers these are, where they are not a real host's: no screen goes without it."""
+    """Badge of a host that is not a real local one; on every screen."""
     return [line(Span(f" {host.badge} ", Tone.BADGE))] if host.badge else []
 
 
 def time_of_day(frame: Frame) -> str:
-    """When the frame was taken, in UTC: `12:41:07Z`."""
+    """Time of the frame in UTC: `12:41:07Z`."""
     return clock_time(frame.wall_ns)
 
 
 def clock_time(wall_ns: int) -> str:
-    """A time of the day in UTC: `12:41:07Z`."""
+    """Time of day in UTC: `12:41:07Z`."""
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
@@ -226,7 +224,7 @@ def size_of(topology: Topology) -> str:
 
 @lru_cache(maxsize=8)
 def short_model(model: str) -> str:
-    """A CPU model name without what every one has: trademarks, `CPU`, the nominal clock."""
+    """CPU model without trademarks, `CPU` and clock."""
     bare = re.sub(r"\((R|TM)\)|@.*$|\b(CPU|Processor|Intel|AMD)\b", " ", model, flags=re.IGNORECASE)
     return " ".join(bare.split()) or model
 
@@ -239,12 +237,12 @@ def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
 
 
 def _age(state: SourceState) -> str:
-    """How old its numbers are, where they are not of this tick: `1.2s`."""
+    """Age of its numbers if they are not of this tick: `1.2s`."""
     return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
 def _is_measured(own: SelfCost) -> bool:
-    """Not so where frames were made without asking, as those of a clock that is stepped."""
+    """Whether own cost was measured."""
     readings = (own.cpu_ratio, own.counters.reads)
     return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
 
@@ -258,7 +256,7 @@ def own_cost(own: SelfCost) -> str:
 
 
 def where(view: CpuView, top: int, height: int, rows: int) -> str:
-    """Which rows are shown, of how many, in which order, under which filter."""
+    """Rows shown, order and filter, for the footer."""
     last = min(rows, top + height)
     span = f"{top + 1}-{last}/{rows}" if rows else "no rows"
     filtered = f"  filter {view.filter}" if view.filter else ""
@@ -268,14 +266,14 @@ def where(view: CpuView, top: int, height: int, rows: int) -> str:
 def footer_line(
     hints: tuple[tuple[str, str], ...], position: str, width: int, message: str = ""
 ) -> Line:
-    """Hints (key and word) as many as fit, or a message instead of them; then `place`."""
+    """Hints (key and word) that fit, or a message; then the position."""
     right = crop(line(Span(position, Tone.DIM)), width)
     room = width - right.width - 2
     left = crop(line(Span(message, Tone.BAD)), room) if message else _hints(hints, room)
     return line(left, " " * (width - left.width - right.width), right)
 
 
-@lru_cache(maxsize=8)  # they change with the width only, and every tick asks for them
+@lru_cache(maxsize=8)  # drawn every tick
 def _hints(hints: tuple[tuple[str, str], ...], room: int) -> Line:
     shown = line()
     for key, word in hints:
@@ -289,9 +287,9 @@ def _hints(hints: tuple[tuple[str, str], ...], room: int) -> Line:
 def recording_text(
     seconds: float, lost: int, problem: str, *, over: bool, before_s: float = 0.0
 ) -> str:
-    """`REC 2:31 (+10:00 before)`, or what keeps it from being written.
+    """`REC 2:31 (+10:00 before)`, or why it is not written.
 
-    `over`: that is for good. `before_s`: of `seconds`, those before it was begun.
+    `over`: it has failed. `before_s`: seconds recorded from before its start.
     """
     if problem:
         return f"REC {'FAILED' if over else 'PAUSED'}: {printable(problem)}, {_lost(lost)}"
@@ -304,10 +302,10 @@ def _lost(ticks: int) -> str:
 
 
 def missing(ticks: int) -> str:
-    """How many are not in a recording."""
+    """Ticks missing from a recording."""
     return "1 tick is not in it" if ticks == 1 else f"{ticks} ticks are not in it"
 
 
 def recorded(name: str, ticks: int, size: int) -> str:
-    """What is in a recording that has ended; `size` in bytes."""
+    """Contents of a finished recording; `size` in bytes."""
     return f"{ticks} tick{'' if ticks == 1 else 's'}, {size / 1e6:.1f} MB in {printable(name)}"

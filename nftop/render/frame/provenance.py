@@ -1,4 +1,4 @@
-"""Which source told the numbers on a screen, how old they are, and where two differ."""
+"""Sources of the numbers on a screen: origin, age, disagreement, absences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.frame.header import alert_lines
 
-LINKS = "Links"  # what a package's links are called beside the labels of metrics
+LINKS = "Links"  # label of a package's links
 
 
 def origin_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Line]:
-    """Of packages' numbers those not of their first choice: by whom, how old, and which.
-
-    Before them where perf and a sensor server have told different numbers for some time.
-    """
+    """Alerts on disagreement, then the packages' numbers that are from fallback sources."""
     lines = alert_lines(frame.apart, width=width)
     for source, labels in _by_source(frame.packages, tuple(metrics)).items():
         lines += source_lines(frame, source, ", ".join(labels), width)
@@ -28,9 +25,9 @@ def origin_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Li
 
 
 def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]:
-    """`pcm, <1 s old: what it has told` and what to know of it, or why it has told nothing.
+    """`pcm, <1 s old: labels` and its detail, or why it gives nothing.
 
-    How it differs from perf is left out, which is said apart.
+    Without its difference from perf, which is an alert of its own.
     """
     state = frame.sources.get(source)
     if state is None:
@@ -38,7 +35,7 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
     if state.reason is not Reason.PRESENT:
         lead = line(Span(f"{source} {state.reason.mark} ", Tone.MISSING))
         return paragraph(state.detail or state.reason.sentence, width, lead=lead, tone=Tone.DIM)
-    # What is read may be an answer that is not asked for again yet.
+    # The answer may be cached.
     age = "" if state.age_s is None else f", <{math.ceil(state.age_s + REQUEST_INTERVAL_S)} s old"
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
@@ -48,12 +45,12 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
 
 
 def caveat(row: PackageRow, metric: str) -> str:
-    """Who told a package's number, and what that means for it; "" where it is the first choice."""
+    """Fallback source of a package's number and its caveat; "" for the first choice."""
     source = row.origins.get(metric)
     if source is None:
         return ""
     more = caveat_of(metric)
-    return f"; told by {source}{', ' + more if more else ''}"
+    return f"; from {source}{', ' + more if more else ''}"
 
 
 def reason_lines(
@@ -86,7 +83,7 @@ def reason_lines(
 def _by_source(
     packages: Iterable[PackageRow], metrics: tuple[Metric, ...]
 ) -> Mapping[str, list[str]]:
-    """Labels by the source that stands in for the first choice, in the order of the metrics."""
+    """Labels by fallback source, in the order of the metrics."""
     result: dict[str, dict[str, None]] = {}
     names = [*((metric.id, metric.label) for metric in metrics), ("links", LINKS)]
     for row in packages:

@@ -155,7 +155,7 @@ def _rule(nf: NfRow, width: int) -> Line:
 
 
 def _trouble(nf: NfRow, width: int) -> list[Line]:
-    """Why nothing of it is current; so it stands before its numbers."""
+    """Why its numbers are not current."""
     if nf.problem is None:
         return []
     lead = line(Span(f"{nf.problem.reason.mark} ", Tone.BAD))
@@ -163,23 +163,23 @@ def _trouble(nf: NfRow, width: int) -> list[Line]:
 
 
 def _notes(nf: NfRow, width: int) -> list[Line]:
-    """Why numbers are absent, how packets were counted, whose its cache is."""
+    """Absences, attribution of packets, sharing of its cache."""
     lines = reason_lines(_absences(nf), width)
     clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
     facts = [
         nf.attribution,
         clock and f"CPP in {clock}",
-        "it only generates: CPP is by packets sent",
+        "generator: CPP is by packets sent",
     ]
     lines += paragraph("; ".join(filter(None, facts[: 2 + (nf.direction == "tx")])), width)
     if nf.classes:
-        shared = f"; LLC is not all its own: {nf.beside}" if nf.beside else "; nobody else is in it"
+        shared = f"; LLC is shared: {nf.beside}" if nf.beside else "; LLC is its own"
         lines += paragraph(f"class {class_text(nf, names=True)}{shared}", width)
     return lines
 
 
 def _absences(nf: NfRow) -> dict[Missing, list[str]]:
-    """Each reason once, with what it is the reason of; top-down as one."""
+    """Reasons of absences with labels; top-down as one."""
     absent = []
     for metric in NF_METRICS:
         reading = nf.readings[metric.id]
@@ -243,7 +243,7 @@ def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn
 
 
 def _share(thread: NfThread, nf: NfRow) -> Reading:
-    """Of all threads' packets: of none where one has no number, since it may have most of them."""
+    """Share of all threads' packets; unknown if one thread has no number."""
     return quotient(thread.packets_per_s, total(item.packets_per_s for item in nf.threads))
 
 
@@ -267,7 +267,7 @@ def _of_cpu(frame: Frame, cpu: Cpu, name: str, cells: int) -> Span:
 
 
 def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
-    """Each metric's median then, with its spread and count, and what it is now."""
+    """Median, spread and count of each metric in the baseline, and its current value."""
     base = baseline_of(frame.baselines, nf, frame.nfs)
     if base is None or frame.baselines is None:
         return []
@@ -276,7 +276,7 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     lines = [header_line([_name(since), *(_head(label, cells) for label, cells in widths.items())])]
     lines += [_level_line(nf, base, name) for name in KEPT if name in base.levels]
     if base.pid != nf.pid:
-        lines += paragraph(f"kept of another process, pid {base.pid}", width, tone=Tone.DIM)
+        lines += paragraph(f"of another process, pid {base.pid}", width, tone=Tone.DIM)
     return lines
 
 
@@ -299,16 +299,16 @@ def _level_line(nf: NfRow, base: NfBaseline, name: str) -> Line:
 
 
 _KEEPS = (
-    f"keeps the medians of the last {MOST_TICKS} ticks, of {LEAST_TICKS} at least, of every NF "
-    "and each of its cores; b again keeps others in their place"
+    f"keeps medians of the last {MOST_TICKS} ticks ({LEAST_TICKS} at least) of every NF and "
+    "its cores; b again replaces them"
 )
 _SILENT = (
-    f"says nothing where the load moved by more than {LOAD_MOVED_RATIO:.0%}, but for cores "
-    "that were busy all the time both times: there CPP is what a packet costs"
+    f"withheld if the load changed by more than {LOAD_MOVED_RATIO:.0%}, except for cores "
+    "that were saturated both times"
 )
 _BASELINE = (
     ("b", _KEEPS),
-    ("B", "forgets them. They end with nftop; nftop --baseline NAME keeps them in a file"),
+    ("B", "forgets them; they end with nftop unless --baseline NAME keeps them in a file"),
     ("vs.base", _SILENT),
     ("spread", "the median absolute deviation from the median"),
 )
@@ -325,7 +325,7 @@ def _value(reading: Reading, metric: Metric) -> str:
 
 
 def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
-    """Each metric with its value or why it has none, what it means and where it comes from."""
+    """Each metric with its value or absence, meaning and origin."""
     facts = [
         (metric.label, f"{_value(nf.readings[metric.id], metric)}. {_meaning(metric)}")
         for metric in NF_METRICS

@@ -1,6 +1,6 @@
-"""What papers measured, beside a network function that runs: numbers side by side, no verdict.
+"""Published measurements next to a running network function: numbers only, no verdict.
 
-Papers count by physical core, so what runs here is put in the same terms (`derive.by_core`).
+Papers count by physical core; the local numbers are converted (`derive.nf.by_core`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nftop.render.base.table import mark_cell, number_cell
 from nftop.render.base.text import fit
 from nftop.render.cores.table import is_bound
 
-# By metric of `BY_CORE` what its column is called, and the cells that takes.
+# Label and width of the column, by metric of `BY_CORE`.
 _COLUMNS = {
     "cpp": ("CPP", 7), "ipp": ("IPP", 7), "ipc": ("IPC", 7), "packets_per_s": ("Mpps/core", 9),
 }  # fmt: skip
@@ -27,24 +27,23 @@ _UNITS = {
     "packets_per_s": next(m.unit for m in NF_METRICS if m.id == "rx_packets_per_s"),
 }
 _LEAST_NAME, _MOST_NAME = 20, 58
-_WHICH = "w chooses what it runs, which nftop can't know"
+_WHICH = "w chooses its workload"
 
 
 def choices(nf: NfRow) -> tuple[str, ...]:
-    """The workloads that papers ran with its kind, by their keys."""
+    """Keys of the workloads published for its kind."""
     return tuple(dict.fromkeys(row.workload for row in matching(kind=nf.kind)))
 
 
 def title_of(workload: str) -> str:
-    """What the papers call it."""
+    """Title of a workload."""
     return next(row.title for row in rows() if row.workload == workload)
 
 
 def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -> list[Line]:
-    """Rows that match by what is known: kind and hyper-threading in use; those of its CPU first.
+    """Published rows of its kind and use of hyper-threading; those of its CPU first, others dim.
 
-    `workload` is the operator's word on what it runs; without one all there are for its kind.
-    Rows of another microarchitecture step back.
+    `workload`: chosen by the operator; None: all of its kind.
     """
     every = choices(nf)
     if not every:

@@ -1,4 +1,4 @@
-"""The table of network functions: a line each, in as many columns as fit."""
+"""Table of network functions: a line each, in the columns that fit."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from nftop.render.cores.nfs import matching_nfs, metric_cell, partial_coverages
 
 SHARED = "*"
 MARKS: tuple[tuple[str, str], ...] = (
-    (SHARED, "behind LLC: others are in its cache class too, so it is not all its own"),
-    ("IMBAL", "by how much its busiest core has more packets than the mean of its cores"),
-    ("polls", "of a graph node: calls that found nothing are among its clocks"),
-    ("paper", "what a paper measured with the workload that w chose; it is no target"),
+    (SHARED, "after LLC: its cache class is shared with others"),
+    ("IMBAL", "packets of its busiest core above the mean of its cores"),
+    ("polls", "of a graph node: its clocks include empty calls"),
+    ("paper", "published numbers for the workload chosen with w; not a target"),
 )
 
 _METRICS = {metric.id: metric for metric in NF_METRICS}
@@ -84,7 +84,7 @@ class NfOrder:
 
 
 def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
-    """Those shown; without a value they come last whatever the direction."""
+    """Network functions shown, in order; those without a value last."""
     rows = list(matching_nfs(frame, order.search))
     if not order.sort:
         return tuple(rows)
@@ -104,7 +104,7 @@ def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
 
 
 def nf_columns(width: int, *, compared: bool) -> tuple[TableColumn, ...]:
-    """The columns shown in so many cells; `compared` where there is a baseline."""
+    """Columns for a width; `compared`: there is a baseline."""
     return _columns(width, compared)
 
 
@@ -163,7 +163,7 @@ def _label(nf: NfRow, col: TableColumn) -> str:
 
 
 def class_text(nf: NfRow, *, names: bool) -> str:
-    """Its cache classes: their numbers, with `names` those too; "" where none is known."""
+    """Numbers of its cache classes, and `names`; "" if unknown."""
     if names:
         return ", ".join(
             f"{'' if clos.clos is None else clos.clos} {group_name(clos.name)}".strip()

@@ -1,4 +1,4 @@
-"""A frame as plain text, for pipes and logs: all that is on the screen, without keys or colours."""
+"""A frame as plain text, for pipes and logs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def frame_text(
     ascii_only: bool,  # noqa: FBT001 - a contract
     mode: str = "LIVE",
 ) -> str:
-    """One frame as a block of lines of at most `width` cells; it ends with an empty line.
+    """One frame as lines of at most `width` cells, ending with an empty line.
 
-    `mode` is how it is watched: `LIVE`, `REPLAY`. The time (UTC), the header, findings, the network
-    functions, memory and PCIe of each package, the cache classes, every CPU, and a sentence for
-    every reason a number is absent.
+    Time (UTC), header (`mode`: `LIVE`, `REPLAY`), findings, network functions, packages, cache
+    classes, all CPUs, and the reasons of absences.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
@@ -56,7 +55,7 @@ def _interval_s(frame: Frame) -> float | None:
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:
-    """Each sentence once, whichever CPUs or classes it is about; of one CPU alone, with which."""
+    """Each reason once; with the CPU if it is of one CPU only."""
     labels: dict[tuple[str, str], dict[str, None]] = {}
     owners: dict[tuple[str, str], set[str]] = {}
     infos = frame.cpus.topology.cpus

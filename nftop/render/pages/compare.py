@@ -1,4 +1,4 @@
-"""Two intervals of recordings beside each other, as text."""
+"""Comparison of two intervals of recordings, as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nftop.render.base.text import fit, printable, wrap
 
 _KINDS = {"nf": "network function", "class": "class", "package": "package"}
 _NUMBER, _SPREAD, _COUNT, _LABEL = 9, 8, 6, 8
-# What a column of numbers is in, where cells do not say.
+# Units of numbers whose cells do not show them.
 _UNITS = {
     Unit.PER_CYCLE: "/cycle",
     Unit.CYCLES: "cycles",
@@ -46,7 +46,7 @@ def interval_line(name: str, file: str, host: str, interval: Interval, *, simula
 
 
 def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:
-    """All of it, each line with its end; below the lines of the intervals."""
+    """The comparison as text, below the lines of the intervals."""
     lines = [line for note in notes for line in _hanging("note: ", note)]
     for section in comparison.parts:
         lines += ["", *_section(section)]
@@ -88,7 +88,7 @@ def _section(section: EntityReport) -> Iterator[str]:
 
 
 def _nothing(row: EntityRow) -> bool:
-    """It is 0 most of the time, or how much there could be and that is the same."""
+    """Whether a row is 0 in both intervals, or an unchanged capacity."""
     compared = row.result
     if compared.metric.id == "capacity_bytes":
         return compared.before == compared.after

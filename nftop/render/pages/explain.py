@@ -1,4 +1,4 @@
-"""What a metric means, in words: `nftop explain` and the `x` key."""
+"""Explanation of metrics and rules: `nftop explain` and the `x` key."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SCOPES = {
     "nf": "per network function",
     "package": "per package",
     "group": "per cache class and L3",
-    "core": "of the core looked at",
+    "core": "of the selected core",
 }
-# Of rules, where the metric's own words differ.
+# Scopes of rules.
 _PLACES = {
     "cpu": "each CPU on which a network function polls",
     "core": "each physical core on which a network function polls",
@@ -38,12 +38,12 @@ _MOST_NEAR, _LEAST_WITHIN = 5, 3
 
 
 def known_metrics() -> tuple[str, ...]:
-    """Every metric id, once, in the catalogue's order."""
+    """All metric ids in the catalogue's order."""
     return tuple(dict.fromkeys(metric.id for metric in EXPLAINED))
 
 
 def metrics_called(name: str) -> tuple[str, ...]:
-    """The ids of a metric as screen, tree or JSON call it, in any case; none if nothing is."""
+    """Ids of the metrics with this name on screen, in the tree or in JSON, in any case."""
     wanted = name.casefold()
     if wanted in ("tma", BAR.label.split()[0].casefold()):
         return tuple(metric.id for metric in TMA_METRICS)
@@ -57,9 +57,7 @@ def metrics_called(name: str) -> tuple[str, ...]:
 
 
 def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
-    """All that the catalogue says about one id, in every scope that has it.
-
-    Behind it how each of `tables` computes it, where one does, with hyper-threading on.
+    """The catalogue's entries for an id, and how each of `tables` computes it.
 
     Raises:
         KeyError: there is no such metric.
@@ -72,15 +70,12 @@ def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:
 
 
 def known_rules() -> tuple[str, ...]:
-    """Every rule of findings by its id, the most severe first."""
+    """Ids of all rules of findings, the most severe first."""
     return tuple(rule.id for rule in all_rules())
 
 
 def near_names(name: str) -> tuple[str, ...]:
-    """Ids of metrics and rules that resemble a name, in any case, by id or label; at most five.
-
-    First those that contain it, then the closest in spelling (difflib, ratio 0.6 or more).
-    """
+    """At most five ids of metrics and rules that contain a name or resemble it (difflib)."""
     wanted = name.casefold()
     ids = (*known_metrics(), *known_rules())
     spelt: dict[str, str] = {}
@@ -96,7 +91,7 @@ def near_names(name: str) -> tuple[str, ...]:
 
 
 def explain_rule(rule: Rule) -> str:
-    """All that there is to say about a rule of findings."""
+    """Description of a rule of findings."""
     head = f"{rule.id}, a finding: {rule.title}"
     rows = [
         textwrap.fill(
@@ -112,7 +107,7 @@ def explain_rule(rule: Rule) -> str:
 
 
 def rule_facts(rule: Rule) -> list[tuple[str, str]]:
-    """What a rule compares, with what, under which conditions, and who says so."""
+    """Facts of a rule: location, metric, conditions, source."""
     lasting = f"for {rule.at_least_s:g} s and " if rule.at_least_s else ""
     other = "above" if rule.beyond == "below" else "below"
     back = "" if rule.clear == rule.limit == 0 else f" or {other}"
@@ -130,7 +125,7 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
 
 
 def _computed(table: Uarch, name: str) -> str:
-    """A table's formula for a metric, its terms and events; "" where it has none."""
+    """A table's formula for a metric with its terms and events; "" if none."""
     pairs = definition(table, name, smt=True)
     lines = [
         textwrap.fill(

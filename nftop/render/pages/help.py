@@ -1,4 +1,4 @@
-"""Pages of text: what the keys, marks and columns mean, and one number explained."""
+"""Help page, and the pages that explain numbers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from nftop.uarch.explain import definition
 from nftop.uarch.table import load, names
 
 _MARKS = (
-    ("<", "upper bound: the core is not known to be saturated, so empty polls may be in it"),
-    (fmt.MORE_THAN_0, "more than 0, too little to print"),
+    ("<", "upper bound: may include empty polls (core not saturated)"),
+    (fmt.MORE_THAN_0, "above 0, too small to print"),
     (
         "~",
-        f"estimate: counted for less than {ESTIMATE_BELOW:.0%} of the time, or not of core cycles",
+        f"estimate: counted less than {ESTIMATE_BELOW:.0%} of the time, or not of core cycles",
     ),
     (f"4{SIBLING_MARK}", f"the hyper-thread sibling is busy more than {SIBLING_BUSY_RATIO:.0%}"),
-    ("perf~", "the source gives only a part"),
+    ("perf~", "the source is incomplete"),
     ("perf+", "the source works"),
     ("#", "a number too long for its column"),
 )  # fmt: skip
@@ -75,7 +75,7 @@ def help_lines(
         *section("Network functions", _columns(NF_METRICS), width),
         *section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
         *section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
-        *section("Probes of the core looked at", _columns(CORE_METRICS), width),
+        *section("Probes of the selected core", _columns(CORE_METRICS), width),
     ]  # fmt: skip
 
 
@@ -85,11 +85,7 @@ def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]
 
 
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:
-    """One number of one CPU: its definition, its value or why it has none, and what else is absent.
-
-    Then what each source gives, since that is what any absence comes down to. It is of the moment
-    at which `frame` was taken, and says so.
-    """
+    """A metric of a CPU: definition, value or absence, other absences, sources."""
     cpus = frame.cpus
     cpu = cpus.topology.cpus[row].cpu
     facts = [
@@ -109,7 +105,7 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
 
 
 def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
-    """Some metrics of packages: what each means, and its value or why it has none."""
+    """Metrics of packages: definition and value or absence."""
     lines = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
     lines += _package_facts(frame, metrics, width)
     lines += _computed(frame, [metric.id for metric in metrics], width)
@@ -117,7 +113,7 @@ def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -
 
 
 def explain_power_lines(frame: Frame, row: int | None, metric: Metric, width: int) -> list[Line]:
-    """The Power screen's numbers of packages, then one of the selected CPU if there is one."""
+    """Metrics of the Power screen: packages, then the selected CPU."""
     facts = _package_facts(frame, POWER_PACKAGE_METRICS, width)
     if row is None:
         badge = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
@@ -141,7 +137,7 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
 
 
 def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: int) -> list[Line]:
-    """A cache class: `lines` with all there is to say of it, then what each metric means."""
+    """A cache class: its `lines`, then the meaning of metrics and marks."""
     rows = [
         (metric.label, f"{metric.meaning} {metric.formula} [{metric.origin}]")
         for metric in GROUP_METRICS
@@ -157,7 +153,7 @@ def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: 
 
 
 def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
-    """Top-down of a core node by node, and its probes: the value and what it means."""
+    """Top-down nodes and probes of a core: value and meaning."""
     cpu = frame.cpus.topology.cpus[row].cpu
     focus = focus_of(frame, row)
     nodes = [
@@ -190,7 +186,7 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
 
 
 def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
-    """What the table of the host's CPU computes the metrics from: formulas, then events."""
+    """Formulas and events of the metrics, from the table of the host's CPU."""
     name = frame.host.uarch
     if name not in names():
         return []
@@ -225,7 +221,7 @@ def _definition(metric: Metric) -> list[tuple[str, str]]:
 def _worded(reading: Reading, metric: Metric, *, estimate: bool) -> str:
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.message}"
-    note = "; an estimate: its counters did not count all the time" if estimate else ""
+    note = "; estimate: its counters were multiplexed" if estimate else ""
     ratio = metric.unit is Unit.RATIO
     return (fmt.share(reading, 8) if ratio else fmt.worded(reading, metric.unit)) + note
 
@@ -237,13 +233,13 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     texts = [fmt.worded(reading, metric.unit)]
     origin = frame.cpus.origins.get(metric.id)
     if origin is not None and origin[row] is not None:
-        texts.append(f"told by {origin[row]}")
+        texts.append(f"from {origin[row]}")
     saturated = frame.cpus.saturated[row]
     if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
         known = "known to be " if saturated is None else ""
         texts.append(f"an upper bound: the core is not {known}saturated")
     if any(estimates(frame.cpus, [row], metric)):
-        texts.append("an estimate: counters shared the hardware, or another clock than the core's")
+        texts.append("an estimate: multiplexed counters, or another clock than the core's")
     return "; ".join(texts)
 
 

@@ -1,4 +1,4 @@
-"""What papers measured, in words: `nftop explain --references`."""
+"""Published measurements as text: `nftop explain --references`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nftop.papers.changes import PaperChange
 from nftop.papers.rows import Figure, PaperRow
 from nftop.papers.table import ToolTable
 
-# What the overview shows of a run, and over which header; digits are as printed.
+# Columns of the overview; digits are as printed.
 _COLUMNS = (
     ("packets_per_s", "Mpps"), ("ipp", "IPP"), ("ipc", "IPC"), ("cpp", "CPP"),
     ("tma.retiring", "RET%"), ("tma.bad_speculation", "BS%"), ("tma.frontend_bound", "FE%"),
@@ -26,7 +26,7 @@ a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
 def overview(
     rows: Sequence[PaperRow], changes: Sequence[PaperChange] = (), tools: Sequence[ToolTable] = ()
 ) -> str:
-    """A table for every paper, CPU and number of cores; then changes and tools."""
+    """A table per paper, CPU and number of cores; then changes and tools."""
     blocks = []
     for (paper, cpu, cores), runs in groupby(rows, key=lambda r: (r.paper, r.cpu, r.cores)):
         mine = list(runs)
@@ -43,7 +43,7 @@ def overview(
 
 
 def of_metric(metric: str, rows: Sequence[PaperRow], changes: Sequence[PaperChange] = ()) -> str:
-    """One metric in every run that has it, a line each, and the changes of it."""
+    """A metric in all runs, a line each, and its changes."""
     lines = [
         f"{_run(row)}: {_number(row.figures[metric])}  ({_source(row.figures[metric])})"
         for row in rows
@@ -54,7 +54,7 @@ def of_metric(metric: str, rows: Sequence[PaperRow], changes: Sequence[PaperChan
 
 
 def of_workload(rows: Sequence[PaperRow], changes: Sequence[PaperChange] = ()) -> str:
-    """All that there is of a workload: every number of each run, with where it stands."""
+    """All numbers of a workload by run, with their sources."""
     blocks = []
     for row in rows:
         width = max(map(len, (*row.figures, *row.absent)), default=0)
@@ -111,7 +111,7 @@ def _source(figure: Figure) -> str:
 
 
 def _changes(changes: Sequence[PaperChange], *, sources: bool) -> list[str]:
-    """Lines of changes against one CPU after another; none where there are none."""
+    """Changes by CPU and the CPU they are relative to."""
     lines = []
     for (cpu, against), mine in groupby(changes, key=lambda change: (change.cpu, change.against)):
         lines.append(f"  {cpu} against {against}, as its paper's text says:")
@@ -129,7 +129,7 @@ def _span(change: PaperChange) -> str:
     if len(ends) == 2:
         return f"{about}{' to '.join(dict.fromkeys(ends))} {unit}"
     grows = (change.low or change.high or 0.0) > 0
-    # The text's own: an increase of at most this, or a decrease of at least this.
+    # An increase of at most this, or a decrease of at least this.
     return f"up to {about}{ends[0]} {unit}" if grows else f"{about}{ends[0]} {unit} or more"
 
 

@@ -1,4 +1,4 @@
-"""The Power screen: what packages take, how far they sleep; of each CPU that, and its limits."""
+"""Power screen: power and idle states of packages; settings of CPUs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from nftop.render.frame.header import ViewStatus, alert_lines
 from nftop.render.frame.provenance import reason_lines, source_lines
 from nftop.render.power.settings import host_lines, placement_lines
 
-# History of one metric of one package, in so many points over so many seconds.
+# History of a metric of a package: number of points, seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _NAME, _CELL = 5, 8
 _LEAST_SPARK, _MOST_SPARK = 12, 60
-_TABLE_LEAST, _DETAIL_LEAST, _BLANKS_FROM = 5, 6, 30  # lines; the last one of the screen
+_TABLE_LEAST, _DETAIL_LEAST, _BLANKS_FROM = 5, 6, 30  # lines
 _UNTOLD = Missing(Reason.SOURCE)
 _BY_ID = {metric.id: metric for metric in PCM_PACKAGE_METRICS}
-# From left to right, each with its rank: where there is no room for all, lower ones stay.
+# From left to right with their priority.
 _OF_PACKAGES: tuple[tuple[str, int], ...] = (
     ("power_w", 0),
     ("energy_j", 2),
@@ -59,14 +59,14 @@ _COLUMNS = tuple(
 _GRAPHED = POWER_PACKAGE_METRICS[0]
 _WHAT = "power, temperatures and C-states, of its last second"
 START = (
-    "To have them start Intel's sensor server on this host, as root, where only this host can ask "
-    "it: PCM_NO_RDT=1 pcm-sensor-server (package pcm), with --listen 127.0.0.1 where it knows that "
-    "option, else behind a firewall; nftop finds it on port 9738"
+    "To get them, run Intel's sensor server on this host as root, reachable locally only: "
+    "PCM_NO_RDT=1 pcm-sensor-server (package pcm), with --listen 127.0.0.1 if it has that option, "
+    "else behind a firewall; nftop uses port 9738"
 )
 MARKS: tuple[tuple[str, str], ...] = (
-    ("PC0, PC2, PC3-6", "shares of time the whole package was awake, on its way to sleep, asleep"),
-    ("0-200, 5 min", "scale and span of the graphs of PKG.W, the same for all packages"),
-    ("HEADROOM", "degrees C until throttling; of a package, of its hottest core"),
+    ("PC0, PC2, PC3-6", "time shares of the package: awake, entering idle, idle"),
+    ("0-200, 5 min", "scale and span of the graphs of PKG.W, for all packages"),
+    ("HEADROOM", "degrees C until throttling; package: of its hottest core"),
 )
 
 
@@ -82,16 +82,16 @@ def power_parts(
     width: int,
     height: int,
 ) -> ScreenSections:
-    """Share the screen out: packages, who told it and what is absent; the table of CPUs; a detail.
+    """Divide the screen: packages, sources and absences; the CPU table; the detail.
 
     Args:
-        frame: what to show.
-        status: how it is being watched.
-        row: the selected CPU's, whose absences are said too; None where none is.
-        past: history, asked for where there is room for a graph.
-        columns: those of the table of CPUs.
-        interval_s: the feed's pace, which the graphs' span follows.
-        rows: lines the table of CPUs would like for its body.
+        frame: shown.
+        status: for the header.
+        row: of the selected CPU; None: none.
+        past: history for the graphs.
+        columns: of the CPU table.
+        interval_s: of the feed; sets the span of the graphs.
+        rows: lines of the table's body.
         width: of the screen, in cells.
         height: of the screen, in lines.
     """
@@ -105,7 +105,7 @@ def power_parts(
     notes = cut_lines(lines, room - _TABLE_LEAST, width, "press x")
     gap = [BLANK] if notes and height >= _BLANKS_FROM else []
     room -= len(notes) + len(gap)
-    wanted = rows + 2  # headers, and a line apart from what follows
+    wanted = rows + 2  # header and a blank line
     table = room if room < wanted + _DETAIL_LEAST else wanted
     if room >= _TABLE_LEAST + _DETAIL_LEAST and height >= _BLANKS_FROM:
         table = max(_TABLE_LEAST, min(wanted, room - max(_DETAIL_LEAST, room // 3)))
@@ -115,7 +115,7 @@ def power_parts(
 def package_lines(
     frame: Frame, past: Past, columns: Sequence[TableColumn], interval_s: float, width: int
 ) -> list[Line]:
-    """A line for each package below their headers; pollers on the wrong cores; who told what."""
+    """Header and a line per package; misplaced pollers; settings and sources."""
     shown = _columns(width)
     points = _points(width, len(shown))
     lines: list[Line] = []
@@ -134,7 +134,7 @@ def package_lines(
 
 
 def _pcm_contents(frame: Frame, columns: Sequence[TableColumn]) -> str:
-    """What the server has told: with the columns in which it stands in for others."""
+    """What the sensor server provides, with the columns it is the fallback of."""
     if not any(row.origins for row in frame.packages) and not frame.cpus.origins:
         return ""
     others = [
@@ -162,7 +162,7 @@ def _packages(
     points: int,
     interval_s: float,
 ) -> list[Line]:
-    """Headers and a line for each package, with the graph of its power where there is room."""
+    """Header and a line per package, with a graph of its power if there is room."""
     span_s = spark.span_for(points, interval_s) if points else 0.0
     series = [past(_GRAPHED.id, row.package, points, span_s) for row in packages if points]
     known = [item for item in series if np.isfinite(item).any()]
@@ -188,7 +188,7 @@ def _packages(
 def _absences(
     frame: Frame, row: int | None, columns: Sequence[TableColumn], width: int
 ) -> list[Line]:
-    """Why packages, and the selected CPU, lack numbers; not what is said of the source already."""
+    """Absences of packages and the selected CPU, except those the source reports."""
     state = frame.sources.get("pcm")
     reported = state.detail if state is not None and state.reason is not Reason.PRESENT else None
     of_packages = (

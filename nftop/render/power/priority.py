@@ -1,4 +1,4 @@
-"""The page of what can be done about the frequency of a core, and what the last change did."""
+"""Page of the frequency editor: choices, and the effect of the last change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ _MOST_CPUS = 16
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Means of one CPU before and after a change; NaN where nothing was measured.
-
-    Frequencies in Hz, packets received per second.
-    """
+    """Means of a CPU before and after a change: Hz, packets received per second; NaN: unknown."""
 
     cpu: Cpu
     hz: tuple[float, float]
@@ -37,16 +34,16 @@ def priority_lines(
     locked: str,
     stood_s: float | None = None,
 ) -> tuple[list[Line], int]:
-    """The page, and the line that the cursor is on.
+    """The page, and the line of the cursor.
 
     Args:
         frame: the newest.
-        texts: what can be chosen.
-        at: which of them is selected.
-        effects: of the last change that was applied.
-        width: cells a line may take.
-        locked: why nothing is applied; "" where it may be.
-        stood_s: seconds until the last change was taken back; None if it was not.
+        texts: of the choices.
+        at: index of the selected one.
+        effects: of the last applied change.
+        width: cells of a line.
+        locked: why nothing can be applied; "": it can.
+        stood_s: seconds until the last change was reverted; None: it was not.
     """
     badge = [item for badge_line in badge_lines(frame.host) for item in (badge_line, " ")]
     lines = [line(*badge, Span("Core frequencies", Tone.TITLE))]
@@ -62,8 +59,8 @@ def priority_lines(
         row = crop(line(("> " if index == at else "  ") + text), width)
         lines.append(pointed_at(row) if index == at else row)
     lines += [BLANK, *paragraph(
-        "Enter shows what would be written, before anything is. High-priority cores (SST-BF) are "
-        "fixed in silicon: no setting makes a low one high.", width, tone=Tone.DIM,
+        "Enter previews the writes. High-priority cores (SST-BF) are fixed in silicon.",
+        width, tone=Tone.DIM,
     )]  # fmt: skip
     return [*lines, *_effects(effects, width, stood_s)], spot
 

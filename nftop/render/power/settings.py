@@ -1,4 +1,4 @@
-"""What is set for a CPU's frequency, as cells and words: limits, governor, preference, SST."""
+"""Frequency settings of CPUs as text: limits, governor, preference, SST."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nftop.render.base.text import cells, printable
 
 _GHZ = 1e9
 LETTERS: Mapping[str, str] = MappingProxyType({"high": "H", "low": "L"})
-# Preferences in few letters; others as they are.
+# Short names of preferences.
 _SHORT: Mapping[str, str] = MappingProxyType(
     {
         "performance": "perf",
@@ -25,10 +25,10 @@ _SHORT: Mapping[str, str] = MappingProxyType(
     }
 )
 MARKS: tuple[tuple[str, str], ...] = (
-    ("H L", "SST-BF: cores whose base frequency is higher, lower than others' of the package"),
-    ("MIN-MAX", "GHz between which the frequency is chosen; one number: pinned to it"),
-    ("GOVERNOR/EPP", "who chooses it, and what the hardware is to favour (perf, bal-perf, ...)"),
-    ("CP", "SST-CP class, 0 to 3: whose power counts first; no cache class"),
+    ("H L", "SST-BF: cores of high, low base frequency within the package"),
+    ("MIN-MAX", "frequency limits in GHz; one number: pinned"),
+    ("GOVERNOR/EPP", "governor, and energy preference (perf, bal-perf, ...)"),
+    ("CP", "SST-CP class, 0 to 3 (0 has priority for power); not a cache class"),
 )
 
 
@@ -39,7 +39,7 @@ def priority_text(cpus: CpuTable, row: int) -> str | Missing:
 
 
 def governor_text(cpus: CpuTable, row: int) -> str | Missing:
-    """`powersave/bal-perf`; the governor alone where there is no preference."""
+    """`powersave/bal-perf`, or only the governor."""
     return _governor(cpus.settings[row])
 
 
@@ -65,7 +65,7 @@ def limits_text(cpus: CpuTable, row: int) -> str | Missing:
 
 
 def span_text(least_hz: float, most_hz: float) -> str:
-    """Two frequencies in GHz, as few digits as tell them; one where they are the same."""
+    """Two frequencies in GHz, or one if they are equal."""
     low, high = (f"{hz / _GHZ:.2f}".removesuffix("0") for hz in (least_hz, most_hz))
     return low if low == high else f"{low}-{high}"
 
@@ -81,7 +81,7 @@ TEXTS: Mapping[str, Callable[[CpuTable, int], str | Missing]] = MappingProxyType
 
 
 def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Reading) -> list[str]:
-    """What there is to say of a CPU, in a few words each; nothing of what is absent."""
+    """Settings of a CPU as short texts, without absent ones."""
     facts = []
     if not isinstance(setting.priority, Missing):
         facts.append(f"SST-BF {setting.priority} priority")
@@ -98,15 +98,12 @@ def setting_facts(setting: CpuSetting, base: Reading, least: Reading, most: Read
 
 
 def fitted(text: str, width: int) -> str:
-    """A text, of which what is behind a `/` is left out where there is no room for it."""
+    """The text, without what follows `/` if it does not fit."""
     return text if cells(text) <= width else text.partition("/")[0]
 
 
 def placement_lines(frame: Frame, width: int) -> list[Line]:
-    """Pollers on low-priority cores, and the high-priority ones that are free; by package.
-
-    Those of other packages only where there are too few near.
-    """
+    """By package: pollers on low-priority cores, and idle high-priority cores."""
     lead = line(Span("! ", Tone.ACCENT))
     return [
         item
@@ -129,10 +126,10 @@ def _placement(group: Misplaced) -> str:
 
 
 def host_lines(frame: Frame, width: int) -> list[Line]:
-    """Driver, turbo, mesh, SST and who else sets frequencies; why nothing is told."""
+    """Driver, turbo, mesh, SST and other programs that set frequencies, or why unknown."""
     table = frame.frequencies
     if isinstance(table, Missing) and "cpufreq" not in frame.sources:
-        return []  # another host's server has no word for it
+        return []  # unknown for a remote host
     if isinstance(table, Missing):
         lead = line(Span(f"cpufreq {table.reason.mark} ", Tone.MISSING))
         return paragraph(table.message, width, lead=lead, tone=Tone.DIM)
@@ -149,7 +146,7 @@ def _drivers(table: CpufreqTable) -> str:
 
 
 def _no_base(frame: Frame) -> str:
-    """Why no CPU has a base frequency; "" where one has."""
+    """Why no CPU has a base frequency; "" if one has."""
     column = frame.cpus.columns["base_frequency_hz"]
     if not len(column) or column.present.any():
         return ""
@@ -158,7 +155,7 @@ def _no_base(frame: Frame) -> str:
 
 
 def _meshes(table: CpufreqTable) -> list[str]:
-    """Of all dies together where they are alike."""
+    """Mesh limits, of all dies together if equal."""
     spans = {_mesh(item) for item in table.uncore}
     if len(spans) == 1:
         return [f"mesh {spans.pop()} GHz"]

@@ -1,4 +1,4 @@
-"""Cores beside each other: what a core's peers show, and groups of cores with their spread."""
+"""Comparison of cores: peers of a core, and groups with median and range."""
 
 from __future__ import annotations
 
@@ -23,31 +23,28 @@ from nftop.render.cores.rows import polled
 Grouping = Literal["nf", "class"]
 NODES: tuple[Metric, ...] = tuple(metric for metric in TMA_METRICS if metric.coverage)
 _NAME, _MOST_NAME, _COUNT, _CELL = 18, 30, 6, 14
-_MEDIAN = 5  # cells of it; what stands behind it takes the others
+_MEDIAN = 5  # cells; the range has the others
 _WORDS = {"nf": "network function", "class": "cache class"}
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """What a core is compared with: a row for each other core, and who they are, in words."""
+    """Peers of a core: a row per core, and a description."""
 
     rows: NDArray[np.intp]
     description: str
 
     def median(self, cpus: CpuTable, metric: str) -> Reading:
-        """The median of those that have a number; why there is none otherwise."""
+        """Median of the known values, or why there is none."""
         if not len(self.rows):
-            return Missing(Reason.UNDEFINED, "there is no other core to compare it with")
+            return Missing(Reason.UNDEFINED, "no other core to compare with")
         column = cpus.columns[metric]
         values = column.values[self.rows][column.present[self.rows]]
         return float(np.median(values)) if len(values) else column[int(self.rows[0])]
 
 
 def peers_of(cpus: CpuTable, row: int) -> Peers:
-    """The other cores on which the same NF polls; where none does, all others that poll.
-
-    The threads of a core share its numbers, so a core counts once, and its own siblings never.
-    """
+    """Other cores of the same NF, else all other cores that poll; each core once."""
     own = {cpus.topology.cpus[row].cpu, *cpus.topology.cpus[row].siblings}
     others = [at for at in np.flatnonzero(polled(cpus)).tolist()
               if cpus.topology.cpus[at].cpu not in own]  # fmt: skip
@@ -73,10 +70,7 @@ def once_per_core(cpus: CpuTable, rows: Sequence[int]) -> NDArray[np.intp]:
 
 
 def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) -> list[Line]:
-    """The cores of the rows shown by NF or class: a line each, with each node's median and range.
-
-    Where not all nodes fit beside each other those left get a block of their own below.
-    """
+    """A line per NF or class with median and range of each node; nodes wrap into blocks."""
     groups = _groups(cpus, shown, by)
     head = paragraph(
         f"Top-down by {_WORDS[by]}: median of the cores shown, lowest to highest behind it, in "
@@ -106,7 +100,7 @@ def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) 
 def _groups(
     cpus: CpuTable, shown: Sequence[int], by: Grouping
 ) -> list[tuple[str, NDArray[np.intp]]]:
-    """Names and rows, a row for each core; those in no group come last."""
+    """Names and rows, a row per core; cores without a group last."""
     groups: dict[tuple[bool, str], list[int]] = {}
     for row in shown:
         name = _nf_of(cpus, row) if by == "nf" else _class_of(cpus, row)
@@ -128,9 +122,9 @@ def _class_of(cpus: CpuTable, row: int) -> str | None:
 
 
 def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Span, ...]:
-    """Median and range of a node over some cores; its reason's mark where no core has a number.
+    """Median and range of a node over some cores, or the mark of the reason.
 
-    No range where all cores show the same.
+    No range if all are equal.
     """
     column = cpus.columns[metric.id]
     present = column.present[rows]
@@ -140,9 +134,7 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Spa
         return (Span(f"{mark:>{_MEDIAN}}{' ' * (_CELL - _MEDIAN)}", Tone.MISSING),)
     values: Floats = column.values[rows][present]
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
-    estimate = bool(
-        (coverage < ESTIMATE_BELOW).any()
-    )  # a missing coverage is NaN, not below anything
+    estimate = bool((coverage < ESTIMATE_BELOW).any())
     median = fmt.number(float(np.median(values)), Unit.RATIO, _MEDIAN - 1)
     low, high = _bare(values.min()), _bare(values.max())
     spread = "" if low == high else f" {low}-{high}"

@@ -19,15 +19,15 @@ _WATCHDOG = (
 _NOTABLE = "*"
 _UNRELIABLE = "~"
 _LEGEND = {
-    _NOTABLE: "above what the vendor calls notable, as all above it in the tree",
-    _UNRELIABLE: "unreliable with hyper-threading, by the vendor's word",
+    _NOTABLE: "above the vendor's threshold, as are its parents",
+    _UNRELIABLE: "unreliable with hyper-threading, according to the vendor",
 }
 
 
 def report(
     uarch: Uarch, ratios: Mapping[str, Reading], *, smt: bool, origin: str, notes: Sequence[str]
 ) -> str:
-    """The tree below what it is of: the CPU, the form of the counts, how they were put together.
+    """CPU, origin of the counts, notes, and the tree.
 
     Raises:
         ValueError: the table has no top-down.
@@ -41,7 +41,7 @@ def report(
 
 
 def what_to_count(uarch: Uarch, *, smt: bool) -> str:
-    """The shell commands that count what top-down of this CPU needs, and evaluate it."""
+    """Shell commands that count and evaluate top-down of this CPU."""
     main, deep = groups_to_count(uarch, smt=smt)
     threads = "on" if smt else "off"
     groups = [f"  -e '{perf_group(uarch, group)}' \\" for group in (*main, *deep)]
@@ -60,10 +60,9 @@ def what_to_count(uarch: Uarch, *, smt: bool) -> str:
 
 
 def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
-    """One line a node, children indented below their parent: a percentage, or the mark of a reason.
+    """A line per node, indented below its parent, with a percentage or a mark; reasons below.
 
-    Below it each reason once, with the nodes it is the reason of. `ratios` are 0..1 by node name,
-    of issue slots, but of cycles where the line says so.
+    `ratios`: 0..1 by node, of issue slots or, where the line says so, of cycles.
     """
     names = [name for name in in_order(topdown) if name in ratios]
     width = max((_INDENT * (topdown.level[name] - 1) + len(name) for name in names), default=0)
@@ -90,7 +89,7 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading], *, smt: bool) -> str:
 def _absences(
     topdown: Topdown, ratios: Mapping[str, Reading], names: Sequence[str]
 ) -> Iterator[str]:
-    """Each reason once behind its mark, with its nodes; whole branches by their first node."""
+    """Reasons with their nodes; whole branches by their first node."""
     why = {name: ratios[name] for name in names}
     by_reason: dict[Missing, list[str]] = {}
     for name, item in why.items():
@@ -107,5 +106,5 @@ def _absences(
 
 
 def _percent(ratio: float) -> str:
-    """With one decimal; what is more than nothing never looks like it."""
+    """One decimal; only 0 prints as 0."""
     return "<0.1%" if 0 < ratio < 0.0005 else f"{ratio:.1%}"

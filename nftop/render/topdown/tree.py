@@ -1,4 +1,4 @@
-"""Top-down of the core looked at: its tree on a fixed scale, beside its peers, and its probes."""
+"""Top-down tree of the selected core with its peers, and its probes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nftop.render.cores.detail import rule_line, sibling_lines
 from nftop.render.cores.table import estimates, is_bound
 from nftop.render.topdown.peers import Peers, peers_of
 
-# What is counted of every core, for where no core is looked at: the vendor's levels 1 and 2.
+# Levels 1 and 2, which are counted on every core.
 _LEVELS = {
     "frontend_bound": ("fetch_latency", "fetch_bandwidth"),
     "bad_speculation": ("branch_mispredicts", "machine_clears"),
@@ -34,38 +34,36 @@ _TONES = {
     "core_bound": Tone.CORE,
     "retiring": Tone.RETIRING,
 }
-# What the vendor's name does not say: the events are of persistent memory, on CPUs without CXL too.
+# The vendor's name is misleading: the events are of persistent memory.
 _WORDS = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
-_PATIENCE_TICKS = 5  # what is asked for and not there after so many does not come
+_PATIENCE_TICKS = 5  # then level 3 is not available
 _NAME, _OF, _CELL, _MOST_BAR = 28, 7, 7, 100
 _LEAST_BAR, _OF_FROM, _MEANING_FROM = 10, 70, 90
 _ELSEWHERE = Missing(
-    Reason.WARMING, "the screen stands still: level 3 was counted of another core, Space goes on"
+    Reason.WARMING, "paused: level 3 was counted on another core (Space continues)"
 )
-_SOON = Missing(Reason.WARMING, "level 3 and the probes are counted from the next ticks on")
-_NEVER = Missing(
-    Reason.SOURCE, "no source counts level 3 of one core here; nftop doctor says what perf can do"
-)
+_SOON = Missing(Reason.WARMING, "level 3 and probes start with the next ticks")
+_NEVER = Missing(Reason.SOURCE, "no source counts level 3 here; see nftop doctor")
 MARKS: tuple[tuple[str, str], ...] = (
-    ("!", "above what the vendor calls notable, as all above it in the tree: look into it"),
-    ("│", "in a bar: the median of the peers"),
-    ("PEERS", "the median of the other cores of its NF; where there are none, of all that poll"),
-    ("OF", "what it is a share of: issue slots, or cycles"),
+    ("!", "above the vendor's threshold, as are its parents"),
+    ("│", "in a bar: median of the peers"),
+    ("PEERS", "median of the other cores of its NF, else of all cores that poll"),
+    ("OF", "base of the share: issue slots or cycles"),
 )
 
 
 def core_lines(
     frame: Frame, row: int, width: int, *, waited_s: float, frozen: bool = False
 ) -> list[Line]:
-    """The selected core: what it does, its tree, why some of it is absent, its probes.
+    """The selected core: facts, tree, absences, probes.
 
     Args:
-        frame: whose `focus` has the core's level 3, if it is of this core.
-        row: the CPU selected.
-        width: cells a line may take.
-        waited_s: how long level 3 of this core has been asked for.
-        frozen: the frame stays, so nothing more comes.
+        frame: its `focus` has level 3 of one core.
+        row: of the selected CPU.
+        width: cells of a line.
+        waited_s: seconds since level 3 of this core was requested.
+        frozen: no more frames come.
     """
     cpus = frame.cpus
     peers = peers_of(cpus, row)
@@ -88,13 +86,13 @@ def core_lines(
 
 
 def focus_of(frame: Frame, row: int) -> CoreFocus | None:
-    """What more is counted of this row's core; None where that is no or another core."""
+    """Level 3 and probes of this row's core; None if not counted."""
     cpu = frame.cpus.topology.cpus[row].cpu
     return frame.focus if frame.focus is not None and cpu in frame.focus.cpus else None
 
 
 def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
-    """The nodes of a row's core: levels 1 to 3 where it is looked at, else what all cores have."""
+    """Nodes of a row's core: levels 1 to 3 if it is in focus, else 1 and 2."""
     focus = focus_of(frame, row)
     if focus is not None and focus.tree:
         return focus.tree
@@ -104,14 +102,14 @@ def tree_of(frame: Frame, row: int) -> tuple[TmaNode, ...]:
             reading = frame.cpus.columns[f"tma.{item}"][row]
             level, share = (1, TMA_COVERAGE) if parent is None else (2, TMA_LEVEL_2_COVERAGE)
             coverage = frame.cpus.columns[share][row]
-            # Thresholds are the table's of this CPU, which only a core looked at is held to.
+            # Thresholds apply to the core in focus only.
             node = TmaNode(item, parent, level, "slots", reading, beyond=False, coverage=coverage)
             nodes.append(node)
     return tuple(nodes)
 
 
 def words(name: str) -> str:
-    """A node's or a probe's name, readable: `ports utilization`."""
+    """Readable name of a node or probe: `ports utilization`."""
     if name in _WORDS:
         return _WORDS[name]
     return name.removesuffix("_per_s").replace("_", " ")
@@ -119,12 +117,12 @@ def words(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def meaning_of(name: str) -> str:
-    """What the catalogue says of a node; "" where it does not know it."""
+    """Meaning of a node in the catalogue; "" if unknown."""
     return next((item.meaning for item in EXPLAINED if item.id == f"tma.{name}"), "")
 
 
 def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
-    """What the table of CPUs says of it, in a line."""
+    """Main metrics of the CPU, in a line."""
     parts = []
     for metric in map(cpu_metric, _FACTS):
         reading = cpus.columns[metric.id][row]
@@ -186,7 +184,7 @@ def _percent(reading: Reading) -> str:
 
 
 def _bar(reading: Reading, peer_median: Reading, cells: int, tone: Tone) -> list[Span]:
-    """A bar on the scale 0..1, with a tick where the peers are."""
+    """A bar on the scale 0..1 with a tick at the peers' median."""
     length = 0 if isinstance(reading, Missing) else _cell_at(reading, cells)
     drawn = list("▇" * length + " " * (cells - length))
     if not isinstance(peer_median, Missing) and cells:
@@ -220,7 +218,7 @@ def _after(reading: Reading, coverage: Reading) -> str:
 
 
 def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: int) -> list[Line]:
-    """What the marks say, and of the events behind them the smallest share of the time."""
+    """Meaning of `~`, with the smallest coverage."""
     pairs = [(node.reading, node.coverage) for node in nodes]
     if focus is not None:
         pairs += [(focus.readings[key], share) for key, share in focus.coverage.items()]
@@ -239,12 +237,12 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: in
 
 
 def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
-    """Each reason a node has no number once, with the nodes it is the reason of."""
+    """Reasons why nodes have no number."""
     return reason_lines(by_reason((words(node.name), node.reading) for node in nodes), width)
 
 
 def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Missing:
-    """Why nothing more is known of this core than of all."""
+    """Why level 3 of this core is absent."""
     level_1 = frame.cpus.columns["tma.retiring"][row]
     if isinstance(level_1, Missing) and level_1.reason not in (Reason.IDLE, Reason.WARMING):
         return Missing(level_1.reason, level_1.message)
@@ -257,7 +255,7 @@ def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Mis
 
 
 def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
-    """The probes, each with what it means as far as there is room."""
+    """The probes, with their meaning if there is room."""
     title = line(Span("PROBES", Tone.HEADER), fill=Tone.HEADER)
     lines: list[Line] = [BLANK, title]
     for metric in CORE_METRICS:

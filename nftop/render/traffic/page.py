@@ -42,20 +42,20 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class TrafficRow:
-    """A row: its name, and the metrics of its cells from left to right."""
+    """A row: its label and the metrics of its cells."""
 
     label: str
     metrics: tuple[Metric, ...]
 
     @property
     def main(self) -> Metric:
-        """What its graph shows: of hits, misses and both, both."""
+        """Metric of its graph: the sum of hits and misses, if any."""
         return self.metrics[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Channels or links: where a package has them, and what their two numbers are called."""
+    """Channels or links: attribute of a package, labels of the two numbers."""
 
     attribute: str
     title: str
@@ -63,20 +63,20 @@ class Boxes:
     metrics: tuple[Metric, ...]
 
     def row(self, number: int) -> TrafficRow:
-        """The row of one of them; its metrics are those of its package."""
+        """Row of one of them; its metrics are those of its package."""
         return TrafficRow(f"{self.title} {number}", self.metrics)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows below one header; `cells` are its columns' names, more than one in a table."""
+    """Rows below a header; `cells`: labels of its columns."""
 
     title: str
     cells: tuple[str, ...]
     rows: tuple[TrafficRow, ...]
 
 
-# What only a sensor server tells of memory and links, behind what perf counts.
+# Metrics that only a sensor server provides.
 OF_SERVER: tuple[Metric, ...] = tuple(
     package_metric for package_metric in PCM_PACKAGE_METRICS if "." in package_metric.id
 )
@@ -92,7 +92,7 @@ BOXES = (
 
 
 def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]:
-    """The catalogue's metrics as they stand on the screen, each of them once."""
+    """The catalogue's metrics as sections of the screen."""
     single: dict[str, list[TrafficRow]] = {}
     tables: dict[str, dict[str, list[Metric]]] = {}
     for metric in metrics:
@@ -123,7 +123,7 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
 
 
 def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
-    """hits / (hits and misses) of one opcode; IDLE where there were none."""
+    """hits / (hits + misses) of an opcode; IDLE without any."""
     by_end = {metric.id.split(".")[-1]: row.readings[metric.id] for metric in metrics}
     hit, total = by_end["hit_per_s"], by_end["total_per_s"]
     if isinstance(hit, Missing):
@@ -140,12 +140,12 @@ def _bare(name: str) -> str:
 
 
 def boxes_of(row: PackageRow, attribute: str) -> tuple[BoxTraffic, ...]:
-    """A package's memory channels, or its links."""
+    """Memory channels or links of a package."""
     return row.channels if attribute == "channels" else row.links
 
 
 def absence_lines(frame: Frame, width: int) -> list[Line]:
-    """Why numbers are absent: each reason once, with what it is the reason of and where."""
+    """Reasons of absences, with labels and sockets."""
     named: list[tuple[str, Reading, str]] = []
     for row in frame.packages:
         socket = f"s{row.package}"
@@ -160,7 +160,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def accelerator_lines(frame: Frame, width: int) -> list[Line]:
-    """What each accelerator counts, as the server names it; none where it tells of none."""
+    """Counts of each accelerator, by the server's names."""
     if not frame.accelerators:
         return []
     lines = [BLANK, line(Span("Accelerators, counts per second", Tone.HEADER), fill=Tone.HEADER)]
@@ -174,28 +174,28 @@ def accelerator_lines(frame: Frame, width: int) -> list[Line]:
 
 
 _UNTOLD = Missing(Reason.SOURCE)
-# History of one metric of one package, in so many points over so many seconds.
+# History of a metric of a package: number of points, seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
 MARKS: tuple[tuple[str, str], ...] = (
-    ("all, hit%", "hits and misses together, and the share of hits in them"),
+    ("all, hit%", "hits and misses, and the share of hits"),
     (
         "0-200, 5 min",
-        "scale and span of the graphs below, the same in a section; of a table, of all",
+        "scale and span of the graphs of a section",
     ),
-    ("0-20, both", "the scale of the bars below: in and out together"),
+    ("0-20, both", "scale of the bars below: in and out together"),
 )
-# Which cells of a table stay where there is no room for all.
+# Cells kept where room is short.
 _RANK = ("all", HIT_RATIO, "miss", "hit")
 _UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficShape:
-    """How many packages are side by side, in how many cells each, and how many columns of a table.
+    """Packages side by side, cells of each, and columns of a table.
 
-    A package takes `columns` cells of `_CELL`, and what is left of its span is its graph's.
+    Cells that `columns` leave of a package's span are those of its graph.
     """
 
     abreast: int
@@ -205,23 +205,22 @@ class TrafficShape:
 
 @dataclass(frozen=True, slots=True)
 class TrafficLines:
-    """The screen's lines, and for each the row it shows; None for headers and sentences."""
+    """Lines of the screen, and the row of each; None for others."""
 
     lines: tuple[Line, ...]
     rows: tuple[TrafficRow | None, ...]
 
 
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficLines:
-    """All lines, packages side by side as far as they fit, and why numbers are absent below.
+    """All lines: origins, packages side by side as far as they fit, absences.
 
-    Above them which numbers are not of their first choice, by whom and how old. Rows that no
-    package of this hardware has are left out.
+    Rows that this hardware cannot fill are left out.
 
     Args:
-        frame: whose `packages` are shown.
-        width: cells a line may take.
-        past: history, asked for where there is room for a graph.
-        interval_s: the feed's pace, which the graphs' span follows.
+        frame: with `packages`.
+        width: cells of a line.
+        past: history for the graphs.
+        interval_s: of the feed; sets the span of the graphs.
     """
     shape = _shape(len(frame.packages), width)
     shown = _that_can_be(frame)
@@ -252,11 +251,7 @@ _MOST_CELLS = max(len(section.cells) for section in _SECTIONS)
 
 
 def _that_can_be(frame: Frame) -> tuple[Section, ...]:
-    """The sections with the rows this hardware can fill; all of them where it can fill none.
-
-    What it can't is named below, once, with the reason. What only a sensor server tells has rows
-    where one tells it.
-    """
+    """Sections with the rows that this hardware or a sensor server fills; all if there are none."""
     never = {
         metric.id
         for metric in PACKAGE_METRICS
@@ -284,7 +279,7 @@ def _is_never(reading: Reading) -> bool:
 
 @lru_cache(maxsize=8)
 def _shape(packages: int, width: int) -> TrafficShape:
-    """As many packages abreast as there are, if need be with fewer columns; else bands of them."""
+    """All packages abreast, if necessary with fewer columns; else bands of them."""
     room = max(_CELL, width - _LABEL)
     for columns in range(_MOST_CELLS, 1, -1):
         if packages * columns * _CELL <= room:
@@ -296,7 +291,7 @@ def _shape(packages: int, width: int) -> TrafficShape:
 
 
 def _kept(cells: Sequence[str], columns: int) -> list[int]:
-    """Which cells of a table are shown in so many columns, in their own order."""
+    """Indexes of the cells shown in so many columns."""
     rank = {cell: index for index, cell in enumerate(_RANK)}
     wanted = [
         TableColumn(str(index), cell, _CELL, priority=rank.get(cell, len(_RANK)))
@@ -308,7 +303,7 @@ def _kept(cells: Sequence[str], columns: int) -> list[int]:
 def _section(
     section: Section, band: Sequence[PackageRow], shape: TrafficShape, past: Past, interval_s: float
 ) -> list[Line]:
-    """The header and the rows of a section, for some packages side by side."""
+    """Header and rows of a section, packages side by side."""
     kept = _kept(section.cells, shape.columns)
     points = _points(shape, len(kept))
     span_s = spark.span_for(points, interval_s) if points else 0.0
@@ -336,7 +331,7 @@ def _unit(unit: Unit) -> str:
 
 
 def _points(shape: TrafficShape, cells: int) -> int:
-    """Cells of a graph beside so many numbers; 0 where that is too few to say anything."""
+    """Cells of a graph next to so many numbers; 0 if too few."""
     left = min(_MOST_SPARK, shape.span - cells * _CELL - 3)
     return left if left >= _LEAST_SPARK else 0
 
@@ -346,7 +341,7 @@ def _tops(
     band: Sequence[PackageRow],
     series: Mapping[tuple[str, Package], NDArray[np.float32]],
 ) -> dict[Unit, float]:
-    """The end of the scale by unit: one for all graphs of a section, so that they compare."""
+    """End of the scale by unit, for all graphs of a section."""
     values: dict[Unit, list[NDArray[np.float32]]] = {}
     for row in section.rows:
         for package in band:
@@ -362,7 +357,7 @@ def _scale(tops: Mapping[Unit, float], span_s: float) -> str:
 
 
 def _to(top: float, unit: Unit) -> str:
-    """A scale in words: `0-200`."""
+    """A scale: `0-200`."""
     return f"0-{fmt.number(top, unit, 6).removesuffix('.0')}"
 
 
@@ -380,7 +375,7 @@ def _header(
 def _titles(
     title: str, band: Sequence[PackageRow], cells: Sequence[str], shape: TrafficShape, scale: str
 ) -> Line:
-    """A header: what it is, and for each package its number, its cells and the graphs' scale."""
+    """Header: title, then number, cells and scale of each package."""
     text = fit(title, _LABEL)
     for package in band:
         name = f"s{package.package} "
@@ -412,7 +407,7 @@ def _graph(values: NDArray[np.float32] | None, top: float, shape: TrafficShape, 
 
 
 def _numbers(frame: Frame, attribute: str) -> list[int]:
-    """The numbers of the boxes that any package has."""
+    """Numbers of the boxes of all packages."""
     boxes = (box for row in frame.packages for box in boxes_of(row, attribute))
     return sorted({box.number for box in boxes})
 
@@ -420,7 +415,7 @@ def _numbers(frame: Frame, attribute: str) -> list[int]:
 def _box_lines(
     band: Sequence[PackageRow], boxes: Boxes, numbers: Sequence[int], shape: TrafficShape
 ) -> list[Line]:
-    """Header and rows of memory channels or links; the bar is both directions together."""
+    """Header and rows of channels or links; the bar is the sum of both directions."""
     if not numbers:
         return []
     cells = min(2, shape.columns)
@@ -444,7 +439,7 @@ def _box_lines(
 
 
 def _both(box: BoxTraffic) -> float:
-    """What goes in and out together, of what is known."""
+    """Sum of the known directions."""
     return sum(
         item for item in (box.in_bytes_per_s, box.out_bytes_per_s) if not isinstance(item, Missing)
     )

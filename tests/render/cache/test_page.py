@@ -144,7 +144,7 @@ def test_classes_nobody_uses_are_folded_until_they_are_asked_for() -> None:
     groups = (*table().groups, *(group(f"COS{n}", n, (), in_cache(0, 0xFFF), in_cache(1, 0xFFF))
                                  for n in range(3, 9)))  # fmt: skip
     shown = frame_of(table(groups=groups))
-    assert sum("+ 6 classes that nobody is in" in text for text in rows(shown)) == 2
+    assert sum("+ 6 classes without CPUs" in text for text in rows(shown)) == 2
     assert not any(text.startswith("COS7") for text in rows(shown))
     assert sum(text.startswith("COS7") for text in rows(shown, folded=False)) == 2
 
@@ -177,7 +177,7 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     text = row_of(MOVED, "vpp", 200)
     assert " !3f0 " in text and "00:00:02Z" in text
     assert "!" not in row_of(MOVED, "default"), "its CPUs are no mask"
-    said = "changed 00:00:02Z by somebody else: vpp L3 0 f0 -> 3f0, vpp MB 0 100 -> 50"
+    said = "changed 00:00:02Z by another program: vpp L3 0 f0 -> 3f0, vpp MB 0 100 -> 50"
     assert said in detail(MOVED, "vpp")
     assert "CPU 2 default -> vpp" in detail(MOVED, ROOT)
 
@@ -187,9 +187,9 @@ def test_what_nftop_changed_is_told_from_it() -> None:
     made = (Made(noticed.changes, noticed.since_ns, noticed.at_ns),)
     found = upper(MOVED, 200, made, folded=True)
     assert any(" *3f0 " in line.text for line in found.lines)
-    assert "00:00:02Z here: vpp L3" in detail(MOVED, "vpp", made=made)
+    assert "00:00:02Z by nftop: vpp L3" in detail(MOVED, "vpp", made=made)
     first = replace(made[0], changes=noticed.changes[:1])
-    assert author(noticed, [first]) == "here, and in part by somebody else"
+    assert author(noticed, [first]) == "by nftop, in part by another program"
 
 
 def test_changes_in_few_words() -> None:
@@ -203,7 +203,7 @@ def test_changes_in_few_words() -> None:
         Change(Cell("task", "", "9"), "y", ROOT),
     )
     assert texts(changes) == [
-        "class x made", "class y removed", "class z made anew", "CPU 2-4 default -> x",
+        "class x created", "class y removed", "class z replaced", "CPU 2-4 default -> x",
         "thread 7 x -> default", "2 threads y -> default",
     ]  # fmt: skip
 
@@ -358,7 +358,7 @@ def test_the_card(story: tuple[TickHistory, Frame], width: int) -> None:
     assert verdict is not None
     drawn = [item.text for item in card(verdict, width, ())]
     assert drawn[0].startswith("VERDICT     before   after  change        n")
-    assert drawn[1].startswith("CHANGED 00:01:00Z by somebody else: vpp L3 0 f0 -> 3f0")
+    assert drawn[1].startswith("CHANGED 00:01:00Z by another program: vpp L3 0 f0 -> 3f0")
     assert drawn[2].startswith("fwd better: CPP -1")
     cpp = next(item for item in drawn if item.startswith(" CPP"))
     assert cpp.split()[1:3] == ["376", "319"] and cpp.endswith("better")
@@ -381,7 +381,7 @@ def test_a_card_says_what_is_the_matter(story: tuple[TickHistory, Frame]) -> Non
     texts_of = [line.text for line in verdict_lines(odd, 100)]
     assert texts_of[0].endswith("settling, 10 s left out so far")
     assert texts_of[1] == "! occupancy is not metered here"
-    assert texts_of[2] == "no class that was changed is there any more"
+    assert texts_of[2] == "all changed classes are gone"
     assert verdict_lines(replace(odd, over=True), 100)[0].text.endswith("the next change came")
     assert verdict_lines(replace(verdict, over=True), 100)[0].text.endswith("final, 10 s left out")
     classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))

@@ -121,10 +121,10 @@ def test_classes_that_are_not_in_use_are_counted() -> None:
     assert [text[6:14].strip() for text in lines if text.startswith("COS")] == [
         "default", *(item.name for item in used[1:])
     ]  # fmt: skip
-    assert "+ 2 classes that nobody is in and nothing limits" in lines[-2]
+    assert "+ 2 classes without CPUs, threads and limits" in lines[-2]
     one = texts(frame_of(table(groups=(used[0], group("a", 7, (), whole)))), 80)
     assert one[1].startswith("COS0  default  ........####")
-    assert "+ 1 class that" in one[2] and one[3].startswith("I/O")
+    assert "+ 1 class without CPUs" in one[2] and one[3].startswith("I/O")
     for reason, said in ((Reason.STALE, "COS7  a"), (Reason.HARDWARE, "+ 1 class")):
         lost = in_cache(0, 1, cbm=Missing(reason), mba=why)
         lines = texts(frame_of(table(groups=(used[0], group("a", 7, (), lost)))), 80)

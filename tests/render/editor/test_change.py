@@ -35,8 +35,8 @@ CHANGES = (
 def test_what_changes_is_drawn() -> None:
     proposal = Proposal({}, CHANGES, ("an effect",), ("a warning",))
     assert preview(proposal, {"L3": 11}, "percent") == [
-        "group nftop.a                                      not there -> made",
-        "monitoring group vpp:nftop.m                       there -> removed",
+        "group nftop.a                                      absent -> created",
+        "monitoring group vpp:nftop.m                       present -> removed",
         "vpp L3 0                                           ...####.... 0f0 -> .######.... 3f0",
         "nftop.a L3 0                                       not set -> .........## 003",
         "vpp MB 1                                           100 % -> 50 %",

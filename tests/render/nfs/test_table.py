@@ -114,7 +114,7 @@ def test_below_it_threads_queues_ports_and_nodes() -> None:
     assert any(entry.startswith("port0 ") for entry in text)
     node = next(element for element in text if element.startswith("dpdk-input"))
     assert node.rstrip().endswith("polls")
-    assert any("nobody else is in it" in element for element in text)
+    assert any("LLC is its own" in element for element in text)
 
 
 def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
@@ -137,7 +137,7 @@ def test_a_baseline_is_shown_with_its_count_and_spread() -> None:
     ]  # fmt: skip
     assert text[at + 2].split()[3] == "7", "the first tick has no rates"
     moved = replace(of(shown, "vpp"), pid=1, key="1:1")
-    assert "kept of another process, pid 5000" in detail(replace(shown, nfs=(moved,)), moved, 120)
+    assert "of another process, pid 5000" in detail(replace(shown, nfs=(moved,)), moved, 120)
 
 
 def test_every_absence_has_its_sentence() -> None:
@@ -196,7 +196,7 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.90"]
     assert "no HT" not in " ".join(text)
     said = " ".join(" ".join(text).split())
-    assert "w chooses what it runs, which nftop can't know" in said
+    assert "w chooses its workload" in said
     assert "by its name or nodes it may be DPDK-L3Fwd IPv4 Forwarding" in said
     chosen = [line.text for line in reference_lines(bdx, south, "l3fwd", 120)]
     assert chosen[0].startswith("PAPERS  DPDK-L3Fwd IPv4 Forwarding")

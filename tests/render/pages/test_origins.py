@@ -20,13 +20,13 @@ def text(lines: list[Line]) -> str:
 def test_of_a_cpu() -> None:
     base = frame(8)
     told = replace(base, cpus=replace(base.cpus, origins={"ipc": ("pcm",) + (None,) * 7}))
-    assert "told by pcm" in text(explain_lines(told, 0, cpu_metric("ipc"), 100))
+    assert "from pcm" in text(explain_lines(told, 0, cpu_metric("ipc"), 100))
     for other in (
         explain_lines(told, 1, cpu_metric("ipc"), 100),
         explain_lines(told, 0, cpu_metric("frequency_hz"), 100),
         explain_lines(base, 0, cpu_metric("ipc"), 100),
     ):
-        assert "told by pcm" not in text(other)
+        assert "from pcm" not in text(other)
 
 
 def test_of_a_package() -> None:
@@ -41,5 +41,5 @@ def test_of_a_package() -> None:
     )
     told = replace(frame(8), packages=(row,))
     shown = text(explain_package_lines(told, [power], 100))
-    assert "144 W; told by pcm" in shown
-    assert "told by" not in text(explain_package_lines(told, [dram], 100))
+    assert "144 W; from pcm" in shown
+    assert "; from " not in text(explain_package_lines(told, [dram], 100))

@@ -184,12 +184,12 @@ def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_sour
         for row in base.packages
     ]
     text = flat(text_of(explain_package_lines(replace(base, packages=tuple(rows)), [metric], 100)))
-    assert "told by pcm, as pcm-sensor-server tells it, from samples" in text
+    assert "from pcm, as pcm-sensor-server tells it, from samples" in text
     assert "pcm-pcie-collector.h" in text
     assert "pcm-pcie-collector.h" in explain_metric(metric.id)
     assert "else: " not in explain_metric("memory.read_bytes_per_s")
     plain = text_of(explain_package_lines(base, [PCM_PACKAGE_METRICS[0]], 100))
-    assert "told by pcm, at" in plain
+    assert "from pcm, at" in plain
 
 
 def test_columns_are_there_whether_or_not_a_server_tells_them() -> None:

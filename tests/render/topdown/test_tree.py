@@ -67,7 +67,7 @@ def test_the_focus_of_another_core_is_not_this_ones() -> None:
     assert "dram bound" in text(FOCUSED, 5), "the sibling is of the same core"
     assert "dram bound" not in text(FOCUSED, 2)
     assert "238 cycles" not in text(FOCUSED, 2)
-    assert "level 3, probes: level 3 and the probes are counted from the next" in words(FOCUSED, 2)
+    assert "level 3, probes: level 3 and probes start with the next" in words(FOCUSED, 2)
 
 
 def test_a_cost_is_the_bound_that_the_cores_screen_shows() -> None:
@@ -114,8 +114,8 @@ def test_why_level_3_is_missing() -> None:
     denied = {**HOST.sources, "perf": SourceState(Reason.PERMISSION, "run as root", None, None)}
     asleep = with_cells(HOST, "tma.retiring", {1: Missing(Reason.IDLE, "the core slept")})
     for shown, waited_s, why in (
-        (HOST, 2.0, "[w] level 3, probes: level 3 and the probes are counted from the next"),
-        (HOST, 60.0, "[s] level 3, probes: no source counts level 3 of one core here"),
+        (HOST, 2.0, "[w] level 3, probes: level 3 and probes start with the next"),
+        (HOST, 60.0, "[s] level 3, probes: no source counts level 3 here"),
         (replace(HOST, interval_s=None), 60.0, "[w] level 3, probes: "),
         (with_cells(HOST, "tma.retiring", {1: quiet}), 0.0, f"[s] level 3, probes: {quiet.detail}"),
         (replace(HOST, sources=denied), 0.0, "[p] level 3, probes: run as root"),
@@ -123,7 +123,7 @@ def test_why_level_3_is_missing() -> None:
     ):
         assert why in words(shown, waited_s=waited_s)
     frozen = core_lines(HOST, 1, 100, waited_s=60.0, frozen=True)
-    assert any("the screen stands still" in item.text for item in frozen)
+    assert any("paused: level 3 was counted" in item.text for item in frozen)
 
 
 def test_a_node_beyond_its_threshold_is_marked() -> None:
