@@ -24,7 +24,7 @@ from nftop.sources.perf.group import (
     CpuRow,
     Fault,
     GroupReadings,
-    Rotation,
+    GroupRotation,
     Trial,
     close_group,
     open_group,
@@ -70,7 +70,7 @@ class Trials:
     def __init__(
         self,
         kernel: Kernel,
-        rotation: Rotation,
+        rotation: GroupRotation,
         steps: Sequence[PlanStep],
         open_stopped: Callable[[int, Members], CounterGroup | CounterProblem],
     ) -> None:
@@ -181,7 +181,7 @@ class CoreGroups:
 
         Without `turns` only cores that somebody looks at have groups beside the main one.
         """
-        self.rotation = Rotation(kernel)
+        self.rotation = GroupRotation(kernel)
         self._kernel = kernel
         self._survey = survey
         self._quiet = frozenset(quiet)

@@ -262,7 +262,7 @@ class Costs:
 # Multiplexing: `turn` stops the main group of a CPU and starts another; the next `read` reads both
 # and restarts the main group. The kernel's own multiplexing is not used: it arms a 4 ms timer on
 # every core. A CPU's events are stopped through their leader, at the cost of one interrupt.
-class Rotation:
+class GroupRotation:
     """The open groups of all CPUs; they stay the caller's."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -1,16 +1,384 @@
-"""The checks of the host, one row each, with their references."""
+"""Checks of the host's tuning, one row each, with their references; those of the cores are here.
+
+Files: the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu (isolated, nohz_full,
+cpuidle), Documentation/admin-guide/kernel-parameters.txt (isolcpus, nohz_full, rcu_nocbs) and
+Documentation/power/pm_qos_interface.rst (/dev/cpu_dma_latency, pm_qos_resume_latency_us).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+import re
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.base import Check
-from nftop.sources.tuning import cores, devices
-from nftop.sources.tuning.look import HostFinding, Look, Poller
+from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.tuning import devices
+from nftop.sources.tuning.look import (
+    CPU,
+    NOBODY_POLLS,
+    HostFinding,
+    Look,
+    Poller,
+    as_advised,
+    cpus,
+    otherwise,
+)
+
+_GRUB = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"
+# The names that intel_idle and acpi_idle give: C1 and C1E wake up in a few microseconds.
+_DEEP = re.compile(r"C([2-9]|[1-9][0-9]).*")
+_STATE = re.compile(r"state([0-9]{1,2})")
+_ANY_LATENCY, _NO_LATENCY = "0", "n/a"
+# A request of 2000 s is none: PM_QOS_CPU_LATENCY_DEFAULT_VALUE.
+_NO_REQUEST_US = 2_000_000_000
+
+
+def isolation(look: Look) -> Iterator[HostFinding]:
+    """Whether the scheduler puts nothing else on the CPUs that poll."""
+    isolated = look.tree.cpus(f"{CPU}/isolated")
+    if isolated is None:
+        yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
+        return
+    listed = set(isolated) | set(_partitions(look))
+    yield _covered(look, listed, "isolated from the scheduler", "isolcpus")
+    # Of others that are busy all the time nothing says that they forward packets.
+    roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
+    for name, pid, last in sorted(roaming):
+        yield otherwise(
+            f"{name}[{pid}] polls and is not pinned: the scheduler has it on CPU {last} now",
+            "give it cores of its own",
+        )
+
+
+def tick(look: Look) -> Iterator[HostFinding]:
+    """Whether the timer's tick is off on the CPUs that poll."""
+    listed = look.tree.cpus(f"{CPU}/nohz_full")
+    if listed is None:
+        yield HostFinding(
+            Reason.HARDWARE, "this kernel can't switch the tick off (CONFIG_NO_HZ_FULL)"
+        )
+    else:
+        yield _covered(look, listed, "without a tick (nohz_full)", "nohz_full")
+
+
+def callbacks(look: Look) -> Iterator[HostFinding]:
+    """Whether RCU's callbacks run elsewhere than on the CPUs that poll."""
+    line = look.tree.text("proc/cmdline")
+    if line is None:
+        yield HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
+        return
+    listed = [word.partition("=")[2] for word in line.split() if word.startswith("rcu_nocbs=")]
+    try:
+        named = {cpu for text in listed for cpu in _cpus_of(look, text)}
+    except ValueError:
+        yield HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
+        return
+    # What has no tick has no callbacks either: the kernel adds them by itself.
+    named |= set(look.tree.cpus(f"{CPU}/nohz_full") or ())
+    yield _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
+
+
+def idle_states(look: Look) -> Iterator[HostFinding]:
+    """How deep the CPUs may sleep."""
+    try:
+        request_us, unseen = _request_us(look), ""
+    except PermissionError:
+        request_us = _NO_REQUEST_US
+        unseen = ", unless a program forbids it by /dev/cpu_dma_latency, which only root can tell"
+    except OSError as error:
+        request_us, unseen = _NO_REQUEST_US, f"; /dev/cpu_dma_latency: {error.strerror}"
+    usable = {cpu: _enabled(look, cpu, request_us) for cpu in look.judged}
+    deepest = {cpu: states[-1] for cpu, states in usable.items() if states}
+    if not deepest:
+        driver = look.tree.text(f"{CPU}/cpuidle/current_driver") or "none"
+        yield HostFinding(
+            Reason.HARDWARE, f"the kernel manages no idle states here (driver {driver})"
+        )
+        return
+    by_state: dict[_State, list[Cpu]] = {}
+    for cpu, state in deepest.items():
+        by_state.setdefault(state, []).append(cpu)
+    text = "; ".join(
+        f"{cpus(where)} may sleep as deep as {state.name}, {state.latency_us} us to wake up"
+        for state, where in sorted(by_state.items(), key=lambda item: item[1][0])
+    )
+    if request_us < _NO_REQUEST_US:
+        text += f"; a program holds all to {request_us} us by /dev/cpu_dma_latency"
+    deep = [cpu for cpu in deepest if any(map(_is_deep, usable[cpu]))]
+    if not deep:
+        yield as_advised(text)
+        return
+    least = min(item.latency_us for cpu in deep for item in usable[cpu] if _is_deep(item))
+    yield otherwise(text + unseen, f"sudo cpupower -c {format_cpu_list(deep)} idle-set -D {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    name: str
+    latency_us: int
+
+
+def _is_deep(state: _State) -> bool:
+    return _DEEP.fullmatch(state.name) is not None
+
+
+def _request_us(look: Look) -> int:
+    """What programs allow all CPUs for waking up. OSError where that can't be read."""
+    try:
+        raw = read_up_to(os.fspath(look.root / "dev/cpu_dma_latency"), 4)
+    except FileNotFoundError:
+        return _NO_REQUEST_US
+    return int(struct.unpack("=i", raw)[0]) if len(raw) == 4 else _NO_REQUEST_US
+
+
+def _enabled(look: Look, cpu: Cpu, request_us: int) -> list[_State]:
+    """The idle states that a CPU may enter, the deepest last."""
+    at = f"{CPU}/cpu{cpu}"
+    numbers = sorted(int(hit[1]) for hit in map(_STATE.fullmatch, look.tree.names(f"{at}/cpuidle"))
+                     if hit)  # fmt: skip
+    # Who wants a CPU to wake up sooner writes that here; the kernel keeps to it.
+    limit = look.tree.text(f"{at}/power/pm_qos_resume_latency_us") or _ANY_LATENCY
+    states = []
+    for number in numbers:
+        folder = f"{at}/cpuidle/state{number}"
+        latency = look.tree.number(f"{folder}/latency")
+        if latency is None or look.tree.number(f"{folder}/disable") != 0:
+            continue
+        if latency > request_us or (limit == _NO_LATENCY and latency > 0):
+            continue
+        if limit.isdecimal() and limit != _ANY_LATENCY and latency > int(limit):
+            continue
+        states.append(_State(look.tree.text(f"{folder}/name") or f"state {number}", latency))
+    return states
+
+
+def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) -> HostFinding:
+    verb = "are" if len(covered) > 1 else "is"
+    state = f"{cpus(sorted(covered)) if covered else 'none'} {verb} {what}"
+    if not look.polled:
+        nobody = NOBODY_POLLS if not look.pollers else "no thread that polls is pinned"
+        return HostFinding(Reason.IDLE, f"{nobody}; {state}")
+    missing = sorted(set(look.polled) - set(covered))
+    if not missing:
+        return as_advised(f"all that is polled on is {what}: {cpus(look.polled)}")
+    wanted = format_cpu_list(sorted({*covered, *look.polled}))
+    programs = ", ".join(sorted({p.program for p in look.pollers if p.pinned and p.cpu in missing}))
+    text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
+    return otherwise(text, f"{parameter}={wanted} {_GRUB}")
+
+
+def _partitions(look: Look) -> tuple[Cpu, ...]:
+    """CPUs that control groups have isolated; Linux 6.8 and later says which."""
+    text = look.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
+    try:
+        return parse_cpu_list(text) if text else ()
+    except ValueError:
+        return ()
+
+
+def _cpus_of(look: Look, text: str) -> tuple[Cpu, ...]:
+    if text == "all":
+        return tuple(info.cpu for info in look.topology.cpus)
+    # The last CPU may be called N, which is not a number anyone else needs.
+    last = look.topology.cpus[-1].cpu if look.topology.cpus else 0
+    return parse_cpu_list(re.sub(r"\bN\b", str(last), text))
+
+
+# Clocks: the kernel's Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
+_NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
+_BOOST = f"{CPU}/cpufreq/boost"
+_CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
+
+
+def turbo(look: Look) -> Iterator[HostFinding]:
+    """Whether cores may run faster than is guaranteed."""
+    no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
+    if no_turbo is None and boost is None:
+        driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
+        why = f"the kernel has no switch for turbo here (cpufreq driver {driver or 'none'})"
+        yield HostFinding(Reason.HARDWARE, why)
+        return
+    path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
+    if is_off:
+        yield as_advised(f"turbo is off (/{path})")
+        return
+    ranges = {cpu: (_khz(look, cpu, "base_frequency"), _khz(look, cpu, "scaling_max_freq"))
+              for cpu in look.judged}  # fmt: skip
+    if ranges and all(base and most and most <= base for base, most in ranges.values()):
+        yield as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
+        return
+    tops = sorted({most for _, most in ranges.values() if most})
+    upto = f": up to {tops[-1] / 1e6:.2f} GHz" if tops else ""
+    bases = sorted({base for base, _ in ranges.values() if base})
+    upto += f", {bases[0] / 1e6:.2f} GHz is guaranteed" if upto and bases else ""
+    text = f"turbo is on{upto}"
+    yield otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
+
+
+def governor(look: Look) -> Iterator[HostFinding]:
+    """Whether cores keep their frequency, busy or not."""
+    by_governor: dict[str, list[Cpu]] = {}
+    for cpu in look.judged:
+        name = _of_cpu(look, cpu, "scaling_governor")
+        if name:
+            by_governor.setdefault(name, []).append(cpu)
+    if not by_governor:
+        yield HostFinding(Reason.HARDWARE, "the kernel scales no core's frequency here")
+        return
+    text = "; ".join(
+        f"{cpus(where)}: {name}, {_range(look, where)}"
+        for name, where in sorted(by_governor.items(), key=lambda item: item[1][0])
+    )
+    scaled = [
+        cpu
+        for name, where in by_governor.items()
+        for cpu in where
+        if name != "performance" and not _is_fixed(look, cpu)
+    ]
+    if scaled:
+        listed = format_cpu_list(scaled)
+        yield otherwise(text, f"sudo cpupower -c {listed} frequency-set -g performance")
+    else:
+        yield as_advised(text)
+
+
+def clock_source(look: Look) -> Iterator[HostFinding]:
+    """Whether the kernel's clock source is the TSC."""
+    name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
+    available = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
+    if name is None:
+        yield HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
+    elif name == "tsc":
+        yield as_advised("the kernel tells the time by the TSC")
+    elif "tsc" in available:
+        text = f"the kernel tells the time by {name}, and has the TSC"
+        yield otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
+    else:
+        yield otherwise(f"the kernel tells the time by {name}: it has no TSC, or distrusts it",
+                        "dmesg | grep -i tsc says why")  # fmt: skip
+
+
+def _of_cpu(look: Look, cpu: Cpu, name: str) -> str | None:
+    return look.tree.text(f"{CPU}/cpu{cpu}/cpufreq/{name}", cpu=cpu)
+
+
+def _khz(look: Look, cpu: Cpu, name: str) -> int | None:
+    return look.tree.number(f"{CPU}/cpu{cpu}/cpufreq/{name}")
+
+
+def _is_fixed(look: Look, cpu: Cpu) -> bool:
+    least = _khz(look, cpu, "scaling_min_freq")
+    return least is not None and least == _khz(look, cpu, "scaling_max_freq")
+
+
+def _range(look: Look, where: list[Cpu]) -> str:
+    least = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_min_freq"))]
+    most = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_max_freq"))]
+    if not least or not most:
+        return "range unknown"
+    return f"{min(least) / 1e6:.2f} to {max(most) / 1e6:.2f} GHz"
+
+
+# Watchdogs and interrupts: Documentation/admin-guide/sysctl/kernel.rst, Documentation/core-api/irq.
+_IRQ = "proc/irq"
+_BALANCER = "irqbalance"
+# What else is in an interrupt's folder.
+_FILES = frozenset(
+    ("affinity_hint", "effective_affinity", "effective_affinity_list", "node", "smp_affinity",
+     "smp_affinity_list", "spurious")
+)  # fmt: skip
+# So many are named, the others counted.
+_NAMED = 4
+
+
+def watchdog(look: Look) -> Iterator[HostFinding]:
+    """Whether the NMI watchdog interrupts every CPU and holds one of its counters."""
+    state = look.tree.text("proc/sys/kernel/nmi_watchdog")
+    if state is None:
+        yield HostFinding(Reason.HARDWARE, "this kernel has no NMI watchdog")
+    elif state == "0":
+        yield as_advised("the NMI watchdog is off")
+    else:
+        text = "the NMI watchdog is on: it interrupts CPUs and holds a counter of each"
+        yield otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
+
+
+def balancer(look: Look) -> Iterator[HostFinding]:
+    """Whether irqbalance moves interrupts about."""
+    try:
+        pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
+    except OSError:
+        pids = []
+    if not pids:
+        yield HostFinding(Reason.SOURCE, "no process can be seen in /proc")
+        return
+    running = [pid for pid in pids if look.tree.text(f"proc/{pid}/comm") == _BALANCER]
+    if running:
+        yield otherwise(
+            f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
+            "that it is not kept off",
+            "sudo systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in its "
+            "configuration",
+        )
+    else:
+        # Those of other namespaces, or of other users under hidepid, can't.
+        yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
+
+
+def interrupts(look: Look) -> Iterator[HostFinding]:
+    """Whether devices' interrupts are directed at CPUs that poll."""
+    if not look.polled:
+        yield HostFinding(Reason.IDLE, NOBODY_POLLS)
+        return
+    numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
+    if not numbers:
+        yield HostFinding(Reason.SOURCE, "the kernel tells no interrupts (/proc/irq)")
+        return
+    aimed: dict[str, set[Cpu]] = {}
+    for number in numbers:
+        # Those with a handler; others are never raised.
+        users = _users(look, number)
+        where = _directed(look, number) & set(look.polled) if users else set()
+        if where:
+            aimed[f"{number} ({', '.join(users)})"] = where
+    if not aimed:
+        yield as_advised(f"no device's interrupt is directed at {cpus(look.polled)}")
+        return
+    named = ", ".join([*aimed][:_NAMED])
+    more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
+    hit = sorted({cpu for where in aimed.values() for cpu in where})
+    online = {info.cpu for info in look.topology.cpus if info.online}
+    others = format_cpu_list(sorted(online - set(look.polled)))
+    loop = " ".join(item.split()[0] for item in aimed)
+    fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
+    yield otherwise(
+        f"interrupt {named}{more} directed at {cpus(hit)}, polled on", fix if others else ""
+    )
+
+
+def _users(look: Look, number: str) -> list[str]:
+    """Handlers of an interrupt: the folders in its folder."""
+    return sorted(set(look.tree.names(f"{_IRQ}/{number}")) - _FILES)
+
+
+def _directed(look: Look, number: str) -> set[Cpu]:
+    """Where an interrupt goes; before Linux 4.15 where it may go."""
+    for name in ("effective_affinity_list", "smp_affinity_list"):
+        text = look.tree.text(f"{_IRQ}/{number}/{name}")
+        if text:
+            try:
+                return set(parse_cpu_list(text))
+            except ValueError:
+                continue
+    return set()
+
 
 # The papers: "Benchmarking and Analysis of Software Data Planes", and "Deterministic Network
 # Functions Virtualization with Intel Resource Director Technology".
@@ -30,40 +398,40 @@ ROWS: tuple[HostCheck, ...] = (
     HostCheck(
         "isolation",
         f"another task on a core that polls takes its time ({_SDP}, 10.1: 1.3; {_RDT}, 2.3.2)",
-        cores.isolation,
+        isolation,
     ),
     HostCheck(
         "tick",
         f"frequent ticks cost latency ({_RDT}, 2.3.2; {_SDP}, 10.1: 1.3 asks for low jitter "
         "without naming ticks)",
-        cores.tick,
+        tick,
     ),
     HostCheck(
         "rcu",
         f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)",
-        cores.callbacks,
+        callbacks,
     ),
     HostCheck(
         "c-states",
         "without deep states performance is more consistent, and the rate without drops better "
         f"({_SDP}, 10.1: 1.1); they cost latency ({_RDT}, 2.3.1)",
-        cores.idle_states,
+        idle_states,
     ),
     HostCheck(
         "turbo",
         f"a frequency that changes makes performance inconsistent ({_SDP}, 10.1: 1.1; {_RDT}, "
         "2.3.1)",
-        cores.turbo,
+        turbo,
     ),
     HostCheck(
         "governor",
         f"speed states that change do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
-        cores.governor,
+        governor,
     ),
     HostCheck(
         "clock source",
         f"a TSC that seems unreliable is checked continuously, which costs latency ({_RDT}, 2.3.2)",
-        cores.clock_source,
+        clock_source,
     ),
     HostCheck(
         "huge pages",
@@ -96,17 +464,17 @@ ROWS: tuple[HostCheck, ...] = (
     HostCheck(
         "nmi watchdog",
         f"off on the paper's host ({_RDT}, C.2.1); it keeps a counter from top-down, too",
-        cores.watchdog,
+        watchdog,
     ),
     HostCheck(
         "irqbalance",
         f"it spreads interrupts over all cores ({_RDT}, 2.3.2: disable it; C.2.1: disabled there)",
-        cores.balancer,
+        balancer,
     ),
     HostCheck(
         "interrupts",
         f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
-        cores.interrupts,
+        interrupts,
     ),
 )
 
