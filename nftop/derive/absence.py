@@ -1,4 +1,4 @@
-"""What an absence leaves of what was known: the same for every source."""
+"""State of a source after it gave no reading."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def after_absence(known: T, nothing: T, why: Missing) -> T:
-    """`known` where its source is only late (STALE), `nothing` after any other absence.
+    """`known` if the source is only late (STALE), else `nothing`.
 
-    Who is late goes on counting: the next reading is rated across the gap by the source's own
-    clock, which is true, if coarse. Who failed, or may not be read, may be another one after.
+    A late source goes on counting: its next reading is rated across the gap by its own clock, which
+    is correct, if coarse. A source that failed or may not be read may be a different one later.
     """
     return known if why.reason is Reason.STALE else nothing

@@ -9,19 +9,18 @@ from nftop.model.ids import Cpu, Package
 from nftop.model.sst import Priority
 from nftop.model.struct import dataclass
 
-# A CPU that the kernel saw busy for more of the time does something, if nothing that polls.
+# A CPU that is busy for a larger share of the time is in use, even if nothing polls there.
 IDLE_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """The pollers of one package that sit on its low-priority cores.
+    """Pollers of one package on its low-priority cores.
 
     Attributes:
-        pollers: their CPUs by the name of the network function, or of the thread where it is none
-            (untrusted text).
-        near: of idle high-priority cores of the same package each one's lowest CPU.
-        far: the same of the other packages.
+        pollers: their CPUs by name of the network function, else of the thread (untrusted text).
+        near: lowest CPU of each idle high-priority core of the same package.
+        far: the same for the other packages.
     """
 
     package: Package
@@ -31,7 +30,7 @@ class Misplaced:
 
 
 def kinds(cpus: CpuTable) -> Mapping[Cpu, Priority]:
-    """SST-BF's two kinds of cores; nothing where there is one kind only."""
+    """Priority of each core with SST-BF; empty if all have the same."""
     result: dict[Cpu, Priority] = {}
     for info, setting in zip(cpus.topology.cpus, cpus.settings, strict=True):
         if isinstance(setting.priority, str):
@@ -40,7 +39,7 @@ def kinds(cpus: CpuTable) -> Mapping[Cpu, Priority]:
 
 
 def misplaced(frame: Frame) -> tuple[Misplaced, ...]:
-    """By package, ascending; packages where nothing polls on a low-priority core are absent."""
+    """By package, ascending; packages without pollers on low-priority cores are absent."""
     cpus = frame.cpus
     known = kinds(cpus)
     if not known:
@@ -63,7 +62,7 @@ def misplaced(frame: Frame) -> tuple[Misplaced, ...]:
 
 
 def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
-    """The lowest CPU of each of these cores on none of whose threads anything runs; its package."""
+    """Lowest CPU of each of these cores that is idle on all its threads, with its package."""
     table, busy = cpus.topology, cpus.columns["cpu_time_ratio"]
     result: dict[Cpu, Package | None] = {}
     for cpu in sorted(high):
@@ -74,7 +73,7 @@ def _idle(cpus: CpuTable, high: Iterable[Cpu]) -> Mapping[Cpu, Package | None]:
             table.row_of[sibling] for sibling in (cpu, *info.siblings) if sibling in table.row_of
         ]
         polled = any(cpus.nf[row] or cpus.thread[row] for row in rows)
-        # A CPU of which that is not known is none to move a poller to.
+        # A CPU with unknown load is not a target.
         idle = all(busy.present[row] and busy.values[row] <= IDLE_RATIO for row in rows)
         if idle and not polled and all(cpus.online[row] for row in rows):
             result[cpu] = info.package

@@ -1,4 +1,4 @@
-"""Some CPUs of a frame."""
+"""Restriction of a frame to some CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
-    """The frame with the rows of these CPUs only; all that was computed over all CPUs stays."""
+    """The frame with only the rows of these CPUs; aggregates still cover all CPUs."""
     table = frame.cpus
     rows = [row for row, info in enumerate(table.topology.cpus) if info.cpu in cpus]
 

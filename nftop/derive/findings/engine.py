@@ -1,17 +1,16 @@
-"""Findings: which rules hold where, for how long; folded, so that a replay shows the same.
+"""Findings: which rules hold for which subjects, and since when. A stage of the fold.
 
-What lasts is counted in the time between ticks:
+Durations are sums of the time between ticks:
 
-- A number beyond the limit counts, and one within ends what has not lasted long enough. A finding
-  ends once its number has been at the clear limit, or on its other side, for `ENDS_AFTER_S`;
-  between the two limits nothing changes. Until then it says the number that was beyond, and what
-  it is now.
-- No number (a counter that restarted, a source that is late or taken) neither confirms nor clears:
-  the clock stands still. After `UNKNOWN_FOR_S` without one what was known is forgotten. That there
-  can be none (no work, nobody polls there any more) is an answer, and ends it.
-- Where ticks are missing nothing is known of the time between: what has not lasted long enough
-  begins anew. Findings stay until the numbers after the gap say otherwise.
-- Another process on a CPU, another topology, a clock that went back: what was seen there is gone.
+- A value beyond the limit counts; one within resets a candidate that has not lasted long enough. A
+  finding ends when its value has been at or within the clear limit for `ENDS_AFTER_S`; between the
+  two limits nothing changes. Until then its text has the last value beyond the limit and the
+  current one.
+- An absent value (a restarted counter, a late or unavailable source) neither confirms nor clears:
+  the clock stops. After `UNKNOWN_FOR_S` the subject's state is dropped. The reasons IDLE and
+  UNDEFINED (no work, no poller any more) count as within.
+- After a gap between ticks, candidates start over; findings remain until later values clear them.
+- Another process on a CPU, another topology or a clock that went back resets everything.
 """
 
 from __future__ import annotations
@@ -35,30 +34,30 @@ from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
-# So many ticks must show it, whatever their pace.
+# Least number of ticks beyond the limit, whatever the interval.
 LEAST_TICKS = 3
 ENDS_AFTER_S = 3.0
 UNKNOWN_FOR_S = 10.0
-# A tick that comes so much later than asked for comes behind a gap, as in `fold`.
+# A tick that is this late follows a gap, as in `fold`.
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
-# To ask the enumeration at every comparison takes longer.
+# As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """What is known of one rule in n places.
+    """State of one rule for n subjects.
 
     Attributes:
-        keys: the places.
-        since_ns: int64 (n,), wall time of the first tick that showed it; 0 where none does.
-        held_s: float64 (n,), for how long it has been beyond the limit since then.
-        ticks: int64 (n,), in how many of them.
-        away_s: float64 (n,), for how long a finding has been within.
-        unknown_s: float64 (n,), for how long there has been no number.
-        active: bool (n,), where it is a finding.
-        texts: n texts, of findings what was said when they were last beyond the limit.
-        tails: n texts, what is said behind it of those that are not beyond it any more.
+        keys: the subjects.
+        since_ns: int64 (n,), wall time of the first tick beyond the limit; 0 for none.
+        held_s: float64 (n,), seconds beyond the limit since then.
+        ticks: int64 (n,), ticks beyond the limit.
+        away_s: float64 (n,), seconds that a finding has been within.
+        unknown_s: float64 (n,), seconds without a value.
+        active: bool (n,), findings.
+        texts: n texts of findings, from the last tick beyond the limit.
+        tails: n texts to append for findings that are not beyond it any more.
     """
 
     keys: tuple[FindingKey, ...] = ()
@@ -74,7 +73,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class FindingState:
-    """What is known of each rule, by its id, and of which topology and tick that is; who left."""
+    """State of each rule by id, the topology and tick it is of, and functions that left."""
 
     topology: Topology | None = None
     monotonic_ns: int = 0
@@ -83,7 +82,7 @@ class FindingState:
 
 
 class _Tick(NamedTuple):
-    """A tick: when it is, how much time it stands for, and whether ticks are missing before it."""
+    """Wall time of a tick, the seconds it stands for, and whether it follows a gap."""
 
     wall_ns: int
     seconds: float
@@ -120,7 +119,7 @@ def step_findings(
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Those of a tick that the tick before did not have."""
+    """Findings that are new in this tick."""
     known = {(item.rule, item.where, item.since_ns) for item in before}
     return tuple(item for item in after if (item.rule, item.where, item.since_ns) not in known)
 
@@ -134,12 +133,12 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
         return old
     far = _far(rule, measured)
     if not far.any() and not old.ticks.any() and not old.active.any():
-        return old  # so it is nearly always
+        return old  # the usual case
     within = _within(rule, measured)
     unknown = ~far & ~within & ~_between(rule, measured)
     unknown_s = np.where(unknown, old.unknown_s + tick.seconds, 0.0)
     lost = unknown_s > UNKNOWN_FOR_S
-    # What has not lasted long enough: it goes on only while it is beyond, or nobody knows.
+    # Candidates continue only while beyond the limit or unknown.
     fresh = (old.ticks == 0) | (tick.gap & ~old.active)
     ticks = np.where(far, np.where(fresh, 1, old.ticks + 1), np.where(unknown, old.ticks, 0))
     held_s = np.where(far & ~fresh, old.held_s + tick.seconds, np.where(unknown, old.held_s, 0.0))
@@ -166,34 +165,34 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
 
 
 def _far(rule: Rule, measured: Measured) -> Bools:
-    """Where it is beyond its limit and the conditions are met."""
+    """Subjects beyond the limit whose conditions are met."""
     column = measured.values
     with np.errstate(invalid="ignore"):
         above = rule.beyond == "above"
         beyond = column.values > rule.limit if above else column.values < rule.limit
     far: Bools = beyond & column.present
     for only in rule.only:
-        far = far & _met(only, measured.beside[only.name])
+        far = far & _met(only, measured.context[only.name])
     return far
 
 
 def _within(rule: Rule, measured: Measured) -> Bools:
-    """Where it is known not to hold: within the clear limit, or a condition is not met."""
+    """Subjects within the clear limit, or with a condition that is not met."""
     column = measured.values
     with np.errstate(invalid="ignore"):
         above = rule.beyond == "above"
         clear = column.values <= rule.clear if above else column.values >= rule.clear
     within: Bools = (clear & column.present) | _settled(column)
     for only in rule.only:
-        within = within | _unmet(only, measured.beside[only.name])
+        within = within | _unmet(only, measured.context[only.name])
     return within
 
 
 def _between(rule: Rule, measured: Measured) -> Bools:
-    """Where there is a number between the limits, and the conditions are met."""
+    """Subjects with a value whose conditions are met."""
     between: Bools = measured.values.present
     for only in rule.only:
-        between = between & _met(only, measured.beside[only.name])
+        between = between & _met(only, measured.context[only.name])
     return between
 
 
@@ -212,14 +211,14 @@ def _unmet(only: Only, condition: Column) -> Bools:
 
 
 def _settled(column: Column) -> Bools:
-    """Where it is known that there is no number."""
+    """Rows whose reason says that there is no such number now."""
     idle, undefined = _SETTLED
     settled: Bools = (column.reasons == idle) | (column.reasons == undefined)
     return settled
 
 
 def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
-    """What is known of these places; nothing of those that are new."""
+    """State for these subjects; blank for new ones."""
     if before.keys == keys:
         return before
     known = {key: index for index, key in enumerate(before.keys)}
@@ -255,10 +254,7 @@ def _blank(places: int) -> Watched:
 def _texts(
     rule: Rule, measured: Measured, old: Watched, active: Bools, *, far: Bools, within: Bools
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of findings the text when last beyond the limit, and what is said of them behind it now.
-
-    Those of which nothing is known keep both.
-    """
+    """Texts and tails of findings; those without a value keep both."""
     if not active.any():
         nothing = ("",) * len(active)
         return nothing, nothing
@@ -275,14 +271,14 @@ def _texts(
 
 
 def _text(rule: Rule, measured: Measured, index: int) -> str:
-    context = {name: float(item.values[index]) for name, item in measured.beside.items()}
+    context = {name: float(item.values[index]) for name, item in measured.context.items()}
     words = {name: word[index] for name, word in measured.words.items()}
     value = rule.printed(float(measured.values.values[index]))
     return rule.text.format(value=value, limit=rule.printed(rule.limit), **context, **words)
 
 
 def _now(rule: Rule, measured: Measured, index: int) -> str:
-    """What became of a number: the new one, where it and not a condition is why it ends."""
+    """Current value, or that the conditions are no longer met."""
     column = measured.values
     if rule.when or not column.present[index]:
         return "; no longer so"

@@ -223,7 +223,7 @@ register(
 def empty_poll_ipc(seen: FindingInputs) -> Measured:
     """As `core_ipc`, and the share of empty polls: all where no packets come, else as told."""
     measured = core_ipc(seen)
-    busy, packets = measured.beside["busy"], measured.beside["packets"]
+    busy, packets = measured.context["busy"], measured.context["packets"]
     none = packets.present & (packets.values == 0)
     busy = where(none, numbers([0.0] * len(none)), busy)
     idle = Column(1.0 - busy.values, busy.reasons)
@@ -265,7 +265,7 @@ def low_priority(seen: FindingInputs) -> Measured:
         best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
     measured = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
     context = {
-        **measured.beside,
+        **measured.context,
         "base_ghz": column(base[rows]),
         "best_ghz": numbers([best[infos[row].package] for row in rows]),
     }

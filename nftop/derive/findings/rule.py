@@ -16,47 +16,46 @@ Scope: TypeAlias = Literal["cpu", "core", "nf", "package", "group", "host"]
 
 
 class FindingKey(NamedTuple):
-    """A place over ticks: where it is, and who is there, so that another begins anew."""
+    """Subject of a finding over ticks; with another owner (process) the rule starts over."""
 
     where: str
-    who: object
+    owner: object
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a rule compares, in every place where it may hold.
+    """Values that a rule compares with its limit, for each of n subjects.
 
     Attributes:
-        keys: the n places.
-        values: n numbers or why there is none, in the unit of the rule's limit.
-        beside: by name, n numbers each that conditions ask for and the text may say.
-        words: by name, n texts (untrusted) that the text may say.
+        keys: the subjects.
+        values: n numbers or reasons, in the unit of the rule's limit.
+        context: by name, n numbers each, for conditions and the text.
+        words: by name, n texts (untrusted) for the text.
     """
 
     keys: Sequence[FindingKey]
     values: Column
-    beside: Mapping[str, Column] = field(default_factory=dict)
+    context: Mapping[str, Column] = field(default_factory=dict)
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """A rule counts only where this number of `Measured.beside` is so high.
+    """Condition: the rule applies only where this number of `Measured.context` is high enough.
 
     Attributes:
         least: in the number's own unit.
-        said: the condition in words.
-        unknown: whether it is taken to be met where the number is not known. If not, nothing is
-            said there.
+        condition: in words.
+        unknown: whether it counts as met where the number is not known.
     """
 
     name: str
     least: float
-    said: str
+    condition: str
     unknown: bool = False
 
 
-# Below this load what a core does is mostly polling, and says nothing of packets.
+# Below this load a core mostly polls, and its numbers do not describe packets.
 LOADED = Only(
     "packets",
     100_000.0,
@@ -73,23 +72,22 @@ class Rule:
     Attributes:
         id: its name, in JSON and for `nftop explain`.
         rank: its position among the rules; the most severe is the lowest.
-        title: what it is about, in few words.
-        metrics: the catalogue's, that it looks at; the first is the finding's own.
-        scope: what a place is; a core is its polling hyper-threads together.
-        measure: what is compared.
-        limit: beyond it for `at_least_s` it is a finding.
-        clear: at it or on its other side the finding ends.
-        form, scale: how a number like the limit is printed, for `str.format`, and what it is
-            multiplied with before.
+        title: its subject, in few words.
+        metrics: catalogue ids it uses; the first is the finding's own.
+        scope: kind of its subjects; a core is its polling hyper-threads together.
+        measure: computes the values.
+        limit: a value beyond it for `at_least_s` is a finding.
+        clear: at or within it the finding ends.
+        form, scale: format of a number like the limit, and the factor applied before.
         text: of the finding, for `str.format`: `value` and `limit` so printed, and the names of
-            `Measured.beside` (numbers) and `words`.
-        source: who says so, and where.
-        own: why nftop chose the limit itself; "" where the source names it.
+            `Measured.context` (numbers) and `words`.
+        source: publication of the limit.
+        own: why nftop chose the limit itself; "" where the source has it.
         only: conditions, all of which must be met.
-        beyond: on which side of the limit it is a finding.
-        at_least_s: how long it must have lasted.
-        when: in words when it is a finding, where the limit's number says nothing; else "".
-        note: what the operator has to know of it beside; "" if nothing.
+        beyond: side of the limit that is a finding.
+        at_least_s: shortest duration.
+        when: the criterion in words, where the limit's number does not express it; else "".
+        note: further advice for the operator; may be "".
         is_note: see `Finding`.
     """
 

@@ -206,7 +206,7 @@ def uneven_channels(seen: FindingInputs) -> Measured:
     measured = _packages(seen, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
     measured = _with(measured, traffic=from_readings(totals, len(rows), none))
     return Measured(
-        measured.keys, measured.values, measured.beside, {**measured.words, "channel": names}
+        measured.keys, measured.values, measured.context, {**measured.words, "channel": names}
     )
 
 
@@ -280,7 +280,7 @@ def noisy_neighbour(seen: FindingInputs) -> Measured:
         neighbours = sorted(_neighbours(seen, group, cache), key=lambda one: one.sure, reverse=True)
         keys.append(FindingKey(_class(group, cache), group.clos))
         traffic[index] = neighbours[0].traffic if neighbours else _UNSHARED
-        messages.append(neighbours[0].said if neighbours else "")
+        messages.append(neighbours[0].message if neighbours else "")
         names.append(_nfs(seen, places))
     values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
     return Measured(keys, values, words={"nf": names, "who": messages})
@@ -318,7 +318,7 @@ register(
 @dataclass(frozen=True, slots=True)
 class _Neighbour:
     traffic: Reading
-    said: str
+    message: str
 
     @property
     def sure(self) -> float:

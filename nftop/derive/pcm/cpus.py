@@ -1,4 +1,4 @@
-"""The columns of CPUs that a pcm-sensor-server gives, rows as in its table."""
+"""CPU columns of a pcm-sensor-server, rows as in its table."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def cpu_columns(this: DocumentPair) -> dict[str, Column]:
 
 
 def always_busy(this: DocumentPair) -> Bools:
-    """bool (n,): which CPUs have not halted in the document's interval."""
+    """bool (n,): CPUs that did not halt in the document's interval."""
     reference, tsc = _rate(this, "clock_unhalted_ref"), _rate(this, "invariant_tsc")
     with np.errstate(invalid="ignore"):
         busy: Bools = reference.values >= _ALWAYS * tsc.values
@@ -83,7 +83,7 @@ def always_busy(this: DocumentPair) -> Bools:
 
 
 def residency(this: DocumentPair, of: Callable[[str], Floats], state: int) -> Column:
-    """The share of time in a C-state, of what `of` takes from the table by field."""
+    """Share of time in a C-state; `of` reads a field of the table."""
     states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
     one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
     return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
@@ -94,7 +94,7 @@ def _rate(this: DocumentPair, field: str, *, zero_is_one: bool = False) -> Colum
 
 
 def _topdown(this: DocumentPair) -> dict[str, Column]:
-    """Whole percent as ratios. Zeros stand for what the server can't tell, or for an idle core."""
+    """Whole percent as ratios. All zeros mean that the server can't count it, or an idle core."""
     columns: dict[str, Column] = {}
     for nodes, why in ((_LEVEL_1, _NO_TOPDOWN), (_LEVEL_2, _NO_LEVEL_2)):
         raw = np.array([this.table.of_cpu(field) for field in nodes])
@@ -118,7 +118,7 @@ def _hit_ratio(this: DocumentPair, cache: str) -> Column:
 
 
 def _rdt(this: DocumentPair) -> dict[str, Column]:
-    """What RDT meters of each CPU's own monitor; local and remote traffic are told together."""
+    """RDT monitors of each CPU; the server reports local and remote traffic together."""
     table = this.table
     fields = ("local_memory_bandwidth", "remote_memory_bandwidth")
     some = bool(np.any(np.array([table.of_cpu(field) for field in fields]) > 0))

@@ -98,7 +98,7 @@ _FROZEN_FROM_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PcmRates:
-    """What a server gives, rows as in the topology.
+    """Rates of a server, rows as in the topology.
 
     Attributes:
         cpus: by metric id of the catalogue, scope `cpu`.
@@ -106,7 +106,7 @@ class PcmRates:
         links: by package, its links to others.
         busy: bool (n_cpu,), CPUs that have not halted in the server's last second.
         accelerators: by device and counter, counts per second.
-        why: why there is nothing; None where there is.
+        why: reason if the server gave nothing, else None.
     """
 
     cpus: Mapping[str, Column]
@@ -132,9 +132,9 @@ class PcmState:
 def step_pcm(
     state: PcmState, reading: SourceReading[PcmTable] | None, topology: Topology, pace_s: float
 ) -> tuple[PcmState, PcmRates]:
-    """Fold one document in. A document seen before keeps what it gave.
+    """Fold one document in; the rates of a document seen before are reused.
 
-    `pace_s` is the seconds from sample to sample that were asked for.
+    `pace_s` is the sampling interval requested.
     """
     if reading is None:
         return _without(state, _NOT_READ, topology)
@@ -178,7 +178,7 @@ def step_pcm(
 
 
 def _without(state: PcmState, why: Missing, topology: Topology) -> tuple[PcmState, PcmRates]:
-    known = state.rates  # mostly the same as in the tick before, and made once
+    known = state.rates  # usually the same as in the tick before
     nothing = known if known is not None and known.why == why else _nothing(topology, why)
     gone = PcmState(energy=state.energy.interrupted(), rates=nothing)
     return after_absence(state, gone, why), nothing
@@ -200,7 +200,7 @@ def _nothing(topology: Topology, why: Missing) -> PcmRates:
 
 
 def _spread(one: Column, rows: NDArray[np.int64]) -> Column:
-    """A column of the server's rows as one of the topology's."""
+    """A column of the server's rows as a column of the topology's rows."""
     if not len(one):
         return missing(len(rows), _NOT_ITS)
     taken = np.maximum(rows, 0)
@@ -253,10 +253,9 @@ _RATIO = 0.05
 
 
 def taken(before: Floats | None, first: Floats, second: Floats) -> Floats:
-    """The latest readings of two sources, float64 (at most READINGS, 2, n), with one more.
+    """Append a pair of readings to float64 (at most READINGS, 2, n).
 
-    `first` and `second` are float64 (n,), NaN where there is no number. After a change of rows it
-    begins anew.
+    `first` and `second` are float64 (n,), NaN where absent. A change of rows starts a new history.
     """
     pair = np.array([[first, second]])
     if before is None or before.shape[2] != pair.shape[2]:
@@ -299,7 +298,7 @@ _PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.re
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What perf and the server told last, by metric as `derive.apart` has it."""
+    """Latest readings of perf and of the server, by metric, as `taken` has them."""
 
     rates: PcmRates | None = None
     readings: Mapping[str, Floats] = field(default_factory=dict)
@@ -307,7 +306,7 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What is known of the server, and of how it differs from perf."""
+    """State of the server's rates and of their comparison with perf."""
 
     pcm: PcmState = field(default_factory=PcmState)
     apart: Apart = field(default_factory=Apart)
@@ -315,10 +314,11 @@ class ServerState:
 
 @dataclass(frozen=True, slots=True)
 class ServerOutput:
-    """The parts of a frame that the server has a part in.
+    """What the server contributes to a frame.
 
-    `apart` says how perf's numbers and the server's differ, "" where they don't; `remark`, which is
-    said of the source, has that too.
+    Attributes:
+        remark: note on the source, which includes `apart`.
+        apart: how perf and the server disagree; "" if they agree.
     """
 
     cpus: CpuTable
@@ -355,7 +355,7 @@ def step_server(
 def _with_second_choice(
     table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates, others: Collection[str]
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
-    """CPUs and packages with the server's numbers where there are no others, named as its."""
+    """CPUs and packages with the server's numbers where perf has none, and their origins."""
     columns = dict(table.columns)
     origins = {}
     for name, second in rates.cpus.items():
@@ -432,7 +432,7 @@ def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> Pa
 
 
 def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
-    """perf's number, else the server's; of two reasons as `_better` has it."""
+    """perf's number, else the server's; of two reasons the one that `_better` selects."""
     gone = _open(first) & second.present
     if alone:
         gone |= first.reasons == Reason.SOURCE
@@ -440,8 +440,8 @@ def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
 
 
 def _open(first: Column) -> Bools:
-    """bool (n,): where another's number is wanted. Not where it is known that there is none."""
-    # np.isin takes ten times as long, and every column is asked in every tick.
+    """bool (n,): absent numbers that the server may fill; not those known not to exist."""
+    # Ten times as fast as np.isin; runs for every column in every tick.
     wanted = ~first.present
     for reason in _SETTLED_NUMBERS:
         wanted &= first.reasons != reason
@@ -449,7 +449,7 @@ def _open(first: Column) -> Bools:
 
 
 def _better(first: Missing, second: Missing, *, alone: bool) -> Missing:
-    """Why there is no number: the server's reason where perf is not there at all."""
+    """Reason to show: the server's if perf is not available at all."""
     return second if alone and first.reason is Reason.SOURCE else first
 
 

@@ -1,7 +1,7 @@
-"""What a pcm-sensor-server's numbers mean: which are numbers, and which stand for none.
+"""Values of a pcm-sensor-server: numbers, and sentinels that stand for absent ones.
 
-It writes 0 or a sentinel for what its CPU can't count, and what it subtracts may wrap around. None
-of these may pass for a number.
+The server writes 0 or a sentinel for what its CPU can't count, and its differences may wrap around.
+None of these may pass for a number.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 
-# INT_MIN is PCM's word for no sensor, 100 more the same after a subtraction; all bits
-# set is an RDT counter that can't be read.
+# INT_MIN: no sensor; 100 more: the same after a subtraction; all bits set: an RDT counter that
+# can't be read.
 _SENTINELS = (-(2.0**31), 100 - 2.0**31, 2.0**64)
 _WRAPPED = 2.0**63  # differences of counters that stepped back, taken without a sign
 UNTOLD = Missing(Reason.SOURCE, "this build of the server does not tell it")
@@ -39,10 +39,10 @@ _BY_REASON: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DocumentPair:
-    """A document beside the one before, where that is needed and comparable.
+    """A document with the one before, if that is needed and comparable.
 
     Attributes:
-        seconds: what the counts of the document are divided by.
+        seconds: divisor of the document's counts.
     """
 
     table: PcmTable
@@ -51,7 +51,7 @@ class DocumentPair:
 
     @classmethod
     def of(cls, before: PcmTable | None, table: PcmTable) -> DocumentPair:
-        """What `table` tells, beside `before` if its numbers are totals of the same places."""
+        """Pair of `table` and `before`, if both have totals of the same CPUs and sockets."""
         if not table.since_start:
             return cls(table, None, table.interval_us / 1e6)
         if before is None or not before.since_start or not before.same_places(table):
@@ -75,16 +75,16 @@ class DocumentPair:
         return where(back, missing(len(now), _STEPPED_BACK), where(now.present, per_s, now))
 
     def average(self, values: Floats, factor: float = 1.0, *, zero_is_one: bool = False) -> Column:
-        """What the server has averaged, times a factor; only of a document of the last second."""
+        """The server's own average, times a factor; only for documents of the last second."""
         if self.table.since_start:
             return missing(len(values), _ONLY_SINCE_START)
         return scaled(without_sentinels(values, zero_is_one=zero_is_one), factor)
 
 
 def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
-    """Numbers as they were written, those that stand for none as reasons.
+    """Numbers as written, with sentinels replaced by reasons.
 
-    Where all are 0 the CPU can't count it, unless `zero_is_one`: a number.
+    All 0 means that the CPU can't count it, unless `zero_is_one` (0 is a number).
     """
     reasons = np.zeros(len(values), dtype=np.uint8)
     reasons[np.isnan(values)] = Reason.SOURCE

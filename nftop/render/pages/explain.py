@@ -117,7 +117,7 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
         ("where", _PLACES[rule.scope]),
         ("metric", ", ".join(rule.metrics)),
         ("when", rule.when or f"{begins}; {ends}"),
-        *(("only where", only.said) for only in rule.only),
+        *(("only where", only.condition) for only in rule.only),
         ("source", rule.source),
     ]
     facts += [("limit", f"nftop's own: {rule.own}")] if rule.own else []

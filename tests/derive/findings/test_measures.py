@@ -92,7 +92,7 @@ def test_where_only_a_functions_sum_is_known_each_core_has_an_even_share() -> No
     vpp = next(nf for nf in frame.nfs if nf.name == "vpp")
     whole = vpp.readings["rx_packets_per_s"]
     assert isinstance(whole, float)
-    assert found.beside["packets"][0] == pytest.approx(whole / 2)
+    assert found.context["packets"][0] == pytest.approx(whole / 2)
 
 
 def test_a_sibling_that_polls_for_the_same_function_is_none() -> None:
@@ -116,7 +116,7 @@ def test_channels_that_count_nothing_have_no_memory() -> None:
     found = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
     assert found.values[0] == pytest.approx(1.1 / (3.1 / 3))
     assert found.words["channel"][0] == "6"
-    assert found.beside["traffic"][0] == pytest.approx(4.65e9)
+    assert found.context["traffic"][0] == pytest.approx(4.65e9)
     for channels in ((), boxes[:2], (BoxTraffic(0, GONE, 1.0), *boxes[1:])):
         first = replace(frame.packages[0], channels=channels)
         found = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
@@ -130,7 +130,7 @@ def test_parts_of_lines_are_rfo_and_where_there_is_such_itomcachenear() -> None:
     assert partial_writes(seen(frame)).values[0] == pytest.approx(1 / 7)
     frame = with_package(healthy(), **both, pcie__itomcachenear__total_per_s=5e6)
     assert partial_writes(seen(frame)).values[0] == pytest.approx(6 / 12)
-    assert partial_writes(seen(frame)).beside["writes"][0] == 12e6
+    assert partial_writes(seen(frame)).context["writes"][0] == 12e6
     frame = with_package(healthy(), **both, pcie__itomcachenear__total_per_s=GONE)
     assert isinstance(partial_writes(seen(frame)).values[0], Missing), "a part is not the whole"
 
@@ -186,6 +186,6 @@ def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
 def test_memory_of_a_class_by_its_packets() -> None:
     frame = grouped(healthy(), "vpp", mbm=2.2e9)
     found = memory_per_packet(seen(frame))
-    packets = found.beside["packets"][0]
+    packets = found.context["packets"][0]
     assert isinstance(packets, float) and packets == pytest.approx(12.2e6 * 0.9 * 2, rel=0.06)
     assert at(found, "class vpp, L3 0") == pytest.approx(2.2e9 / packets)
