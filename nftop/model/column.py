@@ -126,6 +126,12 @@ def take(source: Column, rows: Sequence[int]) -> Column:
     return Column(source.values[index], source.reasons[index], details, source.by_reason)
 
 
+def product(one: Column, other: Column) -> Column:
+    """one * other; where either has no number its reason, `one`'s first."""
+    both = one.present & other.present
+    return where(both, column(one.values * other.values), where(one.present, other, one))
+
+
 def first_of(preferred: Column, fallback: Column) -> Column:
     """`preferred` where it has a number, else `fallback`'s number, else `preferred`'s reason."""
     return where(preferred.present | ~fallback.present, preferred, fallback)

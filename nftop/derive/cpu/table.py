@@ -36,6 +36,7 @@ from nftop.model.column import (
     first_of,
     from_readings,
     missing,
+    product,
     ratio,
     where,
 )
@@ -263,7 +264,7 @@ def cpu_table(
         "packets_per_s": packets,
         "rx_packets_per_s": received,
         "cpp": cpp,
-        "busy_cpp": where(polled, _times(cpp, of_cycles), no_nf),
+        "busy_cpp": where(polled, product(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
         "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
@@ -369,11 +370,6 @@ def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozens
     return frozenset(
         topology.row_of[cpu] for cpu in bound if cpu is not None and cpu in topology.row_of
     )
-
-
-def _times(one: Column, other: Column) -> Column:
-    both = one.present & other.present
-    return where(both, column(one.values * other.values), where(one.present, other, one))
 
 
 def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:

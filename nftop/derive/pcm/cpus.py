@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nftop.derive.pcm.values import DocumentPair, scaled, withheld, within, without_sentinels
-from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
+from nftop.model.column import Bools, Column, Floats, column, missing, product, ratio, where
 from nftop.model.pcm import C_STATES
 from nftop.model.reading import Missing, Reason
 
@@ -58,7 +58,7 @@ def cpu_columns(this: DocumentPair) -> dict[str, Column]:
             "invariant_tsc",
         )
     )
-    computed = _product(ratio(cycles, reference), tsc)
+    computed = product(ratio(cycles, reference), tsc)
     # The server's own takes the nominal frequency for the TSC's, which is exact.
     frequency = this.average(table.of_cpu("core_frequency"))
     return {
@@ -134,8 +134,3 @@ def _rdt(this: DocumentPair) -> dict[str, Column]:
         name: where(one.reasons == Reason.HARDWARE, missing(len(one), _NO_RDT), one)
         for name, one in metered.items()
     }
-
-
-def _product(one: Column, other: Column) -> Column:
-    both = one.present & other.present
-    return where(both, column(one.values * other.values), where(one.present, other, one))

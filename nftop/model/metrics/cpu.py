@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nftop.model.column import Column, column, ratio, where
+from nftop.model.column import Column, product, ratio
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Counted, Metric, Unit
 from nftop.model.metrics.nf import BUSY_CPP, EQ5, EQ6, RX
 
@@ -16,10 +16,7 @@ def _frequency_hz(counted: Counted) -> Column:
     ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,
     CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
     """
-    factor = ratio(counted.core_cycles, counted.rate("ref_cycles"))
-    tsc_hz = counted.rate("tsc")
-    product = column(factor.values * tsc_hz.values)
-    return where(factor.present, where(tsc_hz.present, product, tsc_hz), factor)
+    return product(ratio(counted.core_cycles, counted.rate("ref_cycles")), counted.rate("tsc"))
 
 
 COUNTED_CPU_METRICS: tuple[Metric, ...] = (
