@@ -1,4 +1,4 @@
-"""A baseline: what network functions and their cores showed when the operator said so."""
+"""A baseline: numbers of network functions and their cores that the operator kept."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NO_BASELINE = Missing(Reason.SOURCE, "no baseline is kept: b keeps one")
 
 @dataclass(frozen=True, slots=True)
 class BaselineLevel:
-    """One metric over the ticks of a baseline.
+    """Level of one metric over the ticks of a baseline.
 
     Attributes:
         median: in the metric's unit. spread: the median absolute deviation from it.
-        ticks: how many had a number.
+        ticks: number of ticks with a value.
     """
 
     median: float
@@ -46,10 +46,10 @@ class NfBaseline:
 
     Attributes:
         key, name, kind, pid: as in `NfRow`; name is untrusted text.
-        levels: by metric id; what had too few numbers is absent.
-        clock: the clock of CPP: only cycles that it counted are in the levels. None without a CPP.
-        saturated: whether its cores were busy all the time; None where that is not known.
-        ticks: how many ticks of it there were.
+        levels: by metric id; metrics with too few values are absent.
+        clock: of CPP: the levels have only cycles of this clock. None without a CPP.
+        saturated: whether its cores were always busy; None if unknown.
+        ticks: number of ticks.
     """
 
     key: str
@@ -65,11 +65,11 @@ class NfBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """What was kept at one moment.
+    """All baselines of one moment.
 
     Attributes:
-        wall_ns: of the last tick in it.
-        nfs: those that had ticks enough. short: how many ticks the others had, by `NfRow.key`.
+        wall_ns: of the last tick.
+        nfs: functions with enough ticks. short: number of ticks of the others, by `NfRow.key`.
     """
 
     wall_ns: int

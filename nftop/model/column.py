@@ -1,6 +1,6 @@
-"""Columns: one metric for every CPU, as numbers and reasons side by side.
+"""Columns: one metric of every CPU, as arrays of numbers and reasons.
 
-A host has up to 512 CPUs and a tick must cost numpy calls, not Python loops. A `Column` is a
+A host has up to 512 CPUs, and a tick must cost numpy calls, not Python loops. A `Column` is a
 float64 array and a uint8 array of `Reason`, both of shape (n,). Where the reason is not PRESENT
 the value is NaN, so a mistake shows as NaN and never as a plausible number.
 """
@@ -26,13 +26,13 @@ _UNDEFINED, _IDLE = Missing(Reason.UNDEFINED), Missing(Reason.IDLE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One metric over n rows.
+    """One metric of n rows.
 
     Attributes:
-        values: float64 of shape (n,); NaN wherever `reasons` is not PRESENT.
-        reasons: uint8 of shape (n,), each a `Reason`.
-        details: sentence by row, for rows whose reason has one of its own.
-        by_reason: sentence by `Reason`, for every other row of that reason.
+        values: float64 (n,); NaN wherever `reasons` is not PRESENT.
+        reasons: uint8 (n,), each a `Reason`.
+        details: message by row, for rows with one of their own.
+        by_reason: message by `Reason`, for all other rows.
     """
 
     values: Floats
@@ -44,7 +44,7 @@ class Column:
         return len(self.values)
 
     def __getitem__(self, row: int) -> Reading:
-        """The value of one row, or why it has none."""
+        """The value of one row, or its reason."""
         reason = Reason(int(self.reasons[row]))
         if reason is Reason.PRESENT:
             return float(self.values[row])
@@ -71,14 +71,14 @@ def column(values: Floats, absent: Bools | None = None, why: Missing | None = No
 
 
 def missing(rows: int, why: Missing) -> Column:
-    """A column with no number in any of its rows."""
+    """A column without any number."""
     by_reason = {int(why.reason): why.detail} if why.detail else {}
     reasons = np.full(rows, why.reason, np.uint8)
     return Column(np.full(rows, np.nan), reasons, by_reason=by_reason)
 
 
 def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing) -> Column:
-    """A column from a sparse `{row: reading}`; rows that are not named get `otherwise`."""
+    """A column from a sparse `{row: reading}`; all other rows get `otherwise`."""
     values = np.full(rows, np.nan)
     reasons = np.full(rows, np.uint8(otherwise.reason))
     details = {}
@@ -95,7 +95,7 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
 
 
 def where(condition: Bools, then: Column, other: Column) -> Column:
-    """Rows of `then` where `condition` holds, of `other` elsewhere; reasons travel along."""
+    """Rows of `then` where `condition` holds, else of `other`, with their reasons."""
     holds = np.count_nonzero(condition)
     if holds in (0, len(condition)):  # columns are immutable, so either can be shared
         return then if holds else other
@@ -138,7 +138,7 @@ def first_of(preferred: Column, fallback: Column) -> Column:
 
 
 def ratio(numerator: Column, denominator: Column, zero: Missing | None = None) -> Column:
-    """numerator / denominator; a denominator of 0 is `zero` (IDLE unless told otherwise).
+    """numerator / denominator; `zero` (default IDLE) where the denominator is 0.
 
     Where both are missing the numerator's reason wins.
     """

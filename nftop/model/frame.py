@@ -1,4 +1,4 @@
-"""A frame: what is shown of one tick. The same shape live, replayed and simulated."""
+"""A frame: everything that is shown of one tick. The same when live, replayed and simulated."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from nftop.model.topology import Host, Topology
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One rule that holds in one place. It states numbers, and never why they are so.
+    """A rule that holds for one subject. It states numbers, never causes.
 
     Attributes:
-        rule: the rule's id: `nftop explain RULE` has its limit, its source and its conditions.
-        metric: the id of the catalogue's metric that it is about.
+        rule: id of the rule; `nftop explain RULE` has its limit, source and conditions.
+        metric: catalogue id of its metric.
         where: `cpu 12`, `cpu 12,56` (one core), `nf vpp`, `package 0`, `class vpp, L3 0` (untrusted
             text: names of groups and network functions).
-        text: what was found, with the numbers of the last tick that was beyond the limit, and
-            behind them what they are now where they no longer are (untrusted text).
-        since_ns: wall time of the first tick that showed it.
-        is_note: nothing is wrong; a number does not mean what it seems to.
+        text: numbers of the last tick beyond the limit, then the current ones if they no longer are
+            (untrusted text).
+        since_ns: wall time of the first tick beyond the limit.
+        is_note: nothing is wrong; it explains a misleading number.
     """
 
     rule: str
@@ -64,18 +64,19 @@ Direction: TypeAlias = Literal["rx", "tx"]
 
 
 def base_clock(clock: str | None) -> str | None:
-    """The clock itself, without `_by_run`: cycles of the same one can be compared and added up."""
+    """The clock without `_by_run`: cycles of the same clock can be compared and added."""
     return None if clock is None else clock.removesuffix("_by_run")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How one source did.
+    """State of one source.
 
-    `reason` PRESENT is ok; `detail` then says what is absent all the same, "" when nothing is.
-    `age_s` is the age of its reading at the tick, None where it never gave one. `late_s`: how long
-    before the tick that was begun, so how old it may be, where the source did not answer in time
-    to what this tick asked; else 0.
+    Attributes:
+        reason: PRESENT if it works.
+        detail: what is missing all the same; "" for nothing.
+        age_s: age of its reading at the tick; None if it never gave one.
+        late_s: seconds before the tick that a late reading began, so its greatest age; else 0.
     """
 
     reason: Reason
@@ -87,9 +88,9 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class CacheClass:
-    """A group: its name (untrusted text) and the hardware's class, if known.
+    """A resctrl group: its name (untrusted text) and the hardware's class, if known.
 
-    `of` is whose it is: the CPU's, or the task's that polls there, which wins over the CPU's.
+    `of`: it is the CPU's own, or that of a task that polls there, which takes precedence.
     """
 
     name: str
@@ -193,7 +194,7 @@ class NfRow:
 
 @dataclass(frozen=True, slots=True)
 class BoxTraffic:
-    """What went in and out of one box of a package: a memory channel, a link to another package.
+    """Traffic of one box of a package: a memory channel, or a link to another package.
 
     `number` is the kernel's, as in `uncore_imc_3`.
     """
@@ -227,11 +228,11 @@ class PackageRow:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One accelerator of the host (DSA, IAA, QAT), as a pcm-sensor-server names it.
+    """An accelerator of the host (DSA, IAA, QAT), named as by pcm-sensor-server.
 
     Attributes:
         name: untrusted text.
-        per_s: by counter (untrusted text), what it counted per second.
+        per_s: counts per second by counter (untrusted text).
     """
 
     name: str
@@ -260,11 +261,11 @@ class GroupCacheRow:
 
 @dataclass(frozen=True, slots=True)
 class MonitorRow:
-    """One monitoring group: part of a cache class that is metered on its own.
+    """A monitoring group: a part of a cache class with its own counters.
 
     Attributes:
         name: its directory's name (untrusted text). rmid: the hardware's monitor, if known.
-        owner: who its name says has made it; None where it says nothing.
+        owner: program that its name belongs to; None if unknown.
         readings: by cache and metric id of the catalogue, scope `group`, `capacity_bytes` aside.
     """
 
@@ -329,12 +330,12 @@ class TmaNode:
 
 @dataclass(frozen=True, slots=True)
 class CoreFocus:
-    """What is counted of one physical core only, because somebody looks at it.
+    """Counts of one physical core only, while the operator selects it.
 
     Attributes:
         cpus: its threads.
-        tree: its top-down nodes of levels 1 to 3, each behind its parent.
-        readings: by metric id of the catalogue, scope `core`; every such metric is there.
+        tree: its top-down nodes of levels 1 to 3, each after its parent.
+        readings: by metric id of the catalogue, scope `core`; every such metric is present.
         coverage: as `TmaNode.coverage`, of the probes by metric id.
     """
 
@@ -346,11 +347,11 @@ class CoreFocus:
 
 @dataclass(frozen=True, slots=True)
 class CounterCost:
-    """What counting has cost since the tick before.
+    """Cost of counting since the tick before.
 
     Attributes:
         reads: of counters, or of groups of them that are read together.
-        interrupts: of CPUs, to read, start or stop them.
+        interrupts: of CPUs, to read, start or stop counters.
     """
 
     reads: Reading
@@ -378,12 +379,12 @@ class SelfCost:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What a recording does not have, or has spoilt.
+    """Missing or corrupt data of a recording.
 
     Attributes:
-        ticks: how many; None where nobody can tell.
-        size_bytes: how much there is that can't be read.
-        why: what happened, in words (they may be the recording's: untrusted text).
+        ticks: number of ticks; None if unknown.
+        size_bytes: size of what can't be read.
+        why: what happened, in words (possibly the recording's: untrusted text).
     """
 
     ticks: int | None
@@ -395,18 +396,20 @@ class Lost:
 class Frame:
     """One tick as shown.
 
-    `interval_s` is the monotonic time since the tick before, None on the first. `topology` is the
-    whole host's, whatever rows `cpus` shows; so are `packages`. `groups` are empty where the kernel
-    tells of none (the source `resctrl` says why); `domains` are the caches they share, `limits`
-    what there is of classes and monitors, `noticed` the last changes of groups, the oldest first.
-    `frequencies` is what the host's cpufreq tells, or why nothing; rows of `cpus` have what of it
-    is theirs. `apart` says where perf and a sensor server have told different numbers for some
-    time; "" where they agree. `findings` are facts beyond a limit that have lasted, the most severe
-    first, of all CPUs whatever rows `cpus` shows. `notice` is what the operator of this host is to
-    know now beside the numbers; no sample has it, so that no recording does. `interfaces` are the
-    kernel's. `baselines` is what numbers are compared with; None where the operator has kept none.
-    `lost` is what a replay lacks between the tick before and this one. `processes` describes those
-    with threads on the CPU that was selected when they were read; empty if none was.
+    Attributes:
+        interval_s: monotonic time since the tick before; None on the first.
+        topology: the whole host's, whatever rows `cpus` shows. packages: likewise.
+        groups: cache classes; empty if the kernel has none (the source `resctrl` has the reason).
+        domains: caches that the groups share. limits: number of classes and monitors.
+        noticed: last changes of groups, oldest first.
+        frequencies: the host's cpufreq, or why it is absent; rows of `cpus` have their share of it.
+        apart: how perf and a sensor server have disagreed for some time; "" if they agree.
+        findings: facts beyond a limit that have lasted, most severe first, of all CPUs.
+        notice: message for the operator of this host; never recorded.
+        interfaces: the kernel's network interfaces.
+        baselines: what numbers are compared with; None if none is kept.
+        lost: what a replay lacks between the tick before and this one.
+        processes: those with threads on the selected CPU; empty if none is selected.
     """
 
     wall_ns: int

@@ -1,9 +1,8 @@
-"""Source `pcm`: what a pcm-sensor-server tells.
+"""Source `pcm`: a pcm-sensor-server's document.
 
-A payload as those in `model.sample`: numbers as the server wrote them, its sentinels included; what
-they mean is `derive.pcm`'s. Names are the server's own in snake_case, the same in JSON and in its
-text form. Source of names and units: Intel PCM's pcm-sensor-server, documents of 202302 and of
-June 2026.
+Numbers are as the server wrote them, sentinels included; `derive.pcm` interprets them. Names are
+the server's own in snake_case, the same in JSON and in its text form. Source of names and units:
+Intel PCM's pcm-sensor-server, documents of 202302 and of June 2026.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class PcmTable:
 
     @property
     def gaps(self) -> str:
-        """What an operator should know, in words; "" when nothing."""
+        """Notes for the operator; "" for none."""
         return "; ".join(self.notes)
 
     def of_cpu(self, field: str) -> Floats:
@@ -140,7 +139,7 @@ class PcmTable:
         return column_of(self.of_links, self.link_fields, field)
 
     def same_places(self, other: PcmTable) -> bool:
-        """Whether rows of both are of the same places, and columns of the same names."""
+        """Whether both tables have the same CPUs, sockets, links and column names."""
         mine = (self.cpus, self.cores, self.packages, self.sockets, self.links)
         theirs = (other.cpus, other.cores, other.packages, other.sockets, other.links)
         return self._names == other._names and all(map(np.array_equal, mine, theirs))
@@ -151,7 +150,7 @@ class PcmTable:
 
 
 def column_of(table: Floats, names: Sequence[str], name: str) -> Floats:
-    """float64 (n,): the column of a name, NaN where there is none; `table` is (n, len(names))."""
+    """float64 (n,): the column of a name, NaN if absent; `table` is (n, len(names))."""
     known = names[: table.shape[1]]  # a recording may say anything
     return table[:, known.index(name)] if name in known else np.full(len(table), np.nan)
 
@@ -166,10 +165,10 @@ ANOTHERS = Missing(
 def places(
     table: PcmTable, topology: Topology
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """For each CPU and package of the topology its row in the table, -1 where it has none.
+    """Row in the table of each CPU and each package of the topology, -1 for none.
 
-    (None, None) unless the server has the topology's CPUs, all that are online, in as many
-    packages, shared out in the same way; numbers of packages may differ.
+    (None, None) unless the server has the topology's CPUs, all that are online, in as many packages
+    and the same partition; numbers of packages may differ.
     """
     row_of = {int(cpu): row for row, cpu in enumerate(table.cpus.tolist())}
     online = {int(info.cpu) for info in topology.cpus if info.online}

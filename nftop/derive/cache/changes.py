@@ -1,4 +1,4 @@
-"""Changes of cache classes, noticed by what two readings have different, whoever made them."""
+"""Changes of cache classes by any program, found by comparing readings of resctrl."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _READING_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ObservedClasses:
-    """What was read last.
+    """State of the last reading.
 
     Attributes:
-        read_at_ns: when; None before the first reading.
-        groups: what of each group can be changed, to see fast that nothing was.
-        cells: as `change.State`. A value that a reading lacks keeps the one before.
-        tasks: the group of each thread that is in another than the root group.
-        threads: tid and start time of those that were watched then.
-        noticed: the last changes, the oldest first.
+        read_at_ns: its time; None before the first.
+        groups: the changeable fields of each group, to detect quickly that nothing changed.
+        cells: as `change.State`. A value absent in a reading keeps the previous one.
+        tasks: group of each thread that is not in the root group.
+        threads: start time of each watched thread, by tid.
+        noticed: the last changes, oldest first.
     """
 
     read_at_ns: int | None = None
@@ -50,11 +50,10 @@ def step_changes(
     threads: Sequence[ThreadRate],
     wall_ns: int,
 ) -> ObservedClasses:
-    """Fold one reading of resctrl in: what is different from the last one was changed since.
+    """Fold one reading of resctrl in: differences from the last one are changes since then.
 
-    A thread counts where it is watched before and after, or went from one group to another: any
-    other may have begun or ended by itself. After an absence of resctrl nothing is compared, since
-    it may be another mount.
+    A thread counts if it is watched before and after, or moved between two groups: any other may
+    have started or ended. After an absence of resctrl nothing is compared: it may be another mount.
     """
     if reading is None:
         return replace(ObservedClasses(), noticed=state.noticed)
@@ -84,7 +83,7 @@ def step_changes(
 
 
 def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
-    """The same, with what was noticed right behind each other as one change."""
+    """Changes noticed shortly after each other, merged into one."""
     joined: list[Noticed] = []
     for item in noticed:
         if joined and item.since_ns - joined[-1].at_ns <= TOGETHER_NS:
@@ -98,7 +97,7 @@ def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
 
 
 def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
-    """The control groups that changes are about, those that a CPU or a thread left included."""
+    """Control groups that changes affect, also those that a CPU or a thread left."""
     result: dict[str, None] = {}
     for change in changes:
         if change.cell.kind in ("cpu", "task"):
@@ -112,12 +111,12 @@ def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
 
 
 def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[Made]) -> bool:
-    """Whether nftop's own writing explains a change: written meanwhile, and from old to new.
+    """Whether nftop itself made a change: written in that interval, from old to new.
 
     Args:
         change: one of those of `noticed`.
-        noticed: when.
-        own_changes: what nftop wrote, the oldest first; undoing is a change of its own.
+        noticed: its interval.
+        own_changes: what nftop wrote, oldest first; undoing is a change of its own.
     """
     own = [
         written
@@ -139,7 +138,7 @@ def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[Made])
 
 
 def _ends(change: Change) -> tuple[str | None, str | None]:
-    """Old and new so far as both sides know them: no monitoring groups, no inodes."""
+    """Old and new value, reduced to what both sides know: no monitoring groups, no inodes."""
     kind = change.cell.kind
     if kind not in ("cpu", "task", "group"):
         return change.old, change.new
@@ -186,7 +185,7 @@ def _outlives(cell: Cell, groups: Collection[str]) -> bool:
 
 
 def _different(old: Mapping[Cell, str], new: Mapping[Cell, str]) -> Iterator[Change]:
-    """Sorted; of a group that came or went only that."""
+    """Sorted changes; of a group that appeared or disappeared only that."""
     for cell in sorted(old.keys() | new.keys()):
         was, now = old.get(cell), new.get(cell)
         if was != now and (cell.kind == "group" or None not in (was, now)):

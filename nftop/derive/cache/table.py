@@ -1,4 +1,4 @@
-"""Cache classes: what each resctrl group may fill, has filled, and moves to and from memory."""
+"""Cache classes: allocation, occupancy and memory traffic of each resctrl group."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _RATES: Mapping[str, Event] = {
 
 @dataclass(frozen=True, slots=True)
 class ClassTables:
-    """What a tick knows of cache classes.
+    """Cache classes of one tick.
 
     Attributes:
         groups, domains, limits: as in `Frame`.
-        of_cpus: a row for every CPU of the topology: the group whose `cpus` file has it.
-        of_tasks: the group of every thread that is in another than the root group.
+        of_cpus: for each CPU of the topology the group whose `cpus` file has it.
+        of_tasks: group of every thread that is not in the root group.
     """
 
     groups: tuple[GroupRow, ...]
@@ -61,7 +61,7 @@ class ClassTables:
 
 @dataclass(frozen=True, slots=True)
 class CacheState:
-    """The last table that was rated, and the rows it gave."""
+    """The last table, and the rows computed from it."""
 
     table: ResctrlTable | None = None
     read_at_ns: int = 0
@@ -72,7 +72,7 @@ class CacheState:
 def classes_reading(
     readings: Mapping[str, SourceReading[ResctrlTable]],
 ) -> SourceReading[ResctrlTable] | None:
-    """Of the source that tells of classes: through MSRs only where there can be no resctrl."""
+    """Reading of the source of classes: through MSRs only if resctrl is not available."""
     own, other = readings.get("resctrl"), readings.get("pqos")
     if other is None or (own is not None and not isinstance(own.value, Missing)):
         return own
@@ -84,8 +84,7 @@ def step_cache(
 ) -> tuple[CacheState, ClassTables]:
     """Fold one reading of resctrl in: a row for every control group, the root group first.
 
-    A reading seen before keeps the rows it gave. One that is too old keeps the groups but none of
-    their values.
+    A reading seen before keeps its rows. One that is too old keeps the groups without values.
     """
     if reading is None:
         return CacheState(), _nothing(topology, _UNREAD)
@@ -107,7 +106,7 @@ def step_cache(
 
 
 def rate(before: int | Missing | None, after: int | Missing, elapsed_s: float) -> Reading:
-    """A cumulative count's rate per second, or why it has none; `before` None: not counted then."""
+    """Rate per second of a cumulative count, or a reason; `before` None: not counted before."""
     if isinstance(after, Missing):
         return after
     if before is None or isinstance(before, Missing) or elapsed_s <= 0:
@@ -136,12 +135,12 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class _Since:
-    """What a group's counters are rated against.
+    """The previous state of a group, against which its counters are rated.
 
     Attributes:
-        group: as it was; None where there was none, or another of its name. row: what was said.
-        elapsed_s: since then. none: why there is no rate without it.
-        read_at_ns: when it was read now.
+        group: as it was; None if it is new or was recreated. row: its row.
+        elapsed_s: since then. none: reason for rates without it.
+        read_at_ns: time of the current reading.
     """
 
     group: ResctrlGroup | None
@@ -219,10 +218,10 @@ def _metered(
     after: GroupCache | Metered,
     previous: Mapping[str, Reading] | None,
 ) -> dict[str, Reading]:
-    """What was metered of a group in one cache.
+    """Counters of a group in one cache.
 
-    Counters may be read more seldom than groups: what was `said` of a reading holds on. And they
-    are read one after the other: their own time is truer than the table's.
+    Counters may be read less often than groups: then the `previous` readings remain valid. They are
+    read one after the other, so their own time is more exact than the table's.
     """
     elapsed_s = since.elapsed_s
     if before is not None and before.read_at_ns and after.read_at_ns:
@@ -267,10 +266,10 @@ def _nothing(topology: Topology, why: Missing) -> ClassTables:
 def effective_classes(
     classes: ClassTables, threads: Sequence[ThreadRate], topology: Topology
 ) -> tuple[CacheClass | Missing, ...]:
-    """The class of each CPU of the topology: of what polls there, else the CPU's own.
+    """Effective class of each CPU of the topology: of its poller, else the CPU's own.
 
-    A task in a group other than the root has its class wherever it runs, one in the root group its
-    CPU's: the kernel's resctrl.rst, "Resource allocation rules".
+    A task in a group other than the root has that class on every CPU, one in the root group the
+    CPU's: resctrl.rst, "Resource allocation rules".
     """
     result: dict[int, dict[str, CacheClass]] = {}
     for rate in threads:
@@ -287,7 +286,7 @@ def effective_classes(
 
 
 def disturbed(classes: ClassTables, polling: Collection[Cpu]) -> str:
-    """What to say where the kernel reads counters on a CPU that an NF polls on; "" where not."""
+    """Warning if the kernel reads counters on a CPU that an NF polls on; else ""."""
     cpus = [
         domain.read_on
         for domain in classes.domains

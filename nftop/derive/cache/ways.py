@@ -1,4 +1,4 @@
-"""Whose the ways of a cache are: one class' alone, several classes', devices', nobody's."""
+"""Use of the ways of a cache: by one class, several classes, devices, or none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": float("inf"), "GB
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The ways of one class in one cache.
+    """Ways of one class in one cache.
 
     Attributes:
-        all: what it may fill, with data or code.
-        private: those no other class in use may fill and no device writes into.
-        io: those that devices write into too.
-        others: by the name of each other class in use that may fill some of them, these.
-        used: whether it is in use itself; if not it takes no way from anybody.
+        all: ways it may fill, with data or code.
+        private: ways that no other class in use may fill and no device writes into.
+        io: ways that devices write into too.
+        others: by name of each other class in use, the ways they share.
+        used: whether it is in use; if not it takes no ways.
     """
 
     all: Cbm
@@ -35,17 +35,17 @@ class Shares:
 
     @property
     def shared(self) -> Cbm:
-        """Every way that another class in use may fill too."""
+        """Ways that another class in use may fill too."""
         return _union(self.others.values(), self.all.width)
 
 
 def shares_with(own: Cbm, others: Mapping[str, Cbm], io: int, *, used: bool = True) -> Shares:
-    """The shares of a class that may fill `own`.
+    """Shares of a class with the ways `own`.
 
     Args:
         own: its ways.
         others: those of every other class in use, by name.
-        io: as bits the ways that devices write into; 0 where they are not known.
+        io: bits of the ways that devices write into; 0 if unknown.
         used: whether it is in use.
     """
     common = {
@@ -59,9 +59,9 @@ def shares_with(own: Cbm, others: Mapping[str, Cbm], io: int, *, used: bool = Tr
 
 
 def shares_of(groups: Sequence[GroupRow], domain: CacheDomain) -> dict[str, Shares]:
-    """By name, the shares of every class in a cache; without those whose mask is unknown.
+    """Shares of every class in a cache, by name; classes with unknown masks are absent.
 
-    Classes that nobody is in and nothing limits take no way from anybody.
+    Classes without members and limits take no ways.
     """
     masks, used = dict[str, Cbm](), dict[str, Cbm]()
     for group in groups:
@@ -84,7 +84,7 @@ def shares_of(groups: Sequence[GroupRow], domain: CacheDomain) -> dict[str, Shar
 
 
 def free_ways(shares: Mapping[str, Shares], domain: CacheDomain) -> Cbm | None:
-    """The ways that no class in use may fill; None where the cache can't be allocated."""
+    """Ways that no class in use may fill; None if the cache can't be allocated."""
     if not domain.ways:
         return None
     taken = _union((share.all for share in shares.values() if share.used), domain.ways)
@@ -92,12 +92,12 @@ def free_ways(shares: Mapping[str, Shares], domain: CacheDomain) -> Cbm | None:
 
 
 def cache_of(group: GroupRow, l3: L3Domain) -> GroupCacheRow | None:
-    """A class in one cache; None where it has no share of that."""
+    """Row of a class in one cache, or None."""
     return next((cache for cache in group.caches if cache.l3 == l3), None)
 
 
 def ways_of(cache: GroupCacheRow) -> Cbm | None:
-    """All ways a class may fill, be it with data or code; None where its mask is unknown."""
+    """All ways a class may fill, with data or code; None if its mask is unknown."""
     if isinstance(cache.cbm, Missing):
         return None
     return cache.cbm if cache.code is None else cache.cbm.union(cache.code)
@@ -122,15 +122,15 @@ def in_use(group: GroupRow) -> bool:
 
 
 def is_used(name: str, *, inside: bool, limited: bool, filled: bool) -> bool:
-    """Whether a class is in use: something is in it, limits who would be, or has left lines.
+    """Whether a class is in use: it has members, limits its members, or has lines left.
 
-    `inside`: CPUs or threads; `limited`: as `limits` has it; `filled`: as `has_filled`.
+    `inside`: CPUs or threads; `limited`: see `limits`; `filled`: see `has_filled`.
     """
     return name == ROOT or inside or limited or filled
 
 
 def limits(masks: Iterable[Cbm], bandwidths: Iterable[float], unit: MbaUnit) -> bool:
-    """Whether any of the masks and limits on bandwidth of a class keeps something from it."""
+    """Whether any mask or bandwidth limit of a class restricts it."""
     return any(mask.ways < mask.width for mask in masks) or any(
         bandwidth < _UNLIMITED[unit] for bandwidth in bandwidths
     )

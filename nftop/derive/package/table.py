@@ -38,13 +38,13 @@ _SENTENCES: Mapping[Reason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BoxRates:
-    """Of every row of a table; each array has as many rows.
+    """Rates of every row of a table.
 
     Attributes:
         per_s: counts per second of the time the row's group ran; NaN where `why` is not 0.
         partly: its group ran so little of the interval that the rate is an estimate.
-        why: why it has no rate.
-        ran_at_ns: what the row's clock said when its group ran last, or was first seen.
+        why: reason for no rate.
+        ran_at_ns: the row's clock when its group last ran, or was first seen.
     """
 
     per_s: Floats
@@ -54,7 +54,7 @@ class BoxRates:
 
 
 def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
-    """The rates between two tables; `known` are those that the older one gave."""
+    """Rates between two tables; `known` are those of the older one."""
     rows, why = len(after.values), after.reasons.copy()
     if before is None or not _same_rows(before, after):
         why[why == 0] = Reason.WARMING
@@ -133,7 +133,7 @@ def _summed(
     sentences: Mapping[int, str],
     places: int,
 ) -> Column:
-    """One event's rates added up; the first row without one says why its place has none."""
+    """Sum of one event's rates; the first row without one gives its reason."""
     gone = why > 0
     values = np.bincount(box, np.where(gone, 0.0, per_s), places)
     absent = np.bincount(box, minlength=places) == 0
@@ -154,7 +154,7 @@ _LINKS = ("upi.received_bytes_per_s", "upi.sent_bytes_per_s")
 
 @dataclass(frozen=True, slots=True)
 class PackageState:
-    """The last table that was rated, the rates of its boxes, and the rows they gave."""
+    """The last table, the rates of its boxes, and its rows."""
 
     table: UncoreTable | None = None
     read_at_ns: int = 0
@@ -170,7 +170,7 @@ def step_packages(
 ) -> tuple[PackageState, tuple[PackageRow, ...]]:
     """Fold one uncore reading in: a row for every package of the topology, ascending.
 
-    A reading seen before keeps the rows it gave; after a change of packages start from a new state.
+    A reading seen before keeps its rows; a change of packages needs a new state.
     """
     if reading is None:
         return PackageState(), _nothing(topology, _UNREAD)
@@ -221,7 +221,7 @@ def _rows(
 def _by_box(
     table: UncoreTable, rates: BoxRates, uarch: Uarch, metrics: tuple[str, str]
 ) -> Mapping[int, list[BoxTraffic]]:
-    """By package, the boxes that count for these metrics, ascending: the formulas of one box."""
+    """Boxes of each package that count for these metrics, ascending, by formulas of one box."""
     if not set(metrics) <= uarch.traffic.keys():
         return {}
     formulas = [compile_formula(uarch.traffic[name]) for name in metrics]

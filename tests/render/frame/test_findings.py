@@ -128,6 +128,6 @@ def test_every_rule_says_its_limit_its_source_and_whose_choice_it_is(name: str) 
     assert "  source: " in text and "  when: " in text
     assert ("nftop's own: " in text) == bool(rule.own)
     flat = " ".join(text.split())
-    assert all(only.said in flat for only in rule.only)
+    assert all(only.condition in flat for only in rule.only)
     if not rule.when:
         assert rule.printed(rule.limit) in flat and rule.printed(rule.clear) in flat
