@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import python
 from tests.guard import MAY, Guard, guard, imports, uses
 
 PACKAGE = Path(__file__).parent.parent / "nftop"
@@ -297,36 +296,3 @@ def test_the_guard_catches(module: str, mutant: str) -> None:
 )
 def test_the_guard_lets_pass(module: str, harmless: str) -> None:
     assert guard(module).offences(harmless) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["doctor", "--help"],
-        ["tma", "--help"],
-        ["cat", "--help"],
-        ["serve", "--help"],
-    ],
-)
-def test_help_imports_neither_textual_nor_numpy(arguments: list[str]) -> None:
-    code = (
-        "import sys\n"
-        "from nftop.__main__ import main\n"
-        f"sys.argv = ['nftop', *{arguments!r}]\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'textual', 'numpy', 'rich', 'psutil', 'msgspec'} & set(sys.modules)))\n"
-    )
-    assert python(code).stdout.splitlines()[-1] == "[]"
-
-
-def test_what_changes_the_host_starts_without_numpy() -> None:
-    """It doubles the time until a change is made, and until one that was cut off is mended."""
-    code = (
-        "import sys\n"
-        "import nftop.cli.commands.cat, nftop.control.guard_process\n"
-        "from nftop.cli.dispatch import COMMANDS\n"
-        "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
-    )
-    assert python(code).stdout == "cat False\n"

@@ -1,0 +1,60 @@
+"""Packages that each command imports: one row of `ALLOWED` a command. It keeps the start fast."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.command import python
+
+# All that a row has to decide on; what it does not name must not be imported.
+DECIDED = frozenset(
+    "msgspec numpy pandas psutil pyarrow rich textual "
+    "nftop.control nftop.derive nftop.render nftop.sim nftop.sources nftop.ui".split()
+)
+_REPORT = "msgspec numpy psutil rich nftop.control nftop.derive nftop.render nftop.sources"
+_CHANGE = "msgspec rich nftop.control nftop.render nftop.sources"
+ALLOWED = {
+    "--help": "",
+    "--version": "",
+    "config": "",
+    "doctor --help": "",
+    "tma --help": "",
+    "cat --help": "",
+    "serve --help": "",
+    "record --help": "",
+    "doctor": _REPORT,
+    "explain ipc": _REPORT,
+    "tma --uarch skx --events": _REPORT,
+    "history": _CHANGE,  # numpy doubles the time until a change is made, or reverted after a crash
+    "demo cat show": f"{_CHANGE} numpy nftop.sim",
+    "demo --batch -n 1": f"{_REPORT} nftop.sim",
+}
+
+
+@pytest.mark.parametrize("command", ALLOWED)
+def test_a_command_imports_only_its_packages(command: str) -> None:
+    code = (
+        "import os, sys\n"
+        "from nftop.__main__ import main\n"
+        f"sys.argv = ['nftop', *{command.split()!r}]\n"
+        "sys.stdout = open(os.devnull, 'w')\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*sys.modules, file=sys.__stdout__)\n"
+    )
+    assert DECIDED.intersection(python(code).stdout.split()) <= set(ALLOWED[command].split())
+
+
+@pytest.mark.parametrize("module", ["record", "export", "serve"])
+def test_commands_without_a_screen_import_no_textual(module: str) -> None:
+    code = f"import sys, nftop.cli.commands.{module}\nprint('textual' in sys.modules)\n"
+    assert python(code).stdout == "False\n"
+
+
+def test_what_changes_the_host_starts_without_numpy() -> None:
+    code = (
+        "import sys\n"
+        "import nftop.cli.commands.cat, nftop.control.guard_process\n"
+        "from nftop.cli.dispatch import COMMANDS\n"
+        "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
+    )
+    assert python(code).stdout == "cat False\n"
