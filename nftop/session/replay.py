@@ -113,13 +113,13 @@ class Opening:
         data = self._data
         # Asked before it is read: what came since then is looked at the next time.
         comes, size = data.piped and data.grows and not data.full, data.size
-        place = next_position(data, max(self._searched, data.first))
-        if place is None or place.point.end:
+        start = next_position(data, max(self._searched, data.first))
+        if start is None or start.point.end:
             if not comes:
                 raise NoRecordingError("it is no recording of nftop's" if size else "it is empty")
-            self._searched = max(size - SIZE, 0) if place is None else place.at + SIZE
+            self._searched = max(size - SIZE, 0) if start is None else start.at + SIZE
             return None
-        here = place.point.wall_ns
+        here = start.point.wall_ns
         return Position(at_ns=here, first_ns=here, last_ns=here, number=0)
 
 
@@ -151,8 +151,8 @@ def reaching(data: Readable, here: Position) -> Position:
 
 def let_go(data: Readable, wall_ns: int) -> str:
     """That a pipe's past is not kept so far back, a sentence; "" where it is, and of a file."""
-    place = next_position(data, data.first) if data.first else None
-    return "" if place is None else not_kept(wall_ns, place.point.wall_ns)
+    start = next_position(data, data.first) if data.first else None
+    return "" if start is None else not_kept(wall_ns, start.point.wall_ns)
 
 
 class Approach:
@@ -163,7 +163,7 @@ class Approach:
         self._tape = tape
         self._wall_ns = wall_ns
         self._searched = 0
-        self._place: SeekPosition | None = None
+        self._position: SeekPosition | None = None
         self._folding = False
 
     def arrived(self, here: Position) -> bool:
@@ -176,8 +176,8 @@ class Approach:
         grows = self._data.grows  # before it is read
         if not self._folding and self._is_near(grows=grows):
             self._folding = True
-            if self._place is not None:
-                self._tape.restart(self._place)
+            if self._position is not None:
+                self._tape.restart(self._position)
         if not self._folding:
             return False
         if self._tape.reach(self._wall_ns, nearest=True):
@@ -197,18 +197,18 @@ class Approach:
         As `Tape.go` does in a file, but from the front. Whether it is found.
         """
         data, size = self._data, self._data.size
-        while (place := next_position(data, max(self._searched, data.first))) is not None:
-            if self._place is not None and place.point.wall_ns > self._wall_ns - WARM_UP_NS:
+        while (start := next_position(data, max(self._searched, data.first))) is not None:
+            if self._position is not None and start.point.wall_ns > self._wall_ns - WARM_UP_NS:
                 return True
-            if not place.point.end:
-                self._place = place
-                data.passed(place.at)
-            self._searched = place.at + SIZE
+            if not start.point.end:
+                self._position = start
+                data.passed(start.at)
+            self._searched = start.at + SIZE
         self._searched = max(self._searched, size - SIZE)
-        if data.full and self._place is None:
+        if data.full and self._position is None:
             data.passed(self._searched)  # damage
         # A frame that there is no room for is folded as it comes, however long that takes.
-        return not grows or (data.full and self._place is not None)
+        return not grows or (data.full and self._position is not None)
 
 
 # How many ticks a remark stays.
@@ -263,9 +263,9 @@ class Banner:
 
     def measure(self, data: Readable) -> None:
         """How far the recording reaches now, as far as its seek points tell."""
-        place = last_position(data)
-        if place is not None and place.point.wall_ns > self.position.last_ns:
-            self.turn(last_ns=place.point.wall_ns)
+        start = last_position(data)
+        if start is not None and start.point.wall_ns > self.position.last_ns:
+            self.turn(last_ns=start.point.wall_ns)
 
 
 # How often a file is looked at that may have grown.

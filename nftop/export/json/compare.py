@@ -30,10 +30,10 @@ _LISTS: tuple[tuple[str, EntityKind], ...] = (
 )
 
 
-def comparison_json(a: Side, b: Side, found: Comparison, notes: Iterable[str]) -> bytes:
+def comparison_json(a: Side, b: Side, comparison: Comparison, notes: Iterable[str]) -> bytes:
     """One line of UTF-8 JSON, without the newline; `notes` are sentences about all of it."""
     lists = {
-        name: [_part(part) for part in found.parts if part.entity.kind == kind]
+        name: [_report(item) for item in comparison.parts if item.entity.kind == kind]
         for name, kind in _LISTS
     }
     return json_bytes(
@@ -44,8 +44,8 @@ def comparison_json(a: Side, b: Side, found: Comparison, notes: Iterable[str]) -
             "test": f"{RULE}; {RULE_BLOCKS}",
             "notes": list(notes),
             **lists,
-            "only_a": [_thing(item) for item in found.only_a],
-            "only_b": [_thing(item) for item in found.only_b],
+            "only_a": [_entity(item) for item in comparison.only_a],
+            "only_b": [_entity(item) for item in comparison.only_b],
         }
     )
 
@@ -62,44 +62,44 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _thing(thing: Entity) -> dict[str, Any]:
-    return {"kind": thing.kind, "name": thing.name, "of": thing.of}
+def _entity(entity: Entity) -> dict[str, Any]:
+    return {"kind": entity.kind, "name": entity.name, "of": entity.of}
 
 
-def _part(part: EntityReport) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": part.entity.name, "of": part.entity.of}
-    if part.entity.kind == "nf":
-        told |= {"word": part.word, "why": part.why}
+def _report(report: EntityReport) -> dict[str, Any]:
+    result: dict[str, Any] = {"name": report.entity.name, "of": report.entity.of}
+    if report.entity.kind == "nf":
+        result |= {"word": report.word, "why": report.why}
     return {
-        **told,
-        "notes": list(part.notes),
-        "metrics": {row.result.metric.id: _row(row) for row in part.rows},
+        **result,
+        "notes": list(report.notes),
+        "metrics": {row.result.metric.id: _row(row) for row in report.rows},
     }
 
 
 def _row(row: EntityRow) -> dict[str, Any]:
-    found = row.result
+    result = row.result
     return {
-        "unit": found.metric.unit.value,
-        "a": _numbers(found.before, found.spread_before, found.n_before, row.blocks_a),
-        "b": _numbers(found.after, found.spread_after, found.n_after, row.blocks_b),
-        "change": _number(found.change_ratio),
-        "word": found.word,
-        "why": found.why,
-        "code": found.code,
-        "lacking": list(found.lacking),
-        "detectable": _number(found.detectable),
+        "unit": result.metric.unit.value,
+        "a": _numbers(result.before, result.spread_before, result.n_before, row.blocks_a),
+        "b": _numbers(result.after, result.spread_after, result.n_after, row.blocks_b),
+        "change": _number(result.change_ratio),
+        "word": result.word,
+        "why": result.why,
+        "code": result.code,
+        "lacking": list(result.lacking),
+        "detectable": _number(result.detectable),
     }
 
 
 def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dict[str, Any]:
-    told = {
+    result = {
         "median": _number(middle),
         "mad": _number(spread),
         "samples": samples,
         "blocks": blocks,
     }
-    return told | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
+    return result | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
 
 
 def _number(reading: Reading) -> float | None:

@@ -113,7 +113,7 @@ class Codec:
         if isinstance(shape, str):
             return _word_writer(shape)
         word, *inner = shape
-        made: Mapping[str, Callable[[list[Any]], WriteColumn]] = {
+        by_word: Mapping[str, Callable[[list[Any]], WriteColumn]] = {
             "list": lambda of: self._list_writer(of[0], word),
             "set": lambda of: self._list_writer(of[0], word),
             "map": self._map_writer,
@@ -121,7 +121,7 @@ class Codec:
             "one_of": self._union_writer,
             "record": lambda of: self._record_writer(of[0]),
         }
-        return made[word](inner)
+        return by_word[word](inner)
 
     def _list_writer(self, of: Shape, word: str) -> WriteColumn:
         ordered = _ORDERS[word]
@@ -200,7 +200,7 @@ class Codec:
         if isinstance(shape, str):
             return _word_reader(shape)
         word, *inner = shape
-        made: Mapping[str, Callable[[list[Any]], ReadColumn]] = {
+        by_word: Mapping[str, Callable[[list[Any]], ReadColumn]] = {
             "list": lambda of: self._list_reader(of[0], word),
             "set": lambda of: self._list_reader(of[0], word),
             "map": self._map_reader,
@@ -208,27 +208,27 @@ class Codec:
             "one_of": self._union_reader,
             "record": lambda of: self._record_reader(of[0]),
         }
-        if word not in made:
+        if word not in by_word:
             raise UnknownError(f"it has a {word}")
-        return made[word](inner)
+        return by_word[word](inner)
 
     def _list_reader(self, of: Shape, word: str) -> ReadColumn:
-        made = _COLLECTIONS[word]
+        create = _COLLECTIONS[word]
         if of == "int":
             return lambda count, reader: _read_int_lists(count, reader, word)
 
         def read(count: int, reader: ColumnReader) -> list[Any]:
             lengths = _lengths(count, reader)
-            reader.spend(_MEMORY[word].of(count, sum(lengths)), made=True)
+            reader.spend(_MEMORY[word].of(count, sum(lengths)), fresh=True)
             whole = self.read(of, sum(lengths), reader)
-            return [made(inner_shape) for inner_shape in _parts(whole, lengths)]
+            return [create(items) for items in _parts(whole, lengths)]
 
         return read
 
     def _map_reader(self, of: Sequence[Shape]) -> ReadColumn:
         def read(count: int, reader: ColumnReader) -> list[Any]:
             lengths = _lengths(count, reader)
-            reader.spend(_MEMORY["map"].of(count, sum(lengths)), made=True)
+            reader.spend(_MEMORY["map"].of(count, sum(lengths)), fresh=True)
             keys = self.read(of[0], sum(lengths), reader)
             values = self.read(of[1], sum(lengths), reader)
             pairs = zip(_parts(keys, lengths), _parts(values, lengths), strict=True)
@@ -238,7 +238,7 @@ class Codec:
 
     def _items_reader(self, of: Sequence[Shape]) -> ReadColumn:
         def read(count: int, reader: ColumnReader) -> list[Any]:
-            reader.spend(_MEMORY["items"].of(count, count * len(of)), made=True)
+            reader.spend(_MEMORY["items"].of(count, count * len(of)), fresh=True)
             return list(
                 zip(*(self.read(inner_shape, count, reader) for inner_shape in of), strict=True)
             )
@@ -276,7 +276,7 @@ class Codec:
             raise UnknownError(f"nothing of its {name} is known")
 
         def read(count: int, reader: ColumnReader) -> list[Any]:
-            reader.spend(_MEMORY["record"].of(count, count * len(known)), made=True)
+            reader.spend(_MEMORY["record"].of(count, count * len(known)), fresh=True)
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
                 if field in known:
@@ -391,19 +391,19 @@ def _read_int_lists(count: int, reader: ColumnReader, word: str) -> list[Any]:
     column = reader.column(total) if total else []
     _check_integers(column)
     small = _all_small(column, column)
-    made: dict[Any, Any] = {}
+    unique: dict[Any, Any] = {}
     lists, first = [], 0
     for length in lengths:
-        inner_shape = column[first : first + length]
-        key = tuple(inner_shape) if isinstance(inner_shape, list) else inner_shape.tobytes()
-        if key not in made:
-            reader.spend(_int_lists_bytes(word, 1, length, small=small), made=True)
-            values = inner_shape if isinstance(inner_shape, list) else inner_shape.tolist()
+        items = column[first : first + length]
+        key = tuple(items) if isinstance(items, list) else items.tobytes()
+        if key not in unique:
+            reader.spend(_int_lists_bytes(word, 1, length, small=small), fresh=True)
+            values = items if isinstance(items, list) else items.tolist()
             shared = map(SHARED_NUMBERS.__getitem__, values) if small else values
-            made[key] = _COLLECTIONS[word](shared)
-        lists.append(made[key])
+            unique[key] = _COLLECTIONS[word](shared)
+        lists.append(unique[key])
         first += length
-    reader.spend(2 * REFERENCE_BYTES * count, made=True)
+    reader.spend(2 * REFERENCE_BYTES * count, fresh=True)
     return lists
 
 

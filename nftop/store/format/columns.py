@@ -156,7 +156,7 @@ class ColumnReader:
         self.fresh = 0
         self._is_new = True
         self._visits = 0
-        self._found = columns
+        self._columns = columns
         self._before = before
         self.kept: list[list[Any] | Numbers] = []
 
@@ -195,14 +195,14 @@ class ColumnReader:
 
     def end(self) -> None:
         """There are no more columns."""
-        if len(self.kept) != len(self._found):
+        if len(self.kept) != len(self._columns):
             raise DamagedRecordingError("there are more columns than the shape says")
 
     def _next(self) -> list[Any] | Numbers:
         at = len(self.kept)
-        if at >= len(self._found):
+        if at >= len(self._columns):
             raise DamagedRecordingError("there are fewer columns than the shape says")
-        columns = self._found[at]
+        columns = self._columns[at]
         before = self._before[at] if at < len(self._before) else None
         self._is_new = columns is not None
         if columns is None:
@@ -223,8 +223,8 @@ class ColumnReader:
         self.kept.append(column)
         return column
 
-    def spend(self, size_bytes: int, *, made: bool = False) -> None:
-        """Take memory from the budget; `made`: of objects that no sample before shares.
+    def spend(self, size_bytes: int, *, fresh: bool = False) -> None:
+        """Take memory from the budget; `fresh`: of objects that no sample before shares.
 
         Raises:
             DamagedError: there is not so much left.
@@ -232,7 +232,7 @@ class ColumnReader:
         self.budget -= size_bytes
         if self.budget < 0:
             raise DamagedRecordingError(_TOO_LARGE)
-        if made or self._is_new:
+        if fresh or self._is_new:
             self.fresh += size_bytes
 
 

@@ -126,7 +126,7 @@ class Recorder:
         self._dropped = 0
         self._before_ns = 0
         self._sink: Sink | None = None
-        self._told_lost = 0  # of the sink's, what its gaps say so far
+        self._reported_lost = 0  # of the sink's, what its gaps say so far
         self._since_ns = self._newest_ns = 0
         self._last: tuple[Sink, Recording] | None = None
         self._classes: ResctrlTable | None = None
@@ -262,13 +262,13 @@ class Recorder:
         if sink is None or not sink.wants_start:
             return
         self._encoder.restart()
-        lost, size = sink.lost - self._told_lost, sink.size
+        lost, size = sink.lost - self._reported_lost, sink.size
         if lost:
             gap = Gap(lost, f"it could not be written: {sink.problem}")
             self._put(self._encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
         # A gap that could not be written either tells nobody.
         if sink.size > size:
-            self._told_lost += lost
+            self._reported_lost += lost
 
     def _changed(self, sample: Sample) -> tuple[str, ...]:
         """What is different in the cache classes; nothing at first."""
@@ -322,7 +322,7 @@ class Recorder:
         self._end()
         self._since_ns = self._past[0].began_ns if self._past else 0
         self._before_ns = self._newest_ns - self._since_ns if self._past else 0
-        self._sink, self._told_lost = sink, 0
+        self._sink, self._reported_lost = sink, 0
         if not self._past:
             self._encoder.restart()
         for frame in self._past:

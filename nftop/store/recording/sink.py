@@ -96,14 +96,14 @@ def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
     turn = {item: at for at, item in enumerate(written)}
     with open_folder(path.parent) as folder:
         rotated = _rotated(folder, path)
-        found = sorted(rotated, key=lambda entry: (turn.get(entry.path, -1), *entry.age))
+        newest_last = sorted(rotated, key=lambda entry: (turn.get(entry.path, -1), *entry.age))
         gone, total = [], 0
-        for place, item in enumerate(reversed(found)):
+        for rank, item in enumerate(reversed(newest_last)):
             total += item.size
-            too_many = keep.files is not None and place >= keep.files
+            too_many = keep.files is not None and rank >= keep.files
             too_large = keep.size is not None and total > keep.size
             # The newest is being written.
-            if place and item.path not in written[-1:] and (too_many or too_large):
+            if rank and item.path not in written[-1:] and (too_many or too_large):
                 folder.remove(item.path.name)
                 gone.append(item.path)
     return gone
@@ -393,11 +393,11 @@ class FileSink:
 
 def _unused(path: Path) -> Path:
     """The path, with a number behind the time where two files began in one second."""
-    number, found = 1, path
-    while exists(found):
+    number, candidate = 1, path
+    while exists(candidate):
         number += 1
-        found = path.with_name(f"{path.stem}.{number}{path.suffix}")
-    return found
+        candidate = path.with_name(f"{path.stem}.{number}{path.suffix}")
+    return candidate
 
 
 def _write(handle: int, data: bytes) -> None:
