@@ -12,7 +12,7 @@ from nftop.derive.cpu.counters import COUNTERS
 from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.table import CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
-from nftop.derive.nf.cores import Beside, with_cores
+from nftop.derive.nf.cores import NfHostContext, with_cores
 from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
@@ -33,7 +33,7 @@ _LATE_TICKS = 0.1
 def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
     topology, times, kernel = tick.topology, tick.output(CPU_TIMES), tick.output(NETDEV)
     rates, cycles, pollers = tick.output(COUNTERS), tick.output(CYCLES), tick.output(POLLERS)
-    host = Beside(tick.output(SERVER).cpus, tick.output(CACHE), tick.output(THREADS))
+    host = NfHostContext(tick.output(SERVER).cpus, tick.output(CACHE), tick.output(THREADS))
     of_cores = rates.core_cycles, rates.rate("instructions")
     return (
         *(

@@ -1,4 +1,4 @@
-"""What the simulated DPDK applications, OVS among them, say on their telemetry sockets."""
+"""Telemetry of the simulated DPDK applications, OVS among them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ports_of(placed: Placed) -> tuple[tuple[Cpu, ...], tuple[Cpu, ...]]:
 
 
 def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
-    """testpmd --record-core-cycles: its lcores tell how much of their time was work."""
+    """testpmd --record-core-cycles: its lcores report busy cycles."""
     main = main_cpu(model, placed)
     lcores = [DpdkLcore(Lcore(main), (main,), "RTE")]
     for cpu in placed.cpus:

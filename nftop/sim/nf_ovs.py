@@ -1,4 +1,4 @@
-"""What the simulated OVS says on its control socket, in closed form like everything else.
+"""Replies of the simulated OVS on its control socket, in closed form like the rest of the model.
 
 Each PMD thread polls one queue of one of two ports, and all it receives goes out on the other.
 """
@@ -46,8 +46,8 @@ def _switch(
         version=VERSION,
         problem=None,
         pmds=tuple(
-            _pmd(cpu, node or 0, row, *counts)
-            for row, (cpu, node) in enumerate(zip(placed.cpus, nodes, strict=True))
+            _pmd(cpu, node or 0, position, *counts)
+            for position, (cpu, node) in enumerate(zip(placed.cpus, nodes, strict=True))
         ),
         usage_window_s=_WINDOW_S,
         read_at_ns=at_ns,
@@ -55,9 +55,9 @@ def _switch(
     )
 
 
-def _pmd(cpu: Cpu, node: int, row: int, now: Counts, earlier: Counts | None) -> OvsPmd:
+def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None) -> OvsPmd:
     packets, used, busy = (int(now[cpu, INDEX[name]]) for name in _PACKETS_AND_CYCLES)
-    queue = OvsQueue(f"dpdk{row % 2}", row // 2, enabled=True, used_ratio=None)
+    queue = OvsQueue(f"dpdk{position % 2}", position // 2, enabled=True, used_ratio=None)
     overhead = None
     if earlier is not None:
         _, used_before, busy_before = (int(earlier[cpu, INDEX[n]]) for n in _PACKETS_AND_CYCLES)

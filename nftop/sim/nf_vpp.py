@@ -24,7 +24,7 @@ _INTERFACES = ("local0", "port0", "port1")
 _UPDATE_NS = 1_000_000_000
 # Packets per call under full load (a whole frame) and below, and TSC cycles of an empty poll; the
 # latter two are assumptions.
-_WHOLE_FRAME, _PARTIAL_FRAME, _EMPTY_POLL_CYCLES = 256, 32, 60
+_WHOLE_FRAME, _SMALL_FRAME, _EMPTY_POLL_CYCLES = 256, 32, 60
 
 
 def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
@@ -79,7 +79,7 @@ def _threads(model: Model, placed: Placed, calls: Counts) -> tuple[VppThread, ..
 
 
 def _frame(placed: Placed) -> int:
-    return _WHOLE_FRAME if placed.task.load >= 1.0 else _PARTIAL_FRAME
+    return _WHOLE_FRAME if placed.task.load >= 1.0 else _SMALL_FRAME
 
 
 def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:

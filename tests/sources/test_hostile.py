@@ -26,7 +26,7 @@ from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.trust import trust
 from nftop.sources.vpp import reader
-from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, Reader
+from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, SegmentReader
 from nftop.sources.vpp.source import VppSource
 from tests.peers import hostile
 from tests.peers.hostile import UID, attacker, segment, socket_at
@@ -57,11 +57,11 @@ class Readers:
     """The processes that read segments: how much memory they and this one had at most."""
 
     def __init__(self) -> None:
-        self.started: list[Reader] = []
+        self.started: list[SegmentReader] = []
         self._peaks: dict[int, int] = {}
 
-    def __call__(self, handle: int) -> Reader:
-        made = Reader(handle)
+    def __call__(self, handle: int) -> SegmentReader:
+        made = SegmentReader(handle)
         self.started.append(made)
         return made
 
@@ -139,14 +139,14 @@ def test_no_segment_takes_much_memory_whoevers_it_is(
 def test_so_many_segments_are_read_and_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_MAX_READERS", 1)
     handle = segment(1 << 22, 1, in_directory=True)
-    with closing(Reader(handle)), pytest.raises(reader.TooLargeError):
-        Reader(handle)
-    Reader(handle).close()
+    with closing(SegmentReader(handle)), pytest.raises(reader.TooLargeError):
+        SegmentReader(handle)
+    SegmentReader(handle).close()
 
 
 def test_a_process_that_reads_a_segment_has_limits() -> None:
     handle = segment(1 << 22, 1, in_directory=True)
-    made = Reader(handle)
+    made = SegmentReader(handle)
     with closing(made):
         limits = resource.prlimit(made._helper.process.pid, resource.RLIMIT_AS)
         assert limits == ((1 << 22) + reader._MEMORY_BYTES,) * 2

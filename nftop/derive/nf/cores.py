@@ -22,8 +22,8 @@ _NO_OCCUPANCY = Missing(Reason.SOURCE, "what its class fills is not metered")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What is known of the host beside the network functions.
+class NfHostContext:
+    """Data of the host for the rows of network functions.
 
     Attributes:
         cpus: the frame's table.
@@ -35,20 +35,20 @@ class Beside:
     threads: Sequence[ThreadRate]
 
 
-def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
-    """The row with what its threads and their CPUs tell: see the catalogue for each metric."""
-    row_of = beside.cpus.topology.row_of
+def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
+    """The row with the metrics of its threads and their CPUs; see the catalogue for each."""
+    row_of = context.cpus.topology.row_of
     rows = [row_of[cpu] for cpu in row.cpus if cpu in row_of]
-    classes = _classes(beside.cpus, rows)
+    classes = _classes(context.cpus, rows)
     return replace(
         row,
         readings={
             **row.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
-            "llc_misses_per_packet": nf.uncounted or row.shared or _misses(beside.cpus, rows),
-            "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(beside, rows),
+            "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
+            "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),
             **{
-                node.id: nf.uncounted or row.shared or _node(beside.cpus, rows, node.id)
+                node.id: nf.uncounted or row.shared or _node(context.cpus, rows, node.id)
                 for node in NF_NODES
             },
         },
@@ -60,7 +60,7 @@ def with_cores(row: NfRow, nf: NfRates, beside: Beside) -> NfRow:
         queues=nf.queues,
         nodes=nf.nodes,
         classes=classes,
-        beside="; ".join(filter(None, (_others(clos, row, beside) for clos in classes))),
+        beside="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )
 
 
@@ -123,37 +123,37 @@ def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
 
 def _classes(cpus: CpuTable, rows: Sequence[int]) -> tuple[CacheClass, ...]:
     """The classes on some rows, each once."""
-    told = (cpus.group[row] for row in rows)
-    named = {item.name: item for item in told if not isinstance(item, Missing)}
+    groups = (cpus.group[row] for row in rows)
+    named = {item.name: item for item in groups if not isinstance(item, Missing)}
     return tuple(named.values())
 
 
-def _occupancy(beside: Beside, rows: Sequence[int]) -> Reading:
+def _occupancy(context: NfHostContext, rows: Sequence[int]) -> Reading:
     """What the classes of these rows fill in the caches beside them, each counted once."""
-    cpus = beside.cpus
+    cpus = context.cpus
     wanted: dict[tuple[str, L3Domain | None], None] = {}
     for row in rows:
-        told = cpus.group[row]
-        if isinstance(told, Missing):
-            return told
-        wanted[told.name, cpus.topology.cpus[row].l3] = None
+        group_of_cpu = cpus.group[row]
+        if isinstance(group_of_cpu, Missing):
+            return group_of_cpu
+        wanted[group_of_cpu.name, cpus.topology.cpus[row].l3] = None
     known: Mapping[tuple[str, L3Domain | None], Reading] = {
         (group.name, cache.l3): cache.readings["occupancy_bytes"]
-        for group in beside.classes.groups
+        for group in context.classes.groups
         for cache in group.caches
     }
     return total((known.get(key, _NO_OCCUPANCY) for key in wanted), _NOBODY)
 
 
-def _others(of: CacheClass, row: NfRow, beside: Beside) -> str:
-    """Who else is in a class, as far as it is known; "" for nobody."""
-    group = next((item for item in beside.classes.groups if item.name == of.name), None)
+def _others(of: CacheClass, row: NfRow, context: NfHostContext) -> str:
+    """Other members of a class, as far as known; "" for none."""
+    group = next((item for item in context.classes.groups if item.name == of.name), None)
     if group is None:
         return ""
     if group.name == ROOT:
         return "the default class is everybody's who is in no other"
-    found = [*_cpus_of_others(group, row), *_tasks_of_others(group, row, beside)]
-    return f"in {group.name} too: {', '.join(found)}" if found else ""
+    others = [*_cpus_of_others(group, row), *_tasks_of_others(group, row, context)]
+    return f"in {group.name} too: {', '.join(others)}" if others else ""
 
 
 def _cpus_of_others(group: GroupRow, row: NfRow) -> list[str]:
@@ -161,12 +161,16 @@ def _cpus_of_others(group: GroupRow, row: NfRow) -> list[str]:
     return [f"CPU {format_cpu_list(others)}"] if others else []
 
 
-def _tasks_of_others(group: GroupRow, row: NfRow, beside: Beside) -> list[str]:
+def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> list[str]:
     """Of a class' tasks only their number is known, and which of them are watched."""
-    tasks = beside.classes.of_tasks
+    tasks = context.classes.of_tasks
     own = sum(
-        told is not None and told.name == group.name and rate.thread.pid == row.pid
-        for rate, told in ((thread, tasks.get(thread.thread.tid)) for thread in beside.threads)
+        group_of_task is not None
+        and group_of_task.name == group.name
+        and rate.thread.pid == row.pid
+        for rate, group_of_task in (
+            (thread, tasks.get(thread.thread.tid)) for thread in context.threads
+        )
     )
     others = max(group.tasks - own, 0)
     return [f"{others} other thread{'s' * (others != 1)}"] if others else []

@@ -79,7 +79,7 @@ def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:
 def rate_process(
     before: T | None, problem: Missing | None, rate: Callable[[T | None], T]
 ) -> T | None:
-    """What is remembered of a process: `rate` of that where it told its counters now."""
+    """State of a process: `rate` of the last state if it reported counters now."""
     return rate(before) if problem is None else after_absence(before, None, problem)
 
 

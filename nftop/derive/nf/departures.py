@@ -13,14 +13,14 @@ from nftop.model.nf.kinds import NF_SOURCES
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
 
-# For so long it is said.
+# How long a departure is shown.
 GONE_FOR_S = 120.0
 _MOST = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """One function, when its source told of it last.
+    """One function, at the last reading that had it.
 
     Attributes:
         key, name, pid, kind: as `NfRow` has them (the name is untrusted text).
@@ -73,5 +73,5 @@ def _answers(frame: Frame, kind: str) -> bool:
     return source is not None and source.reason is Reason.PRESENT
 
 
-def _is_recent(each: Gone, frame: Frame) -> bool:
-    return 0 <= frame.monotonic_ns - each.until_monotonic_ns <= GONE_FOR_S * 1e9
+def _is_recent(departed: Gone, frame: Frame) -> bool:
+    return 0 <= frame.monotonic_ns - departed.until_monotonic_ns <= GONE_FOR_S * 1e9

@@ -173,7 +173,7 @@ def kernel_row(
 
 
 def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing | None:
-    """Why bCPP can't be told where CPUs take in far more than came by our interfaces."""
+    """Why there is no bCPP where CPUs receive far more than nftop's interfaces did."""
     came = total(
         (interface.rx_packets_per_s for interface in interfaces), Missing(Reason.UNDEFINED)
     )
@@ -236,7 +236,7 @@ def _columns(
         for metric, item in zip(METRICS, grown, strict=True):
             by_metric[metric][row] = item if isinstance(item, Missing) else item / elapsed_s
     gone = Missing(Reason.SOURCE, "/proc/net/softnet_stat has no line of this CPU: it is offline")
-    return {metric: from_readings(found, rows, gone) for metric, found in by_metric.items()}
+    return {metric: from_readings(values, rows, gone) for metric, values in by_metric.items()}
 
 
 def _grown(

@@ -1,4 +1,4 @@
-"""What every kind of network function boils down to, whoever counted it."""
+"""Rates of a network function, the same for every kind."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WHOLE_RATIO = 0.95
 
 @dataclass(frozen=True, slots=True)
 class NfContext:
-    """What a network function's own counters are read beside.
+    """Data of the host that a fold of network functions uses.
 
     Attributes:
         threads: every watched thread of the host.
         queue_map: the operator's.
-        tsc_hz: what the host's time stamp counters advance by in a second.
+        tsc_hz: frequency of the host's time stamp counters.
     """
 
     threads: Sequence[ThreadRate]
@@ -47,7 +47,7 @@ class NfCore:
         packets_per_s: what this core took in; sent, where the NF only generates.
         run_ratio, wait_ratio: its thread's.
         loose: why its cycles are not those of `cpu` (it may move); None when they are.
-        busy_ratio: the NF's own word on how much of all time was work; its sleep is not.
+        busy_ratio: share of all time in which it worked, by the NF's own count; sleep is not work.
         awake_busy_ratio: the same of the time in which its thread did not sleep.
         nf_cycles_per_s: TSC cycles the NF itself counted on this core, those of sleep left out.
     """
@@ -78,7 +78,7 @@ class NfRates:
 
     `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
     `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
-    are. `ports`, `queues` and `nodes` are as far as it tells, else why not.
+    are. `ports`, `queues` and `nodes` are a reason if unknown.
     """
 
     key: str
@@ -142,7 +142,7 @@ def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
 
 
 def qualified(name: str, of: str, *, usual: str) -> str:
-    """A program's name, and what tells it from others of the same: nothing where that is usual."""
+    """A program's name, with what distinguishes it from others, unless that is the usual value."""
     return name if of in ("", usual) else f"{of}/{name}"
 
 

@@ -59,7 +59,9 @@ def nf_row(
     here = {row: pollers[row] for row in rows if row in pollers}
     own = own_times(here, times, nf)
     why_not = _why_not(nf, topology, here, own)
-    shared = next((why for row, who in here.items() if (why := who.shared(own[row], nf))), None)
+    shared = next(
+        (why for row, occupant in here.items() if (why := occupant.shared(own[row], nf))), None
+    )
     taken = {row: own_cycles(cycles.per_s[row], cycles.clock[row], own.get(row)) for row in rows}
     labels = {row: own_clock(cycles.clock[row], own.get(row)) for row in rows}
     all_cycles = why_not or total(taken.values(), _NOBODY)
@@ -112,7 +114,9 @@ def _why_not(
     if unknown:
         where = format_cpu_list(unknown)
         return Missing(Reason.SOURCE, f"it polls on CPU {where}, which this host does not show")
-    return next((why for row, who in here.items() if (why := who.uncounted(own[row], nf))), None)
+    return next(
+        (why for row, occupant in here.items() if (why := occupant.uncounted(own[row], nf))), None
+    )
 
 
 def _busy_cycles(
@@ -124,10 +128,10 @@ def _busy_cycles(
     if len(taken) < len(nf.cores):
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
     at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
-    each = [product(core.busy_of(clocks[row]), taken[row]) for core, row in at]
-    summed = total(each, _NOBODY)
-    if isinstance(summed, Missing) and any(one != summed for one in each):
-        # What is said of one of several cores may not pass for what is said of all.
-        cpu = nf.cores[each.index(summed)].cpu
+    per_core = [product(core.busy_of(clocks[row]), taken[row]) for core, row in at]
+    summed = total(per_core, _NOBODY)
+    if isinstance(summed, Missing) and any(one != summed for one in per_core):
+        # The reason of one core is not a reason for all.
+        cpu = nf.cores[per_core.index(summed)].cpu
         return Missing(summed.reason, f"CPU {cpu}: {summed.message}")
     return summed

@@ -1,4 +1,4 @@
-"""Why a DPDK application reports no busy cycles, and what would change that.
+"""Why a DPDK application reports no busy cycles, and what helps.
 
 Sources: DPDK's release notes 23.03 (rte_lcore_register_usage_cb, telemetry /eal/lcore/usage) and
 app/test-pmd (lcore_usage_callback answers for lcores that forward, with --record-core-cycles only).

@@ -26,11 +26,11 @@ class Interface:
 
     Attributes:
         name: untrusted text.
-        driver: of its device; "" where it has none. node: its device's NUMA node, if told.
+        driver: of its device; "" where it has none. node: its device's NUMA node, if known.
         owner: pid of the network function that holds it (a tap of OVS or VPP mirrors what they
-            count themselves); None where nobody known does.
+            count themselves); None if no known one does.
         rx_packets, tx_packets: from /proc/net/dev.
-        rx_missed: what its device dropped for want of buffers; None where that is not told.
+        rx_missed: what its device dropped for lack of buffers; None if unknown.
     """
 
     name: str
@@ -57,7 +57,7 @@ class NetdevTable:
         softnet: uint64 (n, 3), modulo 2**32: packets taken in, dropped since the backlog was full,
             and how often polling was left with packets waiting. The same in every namespace.
         interfaces: of nftop's own network namespace; containers have others.
-        forwarded: IP packets forwarded, in nftop's namespace; None where that is not told.
+        forwarded: IP packets forwarded, in nftop's namespace; None if unknown.
     """
 
     cpus: NDArray[np.int32]

@@ -81,12 +81,12 @@ class OvsSwitch:
         pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
         name: program name (untrusted text).
         rundir: the directory of its control socket; socket: the path it was found at.
-        version: as its `version` command says; "" before it did.
+        version: output of its `version` command; "" before that.
         problem: why it could not be asked; None when all is well. The PMDs, `read_at_ns` and
             `took_ns` are then of the last time that worked: no PMDs and 0 if it never did.
         usage_window_s: over what pmd-rxq-show's shares are; None where that was not read.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's counters.
-        owner: whose it is; None in recordings that do not have it.
+        owner: user it belongs to; None in recordings without it.
     """
 
     pid: int
@@ -105,7 +105,7 @@ class OvsSwitch:
 
 @dataclass(frozen=True, slots=True)
 class OvsTable:
-    """Every ovs-vswitchd found; `hidden` says which sockets we may not open."""
+    """Every ovs-vswitchd; `hidden` has the sockets that nftop may not open."""
 
     switches: tuple[OvsSwitch, ...]
     hidden: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a network function is made of: its threads, ports, queues and graph nodes."""
+"""Threads, ports, queues and graph nodes of a network function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NfThread:
     Attributes:
         name: untrusted text.
         packets_per_s: what it took in; sent, where the NF only generates.
-        busy_ratio: the NF's own word on how much of all time was work, 0..1.
+        busy_ratio: share of time in which it worked, by the NF's own count, 0..1.
         run_ratio: share of time it was on a CPU, 0..1.
     """
 
@@ -50,8 +50,8 @@ class NfQueue:
 
     Attributes:
         port: its port's name (untrusted text).
-        cpu: where the thread that polls it runs; None where nothing tells.
-        used_ratio: share (0..1) of that thread's time that went into it, as the NF says.
+        cpu: CPU of the thread that polls it; None if unknown.
+        used_ratio: share (0..1) of that thread's time spent on it, by the NF's own count.
         enabled: whether its device has it switched on.
     """
 

@@ -1,4 +1,4 @@
-"""The operator's own word on which lcore polls which queue."""
+"""Map of queues to lcores that the operator has configured."""
 
 from __future__ import annotations
 

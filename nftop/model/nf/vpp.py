@@ -80,14 +80,14 @@ class VppInstance:
         pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
         name: program name (untrusted text).
         socket: of its stats segment; its directory's name is what the operator calls it.
-        version: as VPP says; "" where only the segment was read.
+        version: of VPP; "" if only the segment was read.
         problem: why it could not be read, a frozen heartbeat among that; None when all is well.
             The counters, `read_at_ns` and `took_ns` are then of the last read that worked: no
             threads, no interfaces and 0 if none ever did.
         heartbeat: /sys/heartbeat, advances by one whenever VPP has updated the segment.
-        nodes: None where VPP keeps no counters per node, as it does unless told to.
+        nodes: None if VPP keeps no counters per node, which is its default.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's interfaces.
-        owner: whose it is; None in recordings that do not have it.
+        owner: user it belongs to; None in recordings without it.
     """
 
     pid: int
@@ -107,7 +107,7 @@ class VppInstance:
 
 @dataclass(frozen=True, slots=True)
 class VppTable:
-    """Every VPP found; `hidden` says which sockets we may not open."""
+    """Every VPP; `hidden` has the sockets that nftop may not open."""
 
     instances: tuple[VppInstance, ...]
     hidden: tuple[str, ...] = ()

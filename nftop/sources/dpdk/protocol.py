@@ -42,7 +42,7 @@ _ARGUMENT_LIMIT = 4096  # characters of one command line argument
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """A port and how to ask for its counters.
+    """A port, and the requests for its counters.
 
     Attributes:
         cut: replies leave out counters that are wanted.
@@ -73,11 +73,11 @@ class PortFacts:
 
 @dataclass(frozen=True, slots=True)
 class AppFacts:
-    """What changes slowly.
+    """Facts of an application that change slowly.
 
     Attributes:
         lcores: without cycles.
-        hides_zero: whether the application can leave out counters that are 0; None: not asked.
+        hides_zero: whether the application can leave out counters that are 0; None if unknown.
     """
 
     ports: tuple[PortFacts, ...]
@@ -92,10 +92,10 @@ def few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
     """A list of numbers below `end`, at most `most`; each once, and none where it is absent."""
     if value is None:
         return ()
-    found = numbers(value, what, end)
-    if len(found) > most:
-        raise ReplyError(f"{what} has {len(found)} items")
-    return tuple(dict.fromkeys(found))
+    values = numbers(value, what, end)
+    if len(values) > most:
+        raise ReplyError(f"{what} has {len(values)} items")
+    return tuple(dict.fromkeys(values))
 
 
 def arguments(value: object, what: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def arguments(value: object, what: str) -> tuple[str, ...]:
 
 def port_facts(port: int, info: object) -> PortFacts:
     """From /ethdev/info."""
-    if info is None:  # unplugged between the two questions
+    if info is None:  # unplugged between the two requests
         return PortFacts(port, "", None)
     what = f"the description of port {port}"
     fields = mapping(info, what)
@@ -119,12 +119,12 @@ def _is_bond_member(flags: object, what: str) -> bool | None:
     """From dev_flags: a number, and in newer DPDK a hexadecimal text."""
     if isinstance(flags, str) and re.fullmatch("0x[0-9a-fA-F]{1,16}", flags):
         flags = int(flags, 16)
-    told = maybe_number(flags, f"dev_flags in {what}", _FLAGS_END)
-    return None if told is None else bool(told & _BOND_MEMBER)
+    bits = maybe_number(flags, f"dev_flags in {what}", _FLAGS_END)
+    return None if bits is None else bool(bits & _BOND_MEMBER)
 
 
 def with_plans(ports: list[PortFacts], before: AppFacts | None) -> tuple[PortFacts, ...]:
-    """The ports, those that are as before with what was learnt of how to ask them."""
+    """The ports; unchanged ones keep their way of requesting counters."""
     bare = {_bare(port): port for port in before.ports} if before else {}
     return tuple(bare.get(port, port) for port in ports)
 
@@ -183,7 +183,7 @@ Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
 
 @dataclass(frozen=True, slots=True)
 class DpdkCounters:
-    """What changes at every tick; `read_at_ns` is the middle of the poll."""
+    """Counters of one poll; `read_at_ns` is its middle."""
 
     ports: tuple[DpdkPort, ...]
     lcores: tuple[DpdkLcore, ...]
@@ -207,11 +207,13 @@ def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
     lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
     infos = (yield (*port_info.values(), *lcore_info.values())).values
     return AppFacts(
-        ports=with_plans([port_facts(n, infos[asked]) for n, asked in port_info.items()], before),
+        ports=with_plans(
+            [port_facts(n, infos[request]) for n, request in port_info.items()], before
+        ),
         lcores=tuple(
-            lcore_facts(n, infos[asked])
-            for n, asked in lcore_info.items()
-            if infos[asked] is not None
+            lcore_facts(n, infos[request])
+            for n, request in lcore_info.items()
+            if infos[request] is not None
         ),
         lists_lcores=listed["/eal/lcore/list"] is not None,
         eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
@@ -223,7 +225,7 @@ def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
 def ask_counters(
     facts: AppFacts, message_bytes: int = MAX_MESSAGE_BYTES
 ) -> Dialogue[tuple[AppFacts, DpdkCounters]]:
-    """One reading of every counter, asked again until it comes in time."""
+    """One reading of all counters, repeated until it arrives in time."""
     usage = "/eal/lcore/usage"
     questions = (*(q for port in facts.ports for q in port.questions), usage)
     answers = yield questions
@@ -241,7 +243,7 @@ def ask_counters(
 
 
 def ask_remedy(facts: AppFacts) -> Dialogue[AppFacts]:
-    """Where replies are cut, and the application can, have counters that are 0 left out."""
+    """Request non-zero counters only where replies are cut and the application supports it."""
     if not any(port.cut for port in facts.ports):
         return facts
     offered = facts.hides_zero
@@ -273,10 +275,10 @@ def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore
 
 def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[PortFacts, DpdkPort]:
     what = f"the counters of port {facts.port}"
-    asked = facts.xstats
-    stats = _object_or_none(answers.values[asked], what)
+    request = facts.xstats
+    stats = _object_or_none(answers.values[request], what)
     basic = _object_or_none(answers.values.get(facts.stats), what)
-    cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(asked, 0) >= limit_bytes
+    cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(request, 0) >= limit_bytes
     zero = 0 if facts.nonzero_only and stats and not cut else None
     rx, tx, missed = (
         _first(stats.get(name), basic.get(basic_name), zero, f"{name} in {what}")
@@ -299,24 +301,24 @@ def _object_or_none(value: object, what: str) -> dict[str, object]:
 
 
 def _first(preferred: object, other: object, otherwise: int | None, what: str) -> int | None:
-    found = maybe_number(preferred, what)
-    if found is None:
-        found = maybe_number(other, what)
-    return otherwise if found is None else found
+    value = maybe_number(preferred, what)
+    if value is None:
+        value = maybe_number(other, what)
+    return otherwise if value is None else value
 
 
 def _queue_packets(
     stats: dict[str, object], rx_queues: int | None, rx: int | None, zero: int | None
 ) -> tuple[int, ...]:
-    """What every queue received; () unless every queue has a counter that counts."""
+    """Packets received by each queue; () unless all queues have a working counter."""
     for pattern in _QUEUE_PATTERNS:
-        found = {
+        counters = {
             int(match[1]): number(value, key)
             for key, value in stats.items()
             if (match := pattern.fullmatch(key))
         }
-        count = len(found) if rx_queues is None else rx_queues
-        by_queue = [found.get(queue, zero) for queue in range(count)] if found else []
+        count = len(counters) if rx_queues is None else rx_queues
+        by_queue = [counters.get(queue, zero) for queue in range(count)] if counters else []
         queues = tuple(packets for packets in by_queue if packets is not None)
         # A driver that has the counters and never counts would show a busy queue as idle.
         if len(queues) == count and (any(queues) or rx == 0):

@@ -1,4 +1,4 @@
-"""What the kernel says an interface is, which sysfs does not: "veth", "gre", "openvswitch".
+"""Kinds of interfaces, which sysfs does not have: "veth", "gre", "openvswitch".
 
 There a veth whose peer is in another namespace can look like any device without hardware: DEVTYPE
 is set by some drivers only, and `iflink` is the peer's number, which may be its own.
@@ -27,21 +27,21 @@ _ANSWER_BYTES, _MOST_ANSWERS, _LIMIT_S = 1 << 16, 4096, 1.0
 def link_kinds() -> Mapping[str, str]:
     """The kind of each interface of our network namespace that has one; a NIC has none.
 
-    One question, which needs no privilege and changes nothing. Nothing where it is not answered.
+    One request, which needs no privilege; empty if the kernel does not answer.
     """
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as asked:
-            asked.settimeout(_LIMIT_S)
-            asked.sendto(_question(), (0, 0))
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as channel:
+            channel.settimeout(_LIMIT_S)
+            channel.sendto(_question(), (0, 0))
             for _ in range(_MOST_ANSWERS):
-                links, ended = parse_links(asked.recv(_ANSWER_BYTES))
-                found |= links
+                links, ended = parse_links(channel.recv(_ANSWER_BYTES))
+                kinds |= links
                 if ended:
                     break
     except OSError:
-        return found
-    return found
+        return kinds
+    return kinds
 
 
 def _question() -> bytes:
@@ -50,20 +50,20 @@ def _question() -> bytes:
 
 
 def parse_links(answer: bytes) -> tuple[Mapping[str, str], bool]:
-    """Kinds by name in one answer, and whether it is the last; what makes no sense ends it."""
-    found: dict[str, str] = {}
+    """Kinds by name in one reply, and whether it is the last, as an invalid one is."""
+    kinds: dict[str, str] = {}
     at = 0
     while at + _HEADER.size <= len(answer):
         length, message, *_ = _HEADER.unpack_from(answer, at)
         if message in (_ERROR, _DONE) or not _HEADER.size <= length <= len(answer) - at:
-            return found, True
+            return kinds, True
         if message == _NEW_LINK:
-            told = dict(_attributes(answer[at + _HEADER.size + _LINK_BYTES : at + length]))
-            kind = dict(_attributes(told.get(_LINK_INFO, b""))).get(_KIND)
-            if kind is not None and _NAME in told:
-                found[_text(told[_NAME])] = _text(kind)
+            attributes = dict(_attributes(answer[at + _HEADER.size + _LINK_BYTES : at + length]))
+            kind = dict(_attributes(attributes.get(_LINK_INFO, b""))).get(_KIND)
+            if kind is not None and _NAME in attributes:
+                kinds[_text(attributes[_NAME])] = _text(kind)
         at += _aligned(length)
-    return found, not answer
+    return kinds, not answer
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

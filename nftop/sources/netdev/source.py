@@ -36,17 +36,17 @@ _FDINFO_BYTES = 4096
 def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
     """The pid of the network function that holds each of these interfaces; others are absent.
 
-    A network function makes taps as mirrors of ports that it counts itself; what one is, its
-    threads' names tell. Looks at all threads, and at every descriptor of such programs, so not at
-    every tick. What may not be looked into is passed over.
+    A network function makes taps as mirrors of ports that it counts itself; they
+    are recognized by the names of their threads. Scans all threads, and all descriptors of such
+    programs, so it is not called every tick. What nftop may not read is skipped.
     """
-    found: dict[str, int] = {}
+    pids: dict[str, int] = {}
     for entry in sorted(_folder(proc), key=len):
         if entry.isdecimal() and is_nf(_comms(proc / entry)):
             for name in _taps(proc / entry):
                 if name in wanted:
-                    found.setdefault(name, int(entry))
-    return found
+                    pids.setdefault(name, int(entry))
+    return pids
 
 
 def _comms(process: Path) -> list[str]:
@@ -91,7 +91,7 @@ _DEV_WORDS = 16
 def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], Counts]:
     """CPUs, and of each what it has taken in, dropped and left waiting.
 
-    A line a CPU that is online; `online` says which where an older kernel's lines do not.
+    One line per online CPU; older kernels do not print the CPU, which `online` then has.
     """
     words = [line.split() for line in text.splitlines()]
     if not words or any(len(entry) < _SOFTNET_WORDS for entry in words):
@@ -112,27 +112,27 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
 
 def parse_dev(text: str) -> dict[str, tuple[int, int]]:
     """Packets received and sent of each interface by name."""
-    found = {}
+    counts = {}
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")
         words = rest.split()
         if not colon or len(words) < _DEV_WORDS:
             raise ValueError("its lines are of no interfaces")
-        found[name.strip()] = int(words[1]), int(words[9])
-    return found
+        counts[name.strip()] = int(words[1]), int(words[9])
+    return counts
 
 
 def parse_forwarded(snmp: str, snmp6: str) -> int | None:
     """IP packets forwarded, of both versions; None where neither text has them."""
-    found = []
+    counts = []
     lines = [line.split() for line in snmp.splitlines() if line.startswith("Ip:")]
     if len(lines) == 2 and "ForwDatagrams" in lines[0]:
-        found.append(int(lines[1][lines[0].index("ForwDatagrams")]))
+        counts.append(int(lines[1][lines[0].index("ForwDatagrams")]))
     for line in snmp6.splitlines():
         name, _, number = line.partition(" ")
         if name.rstrip() == "Ip6OutForwDatagrams":
-            found.append(int(number))
-    return sum(found) if found else None
+            counts.append(int(number))
+    return sum(counts) if counts else None
 
 
 # Beyond this a text is no longer what it is meant to be: 4096 CPUs, or ten thousand interfaces.
@@ -140,8 +140,8 @@ _LIMIT_BYTES = 2 << 20
 # An interface may get a master, and a tap another owner, without changing its name.
 LOOK_AGAIN_NS = 10_000_000_000
 _LOOPBACK = "772"  # ARPHRD_LOOPBACK, if_arp.h
-# Kinds of link, as rtnetlink names them, that tell more than sysfs does. What is in neither, and
-# has no device behind it, gets its packets from another interface, whose they are already: tunnels
+# Kinds of link by rtnetlink that sysfs does not have. An interface of no such kind and without a
+# device gets its packets from another interface, which counts them already: tunnels
 # (gre, ipip, wireguard, vxlan), OVS' internal ports, dummies.
 _KINDS: Mapping[str, InterfaceKind] = MappingProxyType(
     {
@@ -155,7 +155,7 @@ _KINDS: Mapping[str, InterfaceKind] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What does not change from tick to tick; fields as in `Interface`."""
+    """Facts that seldom change; fields as in `Interface`."""
 
     kind: InterfaceKind
     driver: str
@@ -178,7 +178,7 @@ class NetdevSource:
         self._net = SysTree(root / "sys/class/net")
         self._clock = clock
         self._facts: Mapping[str, _Facts] = {}
-        self._looked_at_ns = 0
+        self._checked_at_ns = 0
 
     @property
     def name(self) -> str:
@@ -189,7 +189,7 @@ class NetdevSource:
         return False
 
     def read(self) -> NetdevTable | Missing:
-        """What has been counted so far."""
+        """All counters."""
         path = "proc/net/softnet_stat"
         try:
             online = parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
@@ -238,7 +238,7 @@ class NetdevSource:
         return (Check(self.name, Reason.PRESENT, text),)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """No descriptor is kept open."""
 
     def _text(self, path: str) -> str:
         return read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
@@ -254,8 +254,8 @@ class NetdevSource:
 
     def _known(self, names: frozenset[str]) -> Mapping[str, _Facts]:
         now_ns = self._clock()
-        if names != self._facts.keys() or now_ns - self._looked_at_ns >= LOOK_AGAIN_NS:
-            self._facts, self._looked_at_ns = self._look(names), now_ns
+        if names != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
+            self._facts, self._checked_at_ns = self._look(names), now_ns
         return self._facts
 
     def _look(self, names: frozenset[str]) -> Mapping[str, _Facts]:

@@ -31,7 +31,7 @@ ANY_FOLDER = "*"  # last component of a location that stands for all folders of 
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class FileSystemView:
     """A file system as some processes see it; `unix_sockets` is their /proc/net/unix."""
 
     root: Path
@@ -118,9 +118,9 @@ class Views:
         self._clock = clock
         self._lock = threading.Lock()
         self._seen_at_ns: int | None = None
-        self._seen: tuple[tuple[View, ...], int] = ((), 0)
+        self._seen: tuple[tuple[FileSystemView, ...], int] = ((), 0)
 
-    def look(self) -> tuple[tuple[View, ...], int]:
+    def look(self) -> tuple[tuple[FileSystemView, ...], int]:
         """The views, nftop's own first, and the number of processes that are closed to nftop."""
         with self._lock:
             now_ns = self._clock()
@@ -130,7 +130,7 @@ class Views:
             return self._seen
 
 
-def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
+def _views(root: Path, proc: Path) -> tuple[tuple[FileSystemView, ...], int]:
     own = link(proc / "self" / "ns" / "mnt")
     first_pid: dict[str, str] = {}
     unseen = 0
@@ -153,8 +153,11 @@ def _views(root: Path, proc: Path) -> tuple[tuple[View, ...], int]:
             ):
                 first_pid[namespace] = entry.name
     first_pid.pop(own, None)
-    others = [View(proc / pid / "root", proc / pid / "net" / "unix") for pid in first_pid.values()]
-    return (View(root, proc / "self" / "net" / "unix"), *others), unseen
+    others = [
+        FileSystemView(proc / pid / "root", proc / pid / "net" / "unix")
+        for pid in first_pid.values()
+    ]
+    return (FileSystemView(root, proc / "self" / "net" / "unix"), *others), unseen
 
 
 def _is_trusted(path: Path) -> bool:

@@ -22,12 +22,12 @@ _RESERVE_RATIO = 0.25  # of the deadline, for sessions that are not privileged
 
 
 class PeerStanding(Enum):
-    """What stands behind a socket, as far as was seen."""
+    """What is behind a socket, as of the last attempt to connect."""
 
     APPLICATION = auto()
     NOBODY = auto()  # it is left over from a process that has exited
-    FORBIDDEN = auto()  # we may not open it
-    DUPLICATE = auto()  # an application we already know by another path
+    FORBIDDEN = auto()  # nftop may not open it
+    DUPLICATE = auto()  # its process has another session, by another path
     UNTRUSTED = auto()  # an unprivileged user's, of a kind read only if privileged
 
 
@@ -56,16 +56,16 @@ class Polled(Protocol):
 
     @property
     def pressing(self) -> bool:
-        """It is worth waiting for: it was asked, or was heard answering, in this tick."""
+        """Worth waiting for: it got a request, or has sent something, in this tick."""
 
     def begin(self, claimed: set[Identity]) -> None:
-        """Start a tick: connect if need be, take what came late, ask.
+        """Start a tick: connect if necessary, receive late replies, send requests.
 
         `claimed` holds the processes other sessions are connected to, and gets this one's.
         """
 
     def hear(self) -> bool:
-        """Take what has come, and ask what follows from it; False when there is nothing."""
+        """Receive what has arrived, and send what follows from it; False if nothing has."""
 
 
 def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
@@ -113,7 +113,7 @@ def _poll(
         _timed(session, partial(session.begin, claimed))
         begun.append(session)
     while (left_s := end_s - time.monotonic()) > 0:
-        # Anew each time: one answer may lead to a question asked elsewhere.
+        # Built anew each time: a reply may lead to another request, on another descriptor.
         by_fd = {
             fd: session
             for session in begun

@@ -1,4 +1,4 @@
-"""What may be asked of which version. All of it only reads; nothing else is ever sent.
+"""Commands that nftop sends, by version. All of them only read.
 
 `pmd-stats-show` has exact busy cycles, and is `pmd-perf-show` from 4.0 on. That counts what is sent
 and how long a thread slept. `pmd-rxq-show` takes the time it looks back over from 3.1 on (NEWS).
@@ -22,7 +22,7 @@ _VERSION = re.compile(r"\S+ \(Open vSwitch\) ([0-9]{1,4})\.([0-9]{1,4})(?![0-9])
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OvsCall:
     """A command with its arguments."""
 
     method: str
@@ -33,22 +33,22 @@ class Call:
 class _Row:
     """A command, from one release to before another."""
 
-    call: Call
+    call: OvsCall
     since: Release = OLDEST
     before: Release = _NEVER
 
 
-VERSION = Call("version")
+VERSION = OvsCall("version")
 STATS = "dpif-netdev/pmd-stats-show"
 PERF = "dpif-netdev/pmd-perf-show"
 RXQ = "dpif-netdev/pmd-rxq-show"
-COUNTING = (STATS, PERF)  # by whom packets and cycles are told, best first
+COUNTING = (STATS, PERF)  # commands with packets and cycles, best first
 
 _TABLE = (
-    _Row(Call(STATS), before=(4, 0)),
-    _Row(Call(PERF, ("-nh",)), since=(2, 10)),  # without histograms
-    _Row(Call(RXQ), before=(3, 1)),
-    _Row(Call(RXQ, ("-secs", str(WINDOW_S))), since=(3, 1)),
+    _Row(OvsCall(STATS), before=(4, 0)),
+    _Row(OvsCall(PERF, ("-nh",)), since=(2, 10)),  # without histograms
+    _Row(OvsCall(RXQ), before=(3, 1)),
+    _Row(OvsCall(RXQ, ("-secs", str(WINDOW_S))), since=(3, 1)),
 )
 ALLOWED = frozenset({VERSION.method, *(row.call.method for row in _TABLE)})
 
@@ -59,15 +59,15 @@ def release_of(version: str) -> Release:
     Raises:
         ReplyError: it is not Open vSwitch, or is older than `OLDEST`.
     """
-    found = _VERSION.match(version)
-    if found is None:
+    match = _VERSION.match(version)
+    if match is None:
         raise ReplyError(f"its version is {text(version, 'its version')!r}")
-    release = int(found[1]), int(found[2])
+    release = int(match[1]), int(match[2])
     if release < OLDEST:
         raise ReplyError(f"it is older than {OLDEST[0]}.{OLDEST[1]}, the first that nftop reads")
     return release
 
 
-def calls_for(release: Release) -> tuple[Call, ...]:
-    """What that release is asked at every tick, counters first."""
+def calls_for(release: Release) -> tuple[OvsCall, ...]:
+    """The calls of every tick to that release, counters first."""
     return tuple(row.call for row in _TABLE if row.since <= release < row.before)

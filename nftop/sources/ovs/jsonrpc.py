@@ -16,7 +16,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
-from nftop.sources.ovs.commands import ALLOWED, Call
+from nftop.sources.ovs.commands import ALLOWED, OvsCall
 from nftop.sources.ovs.replies import Reply, reply, request
 
 MAX_REPLY_BYTES = 4 << 20  # a thousand PMD threads, or some ten thousand queues
@@ -99,20 +99,20 @@ _PIECE_BYTES = 1 << 16
 class ControlReplies:
     """Replies to one batch, by call. `sent_at_ns`, `in_time`: see `BatchTimes`."""
 
-    by_call: Mapping[Call, Reply]
+    by_call: Mapping[OvsCall, Reply]
     sent_at_ns: int
     in_time: bool
 
 
-class ControlLink(RequestLink[Call, ControlReplies]):
+class ControlLink(RequestLink[OvsCall, ControlReplies]):
     """A connection; `clock` is CLOCK_MONOTONIC in nanoseconds."""
 
     def __init__(self, connected: socket.socket, clock: Callable[[], int]) -> None:
         super().__init__(connected)
         self._clock = clock
-        self._replies: dict[Call, Reply] = {}
+        self._replies: dict[OvsCall, Reply] = {}
         self._answered = False
-        self._owed: deque[tuple[int, Call]] = deque()
+        self._owed: deque[tuple[int, OvsCall]] = deque()
         self._number = 0
         self._framing = Framing()
 
@@ -124,7 +124,7 @@ class ControlLink(RequestLink[Call, ControlReplies]):
     def established(self) -> bool:
         return self._answered
 
-    def ask(self, requests: tuple[Call, ...]) -> None:
+    def ask(self, requests: tuple[OvsCall, ...]) -> None:
         self.hear()  # detects the end of the connection, and unexpected messages
         self._replies = {}
         batch = b""

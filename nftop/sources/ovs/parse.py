@@ -17,7 +17,7 @@ from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue
 from nftop.model.struct import dataclass, field
 from nftop.sources.nf_session.connection import ReplyError
-from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, Call
+from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, OvsCall
 from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply
 
 _THREAD = re.compile(r"pmd thread numa_id ([0-9]{1,5}) core_id ([0-9]{1,5}):")
@@ -29,7 +29,7 @@ _QUEUE_IDS = re.compile(r"\s*([0-9]+(?: [0-9]+)*)\s*(\(\w+\))?(?:\s|$)")
 _SHARE = re.compile(r"(?:pmd usage|overhead):\s*([0-9]{1,3}) %\s*")
 _SHARE_SHOWN = re.compile(r"(?:pmd usage|overhead):")
 _CPU_END = 1 << 16
-# Before OVS says over what time its shares are, it is six intervals of 10 s (PMD_RXQ_INTERVAL_MAX).
+# Versions that do not print the window of shares use six intervals of 10 s (PMD_RXQ_INTERVAL_MAX).
 _UNSAID_WINDOW_S = 60.0
 
 # What OVS calls a counter, in small letters, and what it is here: a field of `Counted`, or in the
@@ -61,8 +61,8 @@ _HITS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What one reply says of one PMD thread, as printed; None where it has no such line.
+class PmdCounts:
+    """Counters of one PMD thread in one reply; None if the reply has no such line.
 
     Attributes:
         upcalls: those that worked; misses: these and the lost ones.
@@ -85,7 +85,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PmdQueues:
     """The queues of one PMD thread, and its share for work on none of them."""
 
     numa: int
@@ -103,7 +103,7 @@ class _Block:
     lines: list[str] = field(default_factory=list)
 
 
-def counted(text: str) -> dict[int, Counted]:
+def counted(text: str) -> dict[int, PmdCounts]:
     """Of pmd-stats-show or pmd-perf-show what each PMD thread counts, by its core.
 
     Raises:
@@ -112,17 +112,17 @@ def counted(text: str) -> dict[int, Counted]:
     return {block.core: _counted(block) for block in _blocks(text)}
 
 
-def polled(text: str) -> tuple[dict[int, Polled], float | None]:
+def polled(text: str) -> tuple[dict[int, PmdQueues], float | None]:
     """Of pmd-rxq-show the queues by core, and over how many seconds their shares are.
 
     Raises:
         ReplyError: a queue's line makes no sense.
     """
-    found = {block.core: _polled(block) for block in _blocks(text)}
-    said = _WINDOW.search(text)
-    if said:
-        return found, float(said[1])
-    return found, _UNSAID_WINDOW_S if _SHARE_SHOWN.search(text) else None
+    by_core = {block.core: _polled(block) for block in _blocks(text)}
+    window = _WINDOW.search(text)
+    if window:
+        return by_core, float(window[1])
+    return by_core, _UNSAID_WINDOW_S if _SHARE_SHOWN.search(text) else None
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -159,7 +159,7 @@ def _begun(line: str, before: tuple[str, ...]) -> _Block:
     return _Block(int(head[1]), int(head[2]), before)
 
 
-def _counted(block: _Block) -> Counted:
+def _counted(block: _Block) -> PmdCounts:
     values: dict[str, int] = {}
     hits: dict[str, int] = {}
     for line in block.lines:
@@ -171,20 +171,20 @@ def _counted(block: _Block) -> Counted:
             values[_NAMES[name]] = _count(shown[2], name)
         elif name in _HITS:
             hits[_HITS[name]] = _count(shown[2], name)
-    since = [found[1] for line in block.before if (found := _SECONDS.fullmatch(line.rstrip()))]
-    return Counted(
+    since = [match[1] for line in block.before if (match := _SECONDS.fullmatch(line.rstrip()))]
+    return PmdCounts(
         numa=block.numa, hits=hits, counted_s=float(since[-1]) if since else None, **values
     )
 
 
 def _count(shown: str, name: str) -> int:
-    found = _COUNT.match(shown)
-    if found is None or int(found[1]) >= COUNTER_END:
+    match = _COUNT.match(shown)
+    if match is None or int(match[1]) >= COUNTER_END:
         raise ReplyError(f"{name} of a PMD thread is not a whole number")
-    return int(found[1])
+    return int(match[1])
 
 
-def _polled(block: _Block) -> Polled:
+def _polled(block: _Block) -> PmdQueues:
     queues: list[OvsQueue] = []
     overhead: float | None = None
     for line in block.lines:
@@ -193,7 +193,7 @@ def _polled(block: _Block) -> Polled:
             queues += _queues(line)
         elif word == "overhead:":
             overhead = _share(line)
-    return Polled(block.numa, tuple(queues), overhead)
+    return PmdQueues(block.numa, tuple(queues), overhead)
 
 
 def _queues(line: str) -> Iterator[OvsQueue]:
@@ -221,7 +221,7 @@ def _share(line: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class OvsCounters:
-    """What changes at every tick; fields as in `OvsSwitch`."""
+    """Counters of one poll; fields as in `OvsSwitch`."""
 
     pmds: tuple[OvsPmd, ...]
     usage_window_s: float | None
@@ -229,8 +229,8 @@ class OvsCounters:
     took_ns: int
 
 
-def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> OvsCounters:
-    """Of the replies that are no errors; a command that was not asked says nothing.
+def counters(replies: Mapping[OvsCall, Reply], sent_at_ns: int) -> OvsCounters:
+    """From the replies that are not errors.
 
     `read_at_ns` is the middle of the time in which the first of the counters must have been read:
     those that packets and cycles are taken from together.
@@ -238,11 +238,11 @@ def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> OvsCounters:
     Raises:
         ReplyError: one of them makes no sense.
     """
-    told = {call.method: reply for call, reply in replies.items() if not reply.error}
-    stats = counted(told[STATS].text) if STATS in told else {}
-    perf = counted(told[PERF].text) if PERF in told else {}
-    queues, window_s = polled(told[RXQ].text) if RXQ in told else ({}, None)
-    first = next((told[method] for method in COUNTING if method in told), None)
+    valid = {call.method: reply for call, reply in replies.items() if not reply.error}
+    stats = counted(valid[STATS].text) if STATS in valid else {}
+    perf = counted(valid[PERF].text) if PERF in valid else {}
+    queues, window_s = polled(valid[RXQ].text) if RXQ in valid else ({}, None)
+    first = next((valid[method] for method in COUNTING if method in valid), None)
     last_ns = max((reply.at_ns for reply in replies.values()), default=sent_at_ns)
     return OvsCounters(
         pmds=tuple(
@@ -255,35 +255,37 @@ def counters(replies: Mapping[Call, Reply], sent_at_ns: int) -> OvsCounters:
     )
 
 
-def _pmd(core: int, stats: Counted | None, perf: Counted | None, queues: Polled | None) -> OvsPmd:
+def _pmd(
+    core: int, stats: PmdCounts | None, perf: PmdCounts | None, queues: PmdQueues | None
+) -> OvsPmd:
     """Packets and cycles are of one reply, so that what is divided was read at once."""
     numa = next(item.numa for item in (stats, perf, queues) if item is not None)
-    main = stats or perf or Counted(numa)
-    beside = perf or main
+    main = stats or perf or PmdCounts(numa)
+    detailed = perf or main
     return OvsPmd(
         core=Cpu(core),
         numa=numa,
         rx_packets=main.rx_packets,
-        tx_packets=beside.tx_packets,
+        tx_packets=detailed.tx_packets,
         used_cycles=_used(main),
         busy_cycles=main.busy_cycles,
-        sleep_us=beside.sleep_us,
+        sleep_us=detailed.sleep_us,
         upcalls=_upcalls(main),
         lost_upcalls=main.lost_upcalls,
         queues=queues.queues if queues else (),
         overhead_ratio=queues.overhead_ratio if queues else None,
         hits=main.hits,
-        counted_s=beside.counted_s,
+        counted_s=detailed.counted_s,
     )
 
 
-def _used(main: Counted) -> int | None:
+def _used(main: PmdCounts) -> int | None:
     if main.idle_cycles is None or main.busy_cycles is None:
         return main.used_cycles
     return main.idle_cycles + main.busy_cycles
 
 
-def _upcalls(main: Counted) -> int | None:
+def _upcalls(main: PmdCounts) -> int | None:
     """Every miss, the lost ones too, which 2.10 and later count apart."""
     if main.upcalls is None or main.lost_upcalls is None:
         return main.misses

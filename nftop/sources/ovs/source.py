@@ -30,7 +30,7 @@ from nftop.sources.nf_session.discovery import (
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import DEADLINE_S, NfSource
 from nftop.sources.ovs import jsonrpc
-from nftop.sources.ovs.commands import COUNTING, VERSION, Call, calls_for, release_of
+from nftop.sources.ovs.commands import COUNTING, VERSION, OvsCall, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import ControlReplies
 from nftop.sources.ovs.parse import OvsCounters, counters
 from nftop.sources.ovs.replies import Reply, text
@@ -40,7 +40,7 @@ from nftop.sources.trust import trust
 _SOCKET_NAME = re.compile(r"ovs-vswitchd[\w.-]{0,32}\.[0-9]{1,10}\.ctl")
 _RUNDIRS = ("var/run/openvswitch", "run/openvswitch", "usr/local/var/run/openvswitch")
 _UNPRIVILEGED_REPLY_BYTES = 256 << 10
-# A slower reply does not tell well enough when its counters were read, so it is requested again.
+# The time of the counters in a slower reply is too uncertain, so it is requested again.
 _SLOW_NS = 10_000_000
 # Name of the userspace datapath, where there is more than one datapath (ofproto-dpif.c).
 _DATAPATH = "ovs-netdev"
@@ -48,7 +48,7 @@ _WHICH_DATAPATH = "please specify an existing datapath"
 # Errors for an unknown command, or unknown arguments (unixctl.c).
 _UNKNOWN = ("is not a valid command", "command takes at most", "command requires at least")
 
-ControlDialogue: TypeAlias = Generator[tuple[Call, ...], ControlReplies, None]
+ControlDialogue: TypeAlias = Generator[tuple[OvsCall, ...], ControlReplies, None]
 
 
 class ControlSearch(SocketSearch):
@@ -88,10 +88,10 @@ class _Protocol:
     """Version of a daemon, and the calls it answers."""
 
     version: str
-    calls: tuple[Call, ...]
+    calls: tuple[OvsCall, ...]
 
 
-class OvsClient(NfClient[Call, ControlReplies, OvsSwitch]):
+class OvsClient(NfClient[OvsCall, ControlReplies, OvsSwitch]):
     """One ovs-vswitchd; `clock` is CLOCK_MONOTONIC in nanoseconds."""
 
     late_messages = 64
@@ -101,7 +101,7 @@ class OvsClient(NfClient[Call, ControlReplies, OvsSwitch]):
         self._protocol: _Protocol | None = None
         self._counters: OvsCounters | None = None
 
-    def connect(self, path: str) -> RequestLink[Call, ControlReplies]:
+    def connect(self, path: str) -> RequestLink[OvsCall, ControlReplies]:
         link = jsonrpc.connect(path, self._clock)
         if not trust.of_socket(path, link.peer.uid).privileged:
             link.limit_replies(_UNPRIVILEGED_REPLY_BYTES)
@@ -150,7 +150,7 @@ class OvsClient(NfClient[Call, ControlReplies, OvsSwitch]):
         )
 
 
-class OvsSource(NfSource[RequestLink[Call, ControlReplies], OvsSwitch]):
+class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
     """Reads all daemons within `deadline_s`, and keeps one connection to each.
 
     `root`, `proc` and `environ` are where sockets and processes are found; `clock` is
@@ -193,7 +193,7 @@ def _is_slow(replies: ControlReplies) -> bool:
     return min(reply.at_ns for reply in replies.by_call.values()) - replies.sent_at_ns > _SLOW_NS
 
 
-def _has_no_datapath(replies: Mapping[Call, Reply]) -> bool:
+def _has_no_datapath(replies: Mapping[OvsCall, Reply]) -> bool:
     """Whether there is no userspace datapath, not by the usual name either."""
     return any(
         call != _without_datapath(call) and reply.error == _WHICH_DATAPATH
@@ -201,12 +201,12 @@ def _has_no_datapath(replies: Mapping[Call, Reply]) -> bool:
     )
 
 
-def _without_datapath(call: Call) -> Call:
+def _without_datapath(call: OvsCall) -> OvsCall:
     named = call.arguments[-1:] == (_DATAPATH,)
     return replace(call, arguments=call.arguments[:-1]) if named else call
 
 
-def _learn(known: _Protocol, replies: Mapping[Call, Reply]) -> _Protocol:
+def _learn(known: _Protocol, replies: Mapping[OvsCall, Reply]) -> _Protocol:
     """The calls to make from now on: the same if none was refused.
 
     A daemon with no or several userspace datapaths requires the name of one; if it has none by the
@@ -215,7 +215,7 @@ def _learn(known: _Protocol, replies: Mapping[Call, Reply]) -> _Protocol:
     Raises:
         ReplyError: a command failed, or it has none of them.
     """
-    calls: list[Call] = []
+    calls: list[OvsCall] = []
     for call in known.calls:
         failed = replies[call].error
         if any(words in failed for words in _UNKNOWN):

@@ -1,4 +1,4 @@
-"""Who is behind a socket: the process, told by the kernel and not by itself."""
+"""The process behind a socket, by the kernel and not by its own account."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from nftop.model.struct import dataclass
 from nftop.sources.trust import trust
 
-TEXT_LIMIT = 128  # characters of a name that somebody else chose
+TEXT_LIMIT = 128  # characters of an untrusted name
 _UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
-# What connect(2) says where no program listens.
+# Errors of connect(2) if no program listens.
 NOBODY = frozenset(
     {
         errno.ECONNREFUSED,  # left over from a program that was killed
@@ -71,14 +71,14 @@ def credentials(connected: socket.socket) -> Credentials:
     return Credentials(pid, uid)
 
 
-def of_listener(found: Credentials, proc: Path) -> Peer:
+def of_listener(listener: Credentials, proc: Path) -> Peer:
     """Process behind a connection; of another user than listened, it only has the same pid."""
-    same = trust.is_same_process(found.pid, found.uid, proc)
-    return look_up(found.pid, proc) if found.pid and same else Peer()
+    same = trust.is_same_process(listener.pid, listener.uid, proc)
+    return look_up(listener.pid, proc) if listener.pid and same else Peer()
 
 
 def look_up(pid: int, proc: Path) -> Peer:
-    """What /proc says of a process; only its pid where it is gone or hidden."""
+    """A process by /proc; only its pid if it is gone or hidden."""
     try:
         stat = (proc / str(pid) / "stat").read_bytes()
         comm = (proc / str(pid) / "comm").read_bytes()

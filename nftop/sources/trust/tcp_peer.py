@@ -47,7 +47,7 @@ _Ip = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TcpSocketRow:
     """A socket's row in the kernel's table.
 
     Attributes:
@@ -80,7 +80,7 @@ def other_end(connected: socket.socket) -> Pair:
 def accepted_uid(
     connected: socket.socket,
     until_ns: int,
-    find: Callable[[Pair], Row | None] | None = None,
+    find: Callable[[Pair], TcpSocketRow | None] | None = None,
 ) -> int | None:
     """User of the process that accepted a connection, which may not be accepted yet.
 
@@ -113,7 +113,7 @@ def accepted_uid(
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def find_row(pair: Pair) -> Row | None:
+def find_row(pair: Pair) -> TcpSocketRow | None:
     """The row of a connected socket of this network namespace; None if there is none."""
     row = None
     with contextlib.suppress(OSError, struct.error):  # no netlink here: read the tables
@@ -121,7 +121,7 @@ def find_row(pair: Pair) -> Row | None:
     return find_in_tables(pair, _NET) if row is None else row
 
 
-def find_by_diag(pair: Pair) -> Row | None:
+def find_by_diag(pair: Pair) -> TcpSocketRow | None:
     """The same by sock_diag(7); None if there is none or the kernel has no inet_diag.
 
     Raises:
@@ -143,10 +143,10 @@ def find_by_diag(pair: Pair) -> Row | None:
         return None
     _, state, _, _, identity, _, _, _, uid, inode = _REPLY.unpack_from(reply, _HEADER.size)
     # Without such a connection the kernel answers with the listener of the local address.
-    return Row(state, uid, inode) if identity[: _PORTS.size] == ports else None
+    return TcpSocketRow(state, uid, inode) if identity[: _PORTS.size] == ports else None
 
 
-def find_in_tables(pair: Pair, net: Path) -> Row | None:
+def find_in_tables(pair: Pair, net: Path) -> TcpSocketRow | None:
     """The same from the tables `tcp` and `tcp6` in `net`, a /proc/PID/net."""
     # An IPv4 connection to a listener of both families is in tcp6, with mapped addresses.
     wanted = {
@@ -161,7 +161,7 @@ def find_in_tables(pair: Pair, net: Path) -> Row | None:
             for line in table:
                 columns = line.split(None, 10)
                 if len(columns) > 9 and columns[1] == local and columns[2] == remote:
-                    return Row(int(columns[3], 16), int(columns[7]), int(columns[9]))
+                    return TcpSocketRow(int(columns[3], 16), int(columns[7]), int(columns[9]))
     return None
 
 

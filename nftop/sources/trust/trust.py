@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SocketFacts:
     """Facts about a Unix socket.
 
     Attributes:
@@ -64,7 +64,7 @@ class Facts:
     folder_uid: int | None
 
 
-def file_facts(path: str, own_uid: int) -> Facts:
+def file_facts(path: str, own_uid: int) -> SocketFacts:
     """Facts that need no connection: the socket's file, and every folder and link on the way to it.
 
     The path is resolved as the kernel does: the folders that a link leads through count as well.
@@ -80,11 +80,11 @@ def file_facts(path: str, own_uid: int) -> Facts:
         pass
     for about in way:
         if about.st_uid not in (0, own_uid):
-            return Facts(None, file_uid, about.st_uid)
+            return SocketFacts(None, file_uid, about.st_uid)
         everybody = about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX
         if everybody and not stat.S_ISLNK(about.st_mode):
             folder_uid = -1
-    return Facts(None, file_uid, folder_uid)
+    return SocketFacts(None, file_uid, folder_uid)
 
 
 def _resolve(path: str) -> Iterator[os.stat_result]:
@@ -100,11 +100,11 @@ def _resolve(path: str) -> Iterator[os.stat_result]:
         yield os.fstat(handle)
         while left:
             name = left.popleft()
-            found = _opened(name, handle, open_handles)
-            about = os.fstat(found)
+            component = _opened(name, handle, open_handles)
+            about = os.fstat(component)
             yield about
             if not stat.S_ISLNK(about.st_mode):
-                handle = found
+                handle = component
                 continue
             links += 1
             if links > _MAX_LINKS:
@@ -113,8 +113,8 @@ def _resolve(path: str) -> Iterator[os.stat_result]:
                 handle = _opened(name, handle, open_handles, follow=True)
                 yield os.fstat(handle)
                 continue
-            target = os.readlink("", dir_fd=found)
-            left.extendleft(reversed([part for part in target.split("/") if part]))
+            target = os.readlink("", dir_fd=component)
+            left.extendleft(reversed([name for name in target.split("/") if name]))
             if target.startswith("/"):
                 handle = _opened("/", None, open_handles)
 
@@ -137,7 +137,7 @@ def of_socket(path: str, peer_uid: int | None) -> Owner:
     return judge(replace(file_facts(path, own_uid), peer_uid=peer_uid), own_uid)
 
 
-def judge(facts: Facts, own_uid: int) -> Owner:
+def judge(facts: SocketFacts, own_uid: int) -> Owner:
     """Owner of a Unix socket: the least privileged user of all that have a say in it.
 
     `own_uid` is nftop's effective user. A connection to the listening process decides first: the
@@ -201,7 +201,7 @@ def is_same_process(pid: int, peer_uid: int, proc: Path) -> bool:
 
 def of_process(uid: int | None) -> Owner:
     """Owner of a source that only a process of that user answers for; None if it is unknown."""
-    return judge(Facts(uid, None, None), os.geteuid())
+    return judge(SocketFacts(uid, None, None), os.geteuid())
 
 
 def admitted(
@@ -233,14 +233,14 @@ def admitted(
         sentences.append(f"more than {most} {what}: the rest is not read")
     chosen: list[T] = []
     left_out = 0
-    for uid, found in others.items():
+    for uid, members in others.items():
         room = min(_MAX_OF_ONE_USER, MAX_UNPRIVILEGED - len(chosen))
-        chosen += found[:room]
-        if len(found) > room:
+        chosen += members[:room]
+        if len(members) > room:
             left_out += 1
             if left_out <= _MAX_USERS_NAMED:
                 sentences.append(
-                    f"{len(found) - room} {what} of user {users[uid]} are not read: at most "
+                    f"{len(members) - room} {what} of user {users[uid]} are not read: at most "
                     f"{_MAX_OF_ONE_USER} of an unprivileged user, {MAX_UNPRIVILEGED} of all"
                 )
     if left_out > _MAX_USERS_NAMED:

@@ -1,16 +1,12 @@
 """VPP, by its stats segment, which is mapped read-only.
 
-discovery   the sockets that hand segments out
-process     whom such a socket is of, whether it still runs, where its threads are bound
-compat      which versions of PyPI's vpp-papi read a segment
-connection  asking a socket for its segment
-protocol    what a reading found, as it goes from the worker to nftop
-payload     the same as samples keep it
-segment     reading a segment with vpp-papi
-worker      the process that does that: it may crash, or spin on a segment that is never finished
-reader      that process, as nftop sees it
-cache       the last reading of each
-liveness    how long one has stood still, and what that means
-session     one VPP: socket, segment, reader
-source      all of them
+source    finds and polls VPPs
+session   one VPP: socket, segment, reader
+liveness  whether its process runs and updates the segment; CPUs of its threads
+reader    client of the process that reads a segment
+worker    that process: it may crash, or spin on a segment whose update never ends
+segment   reading a segment with vpp-papi
+protocol  messages between reader and worker
+cache     the latest reading, as samples keep it
+compat    which versions of PyPI's vpp-papi read segments correctly
 """

@@ -13,12 +13,12 @@ from nftop.model.owner import Owner
 from nftop.model.reading import Missing
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
-from nftop.sources.vpp.protocol import Rows, Told, ToldNodes
+from nftop.sources.vpp.protocol import NodeReading, Rows, VppReading
 
 _NAME_LIMIT = 256
 
 
-def interfaces_of(told: Told) -> VppInterfaces:
+def interfaces_of(reading: VppReading) -> VppInterfaces:
     """The hardware interfaces.
 
     A sub-interface, `NAME.<number>` beside a NAME (src/vnet/interface/stats.c), counts again what
@@ -28,40 +28,47 @@ def interfaces_of(told: Told) -> VppInterfaces:
         ValueError: names and counters can't be of the same interfaces, or there are more than a
             recording holds.
     """
-    tables = [_counts(r) for r in (told.rx_packets, told.tx_packets, told.rx_misses, told.drops)]
-    width = len(told.names)
-    if {table.shape for table in tables} != {(len(told.rx_packets), width)}:
+    tables = [
+        _counts(r)
+        for r in (reading.rx_packets, reading.tx_packets, reading.rx_misses, reading.drops)
+    ]
+    width = len(reading.names)
+    if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
         raise ValueError(f"it names {width} interfaces and counts others")
-    known = set(told.names)
-    own = [i for i, name in enumerate(told.names) if not _is_part(name, known)]
+    known = set(reading.names)
+    own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
     _check_count(len(own), "interfaces")
-    names = tuple(told.names[index][:_NAME_LIMIT] for index in own)
+    names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
     received, sent, misses, drops = (table[:, own] for table in tables)
     return VppInterfaces(names, received, sent, misses, drops)
 
 
-def nodes_of(told: ToldNodes, threads: int) -> VppNodes:
+def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
     """The nodes of so many threads.
 
     Raises:
         ValueError: their counters are not of as many threads or nodes, or there are more than a
             recording holds.
     """
-    _check_count(len(told.names), "nodes")
-    names = tuple(name[:_NAME_LIMIT] for name in told.names)
-    tables = [_counts(rows) for rows in (told.clocks, told.vectors, told.calls)]
+    _check_count(len(reading.names), "nodes")
+    names = tuple(name[:_NAME_LIMIT] for name in reading.names)
+    tables = [_counts(rows) for rows in (reading.clocks, reading.vectors, reading.calls)]
     if {table.shape for table in tables} != {(threads, len(names))}:
         raise ValueError(f"it names {len(names)} nodes and counts others")
     return VppNodes(names, *tables)
 
 
-def threads_of(told: Told, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
+def threads_of(reading: VppReading, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
     """Its threads, those on the CPUs of `cpus` with theirs."""
     return tuple(
         VppThread(
-            index, cpus.get(index), None, _at(told.loops_per_s, index), _at(told.vector_rate, index)
+            index,
+            cpus.get(index),
+            None,
+            _at(reading.loops_per_s, index),
+            _at(reading.vector_rate, index),
         )
-        for index in range(len(told.rx_packets))
+        for index in range(len(reading.rx_packets))
     )
 
 
@@ -70,7 +77,7 @@ def _check_count(count: int, kind: str) -> None:
         raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
 
 
-def _is_part(name: str, known: set[str]) -> bool:
+def _is_sub_interface(name: str, known: set[str]) -> bool:
     of, dot, number = name.rpartition(".")
     return bool(dot) and number.isdecimal() and of in known
 
@@ -96,14 +103,14 @@ _NONE_YET = VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS)
 class Last:
     """The last reading that worked; of the nodes, the last in which they were new."""
 
-    told: Told
+    reading: VppReading
     interfaces: VppInterfaces
     nodes: VppNodes | None
 
     @property
     def nodes_beat(self) -> int | None:
         """The heartbeat of the nodes."""
-        return None if self.nodes is None else self.told.heartbeat
+        return None if self.nodes is None else self.reading.heartbeat
 
     @property
     def counted(self) -> int:
@@ -111,11 +118,11 @@ class Last:
         return int(self.interfaces.rx_packets.sum()) + int(self.interfaces.tx_packets.sum())
 
 
-def after(before: Last | None, told: Told) -> Last:
+def after(before: Last | None, reading: VppReading) -> Last:
     """Fold one reading in. ValueError where its parts don't fit each other."""
-    held = before.nodes if before is not None and told.counts_nodes else None
-    nodes = held if told.nodes is None else nodes_of(told.nodes, len(told.rx_packets))
-    return Last(told, interfaces_of(told), nodes)
+    held = before.nodes if before is not None and reading.counts_nodes else None
+    nodes = held if reading.nodes is None else nodes_of(reading.nodes, len(reading.rx_packets))
+    return Last(reading, interfaces_of(reading), nodes)
 
 
 def instance(
@@ -129,7 +136,7 @@ def instance(
     owner: Owner | None = None,
 ) -> VppInstance:
     """The same as a sample has it; `cpus` are those of its threads, by index."""
-    told = None if last is None else last.told
+    reading = None if last is None else last.reading
     return VppInstance(
         pid=identity[0],
         start_ticks=identity[1],
@@ -137,11 +144,11 @@ def instance(
         socket=socket,
         version="",
         problem=problem,
-        heartbeat=0 if told is None else told.heartbeat,
-        threads=() if told is None else threads_of(told, cpus),
+        heartbeat=0 if reading is None else reading.heartbeat,
+        threads=() if reading is None else threads_of(reading, cpus),
         interfaces=_NONE_YET if last is None else last.interfaces,
         nodes=None if last is None else last.nodes,
-        read_at_ns=0 if told is None else (told.began_ns + told.ended_ns) // 2,
-        took_ns=0 if told is None else told.ended_ns - told.began_ns,
+        read_at_ns=0 if reading is None else (reading.began_ns + reading.ended_ns) // 2,
+        took_ns=0 if reading is None else reading.ended_ns - reading.began_ns,
         owner=owner,
     )

@@ -1,7 +1,7 @@
-"""Whether PyPI's vpp-papi is there, in a version that reads a segment right.
+"""Whether PyPI's vpp-papi is installed in a version that reads segments correctly.
 
-Up to 2.4.0 it gives scalars, the heartbeat among them, as they were when the directory was read
-last: a segment that lives looks frozen. That was tried with 2.3.2, 2.4.0, 2.4.1 and 2.4.2.
+Up to 2.4.0 scalars, such as the heartbeat, are those of the last read of the directory, so a live
+segment looks frozen. Tested with 2.3.2, 2.4.0, 2.4.1 and 2.4.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def installed() -> str | None:
-    """Its version; None where there is none."""
+    """Installed version of vpp-papi, or None."""
     from importlib import metadata  # noqa: PLC0415 - it takes long to import
 
     try:
@@ -26,14 +26,14 @@ def installed() -> str | None:
 
 
 def unfit(version: str | None) -> Missing | None:
-    """Why segments can't be read with that version; None where they can."""
+    """Why that version can't read segments; None if it can."""
     if version is None:
         return Missing(
             Reason.SOURCE,
             f"its stats segment is read with PyPI's vpp-papi, which is not installed: {INSTALL}",
         )
-    found = _VERSION.match(version)
-    if found is not None and tuple(int(part or 0) for part in found.groups()) >= _LEAST:
+    match = _VERSION.match(version)
+    if match is not None and tuple(int(number or 0) for number in match.groups()) >= _LEAST:
         return None
     return Missing(
         Reason.SOURCE,

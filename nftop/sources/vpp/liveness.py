@@ -16,15 +16,15 @@ from nftop.model.struct import dataclass, replace
 from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
 
-# Even one that has nothing to do wakes up some times a second.
+# Even an idle VPP wakes up a few times per second.
 LIFELESS_NS = 30_000_000_000
-# How often VPP updates its segment is its operator's choice, so it is learnt from it.
+# The operator sets how often VPP updates its segment, so the interval is measured.
 _BEATS, _GRACE_NS = 3, 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What tells one state of it from the next.
+    """Values that change while a VPP runs.
 
     Attributes:
         counted: the sum of its packets. cpu_ticks: its CPU time; 0 where that is not known.
@@ -37,31 +37,31 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """When it was seen to change.
+    """When those values last changed.
 
     Attributes:
         seen: as it was last.
-        lived_at_ns: when any of that changed; told_at_ns: heartbeat or counters.
+        lived_at_ns: when any of that changed; counted_at_ns: heartbeat or counters.
         beat_at_ns: the heartbeat; None while it has not changed once.
         longest_ns: between two heartbeats; None before the second.
     """
 
     seen: Signs
     lived_at_ns: int
-    told_at_ns: int
+    counted_at_ns: int
     beat_at_ns: int | None = None
     longest_ns: int | None = None
 
 
 def felt(before: Pulse | None, now: Signs, at_ns: int) -> Pulse:
-    """Fold one look in."""
+    """Fold one observation in."""
     if before is None:
         return Pulse(now, at_ns, at_ns)
     after = replace(before, seen=now)
     if now != before.seen:
         after = replace(after, lived_at_ns=at_ns)
     if (now.heartbeat, now.counted) != (before.seen.heartbeat, before.seen.counted):
-        after = replace(after, told_at_ns=at_ns)
+        after = replace(after, counted_at_ns=at_ns)
     if now.heartbeat != before.seen.heartbeat:
         if before.beat_at_ns is not None:
             after = replace(
@@ -72,12 +72,12 @@ def felt(before: Pulse | None, now: Signs, at_ns: int) -> Pulse:
 
 
 def why_still(pulse: Pulse, at_ns: int) -> Missing | None:
-    """Why what it counts is not to be believed any more; None while it is."""
+    """Why its counters are stale; None if they are current."""
     if at_ns - pulse.lived_at_ns > LIFELESS_NS:
         return _still(pulse.lived_at_ns, at_ns, "and has used no CPU time")
     allowed_ns = None if pulse.longest_ns is None else _BEATS * pulse.longest_ns + _GRACE_NS
-    if allowed_ns is not None and at_ns - pulse.told_at_ns > allowed_ns:
-        return _still(pulse.told_at_ns, at_ns, "though it runs")
+    if allowed_ns is not None and at_ns - pulse.counted_at_ns > allowed_ns:
+        return _still(pulse.counted_at_ns, at_ns, "though it runs")
     return None
 
 
@@ -110,32 +110,32 @@ class Life:
 
 
 def look_up(pid: int, proc: Path) -> Life | None:
-    """What /proc says of it; None where it has ended. OSError where that can't be told now."""
+    """State of a process by /proc; None if it has ended. OSError if /proc can't be read now."""
     try:
         data = (proc / str(pid) / "stat").read_bytes()
-        found = parse_stat(data)
+        fields = parse_stat(data)
     except (*GONE, ValueError):
         return None
-    if found.dead:
+    if fields.dead:
         return None
     state = data.rpartition(b") ")[2][:1]
-    name = found.comm[:_NAME_LIMIT]
-    return Life(found.start_ticks, name, found.cpu_ticks, state in {b"T", b"t"})
+    name = fields.comm[:_NAME_LIMIT]
+    return Life(fields.start_ticks, name, fields.cpu_ticks, state in {b"T", b"t"})
 
 
 def program(life: Life) -> str:
-    """What it is called: VPP names its main thread, and with it the process, `vpp_main`."""
+    """Name of the program: VPP names its main thread, hence the process, `vpp_main`."""
     return life.comm.removesuffix("_main") or life.comm
 
 
 def cpus(pid: int, proc: Path) -> Mapping[int, Cpu]:
     """The CPU of each thread that is bound to a single one, by VPP's index: 0 is the main one."""
-    found: dict[int, Cpu] = {}
+    cpu_of: dict[int, Cpu] = {}
     folder = proc / str(pid) / "task"
     try:
         tids = [entry.name for entry in folder.iterdir() if entry.name.isdecimal()]
     except OSError:
-        return found
+        return cpu_of
     for tid in tids:
         files = ThreadFiles(f"{folder}/{tid}", keep=False)
         try:
@@ -144,12 +144,12 @@ def cpus(pid: int, proc: Path) -> Mapping[int, Cpu]:
         except (*GONE, PermissionError, ValueError):
             continue
         if index is not None and len(allowed) == 1:
-            found[index] = allowed[0]
-    return found
+            cpu_of[index] = allowed[0]
+    return cpu_of
 
 
 def _index(comm: str, *, is_first: bool) -> int | None:
-    """VPP's index of a thread by its name; None of one that forwards nothing."""
+    """VPP's index of a thread by its name; None if the thread does not forward."""
     if is_first and _MAIN.fullmatch(comm):
         return 0
     hit = _WORKER.fullmatch(comm)

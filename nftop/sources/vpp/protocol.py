@@ -1,4 +1,4 @@
-"""What a reading found, as it goes from the worker to nftop as a line of JSON."""
+"""Messages between nftop and the worker that reads a segment: lines of JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A reading, please.
+    """A request for a reading.
 
     Attributes:
-        cpus: where the worker may run.
-        heartbeat: at which the nodes were read last; None where they are wanted in any case.
+        cpus: CPUs on which the worker may run.
+        heartbeat: at which the nodes were last read; None to get them in any case.
     """
 
     cpus: list[int]
@@ -21,7 +21,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldNodes:
+class NodeReading:
     """/sys/node/*, of the nodes that ever ran: names, and by thread a list of each one's count."""
 
     names: list[str]
@@ -31,14 +31,14 @@ class ToldNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class VppReading:
     """One reading, of t threads and i interfaces.
 
     Attributes:
         heartbeat: /sys/heartbeat, before the nodes were read.
         names: of the interfaces.
         rx_packets, tx_packets, rx_misses, drops: t lists of i counts.
-        loops_per_s, vector_rate: of each thread; empty where VPP does not tell.
+        loops_per_s, vector_rate: of each thread; empty if VPP does not count them.
         counts_nodes: whether VPP keeps counters per node.
         nodes: None where it does not, or has not refreshed them since the question's heartbeat.
         began_ns, ended_ns: CLOCK_MONOTONIC around the reading of the interfaces.
@@ -53,19 +53,19 @@ class Told:
     loops_per_s: list[int]
     vector_rate: list[int]
     counts_nodes: bool
-    nodes: ToldNodes | None
+    nodes: NodeReading | None
     began_ns: int
     ended_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a question: a reading, or else a `Reason` and its sentence.
+class ReadAnswer:
+    """Result of a request: a reading, or a `Reason` with a message.
 
     `cpu_ns` is what the worker has used of CPUs since it began.
     """
 
-    told: Told | None = None
+    value: VppReading | None = None
     reason: int = 0
     sentence: str = ""
     cpu_ns: int = 0

@@ -1,4 +1,4 @@
-"""The process that reads a segment, as nftop sees it: it is asked, and is not waited for."""
+"""Client of the process that reads a segment; it never blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from nftop.model.reading import Missing, Reason
 from nftop.sources.runtime import helper
-from nftop.sources.vpp.protocol import Answer, Question, Told
+from nftop.sources.vpp.protocol import Question, ReadAnswer, VppReading
 
 _MODULE = "nftop.sources.vpp.worker"
 _LONGEST_LINE = 1 << 24
@@ -25,7 +25,7 @@ _WHY = {
     "and did not finish",
     "SIGBUS": "its stats segment is shorter than it was",
 }
-_DECODER = msgspec.json.Decoder(Answer)
+_DECODER = msgspec.json.Decoder(ReadAnswer)
 
 
 class ReaderError(Exception):
@@ -44,12 +44,12 @@ class TooLargeError(Exception):
         self.why = Missing(Reason.ERROR, sentence)
 
 
-class Reader:
-    """One such process.
+class SegmentReader:
+    """One process that reads a segment.
 
     Attributes:
-        waiting: it was asked, and has not answered.
-        cpu_ns: what it had used of CPUs when it answered last.
+        waiting: a request has not been answered yet.
+        cpu_ns: CPU time it had used at its last reply.
     """
 
     def __init__(self, handle: int, *, module: str = _MODULE) -> None:
@@ -80,13 +80,13 @@ class Reader:
         return self._helper.channel.fileno()
 
     def ask(self, question: Question) -> None:
-        """Ask for a reading; one question at a time."""
+        """Request a reading; one request at a time."""
         self.waiting = True
-        with contextlib.suppress(OSError):  # it has ended: what is heard next tells why
+        with contextlib.suppress(OSError):  # it has ended: the next `hear` reports why
             self._helper.channel.sendall(msgspec.json.encode(question) + b"\n")
 
-    def hear(self) -> Told | None:
-        """A reading; None where it has not come yet.
+    def hear(self) -> VppReading | None:
+        """The reading; None if it has not arrived yet.
 
         Raises:
             ReaderError: there won't be one. Where the process has `ended`, it is closed too.
@@ -107,16 +107,16 @@ class Reader:
         return self._understood(line)
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         _RUNNING.discard(self)
         helper.end(self._helper, kill=True)
 
-    def _understood(self, line: bytes) -> Told:
+    def _understood(self, line: bytes) -> VppReading:
         try:
             answer = _DECODER.decode(line)
             self.cpu_ns = answer.cpu_ns
-            if answer.told is not None:
-                return answer.told
+            if answer.value is not None:
+                return answer.value
             why = Missing(Reason(answer.reason), answer.sentence)
         except ValueError:  # msgspec's are such, and so is a reason that there is none
             raise self._nonsense() from None
@@ -124,7 +124,9 @@ class Reader:
 
     def _nonsense(self) -> ReaderError:
         self.close()
-        why = Missing(Reason.ERROR, "the process that reads its stats segment talks nonsense")
+        why = Missing(
+            Reason.ERROR, "the process that reads its stats segment sends invalid replies"
+        )
         return ReaderError(why, ended=True)
 
     def _why_ended(self) -> Missing:
@@ -136,4 +138,4 @@ class Reader:
         return Missing(Reason.ERROR, _WHY.get(ended.signal, otherwise) + ended.complaint)
 
 
-_RUNNING: weakref.WeakSet[Reader] = weakref.WeakSet()
+_RUNNING: weakref.WeakSet[SegmentReader] = weakref.WeakSet()

@@ -19,14 +19,14 @@ from typing import Any
 from vpp_papi import vpp_stats
 
 from nftop.model.reading import Reason
-from nftop.sources.vpp.protocol import Rows, Told, ToldNodes
+from nftop.sources.vpp.protocol import NodeReading, Rows, VppReading
 
 _VERSION = 2
 _HEADER_BYTES = 64
 _TRIES = 5
 # VPP holds its lock for microseconds, unless it has lost its CPU meanwhile.
 _LOCKED_S, _LOOK_EVERY_S = 0.1, 0.001
-# What vpp-papi raises of a segment whose offsets, types or texts make no sense.
+# Errors of vpp-papi for a segment with invalid offsets, types or texts.
 _NONSENSE = (
     OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, MemoryError,
     OverflowError, struct.error,
@@ -106,7 +106,7 @@ class Segment:
         self._names: list[str] = []
         self._ran: set[int] = set()
 
-    def read(self, heartbeat: int | None) -> Told:
+    def read(self, heartbeat: int | None) -> VppReading:
         """Everything now, nodes where VPP has refreshed them since `heartbeat`.
 
         Raises:
@@ -125,7 +125,7 @@ class Segment:
             raise UnreadableError(Reason.STALE, "its stats segment changes while it is read")
         raise UnreadableError(Reason.ERROR, f"its stats segment makes no sense: {why}")
 
-    def _once(self, known: int | None) -> Told:
+    def _once(self, known: int | None) -> VppReading:
         if self._stats is None:
             limit_lengths()
             self._stats = self._mapped()
@@ -151,7 +151,7 @@ class Segment:
         if stats.epoch != epoch:
             raise OSError(_OTHER)
         width = max(map(len, received), default=0)
-        return Told(
+        return VppReading(
             heartbeat=heartbeat,
             # A name comes before its counters; one less than those may be any of them.
             names=names[:width],
@@ -186,13 +186,13 @@ class Segment:
         if absent is not None and name not in self._stats.directory:
             return absent
         _wait_unlocked(self._stats)
-        found = self._stats.get_counter(name, blocking=False)
-        if found is None:
+        value = self._stats.get_counter(name, blocking=False)
+        if value is None:
             raise LookupError(f"{name} is of no known type")
-        return found
+        return value
 
-    def _nodes(self, threads: int) -> ToldNodes:
-        """Those that ever ran. VPP refreshes them without a word: so look whether it does now."""
+    def _nodes(self, threads: int) -> NodeReading:
+        """Nodes that ever ran. VPP updates them without a mark, so `clocks` is read twice."""
         names = list(self._get("/sys/node/names"))
         clocks, vectors, calls, again = (
             _rows(self._get(f"/sys/node/{name}"))[:threads]
@@ -210,7 +210,7 @@ class Segment:
             for row in table:
                 self._ran.update(index for index, count in enumerate(row) if count)
         ran = sorted(self._ran)
-        return ToldNodes(
+        return NodeReading(
             [names[index] for index in ran],
             *([[row[index] for index in ran] for row in table] for table in tables),
         )
@@ -227,24 +227,24 @@ def _wait_unlocked(stats: Any) -> None:
     )
 
 
-def _packets(found: Sequence[Sequence[Sequence[int]]]) -> Rows:
+def _packets(table: Sequence[Sequence[Sequence[int]]]) -> Rows:
     """Packets of counters that have packets and bytes."""
-    return [[item[0] for item in row] for row in _few(found)]
+    return [[item[0] for item in row] for row in _few(table)]
 
 
-def _rows(found: Sequence[Sequence[int]]) -> Rows:
-    return [list(row) for row in _few(found)]
+def _rows(table: Sequence[Sequence[int]]) -> Rows:
+    return [list(row) for row in _few(table)]
 
 
-def _few(found: Any) -> Any:
-    if len(found) > _MOST_THREADS:
-        raise ValueError(f"{len(found)} threads")
-    return found
+def _few(table: Any) -> Any:
+    if len(table) > _MOST_THREADS:
+        raise ValueError(f"{len(table)} threads")
+    return table
 
 
-def _of_threads(found: Sequence[Sequence[int]]) -> list[int]:
-    """Of a counter whose columns are threads."""
-    return list(found[0]) if found else []
+def _of_threads(table: Sequence[Sequence[int]]) -> list[int]:
+    """Counts of a counter whose columns are threads."""
+    return list(table[0]) if table else []
 
 
 def _even(rows: Rows, width: int, height: int | None = None) -> Rows:

@@ -27,8 +27,8 @@ from nftop.sources.trust.peer import Credentials
 from nftop.sources.vpp import cache, compat, liveness
 from nftop.sources.vpp.cache import Last
 from nftop.sources.vpp.liveness import Life, Pulse, Signs, felt, why_still
-from nftop.sources.vpp.protocol import Question, Told
-from nftop.sources.vpp.reader import Reader, ReaderError, TooLargeError
+from nftop.sources.vpp.protocol import Question, VppReading
+from nftop.sources.vpp.reader import ReaderError, SegmentReader, TooLargeError
 
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _PROBE_NS = 30_000_000_000
@@ -80,13 +80,13 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         stats_socket: UnixSocket,
         proc: Path,
         clock: Callable[[], int],
-        read_by: Callable[[int], Reader] = Reader,
+        read_by: Callable[[int], SegmentReader] = SegmentReader,
     ) -> None:
         """Set up. `read_by` starts the process that reads a descriptor."""
         super().__init__(stats_socket, proc, clock)
         self._read_by = read_by
         self._handle: int | None = None
-        self._reader: Reader | None = None
+        self._reader: SegmentReader | None = None
         self._ended_cpu_ns = 0
         self._pid = 0
         self._life: Life | None = None
@@ -236,7 +236,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._reader.ask(Question(sorted(os.sched_getaffinity(0)), beat))
         self._sent_tick, self._sent_at_ns = self._tick, now_ns
 
-    def _take(self, reading: Told) -> None:
+    def _take(self, reading: VppReading) -> None:
         try:
             last = self._last = cache.after(self._last, reading)
         except ValueError as error:

@@ -28,7 +28,7 @@ from nftop.sources.nf_session.discovery import (
 )
 from nftop.sources.nf_session.source import DEADLINE_S, NfSource
 from nftop.sources.vpp import compat
-from nftop.sources.vpp.reader import Reader
+from nftop.sources.vpp.reader import SegmentReader
 from nftop.sources.vpp.session import SegmentLink, VppSession
 
 _FOLDERS = re.compile("vpp.*")
@@ -105,7 +105,7 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
         *,
         deadline_s: float = DEADLINE_S,
         clock: Callable[[], int] = time.monotonic_ns,
-        read_by: Callable[[int], Reader] = Reader,
+        read_by: Callable[[int], SegmentReader] = SegmentReader,
         views: Views | None = None,
     ) -> None:
         super().__init__(
@@ -126,13 +126,13 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
 
 
 def _vpp_check(vpp: VppInstance) -> Check:
-    name, who = (
+    name, subject = (
         f"vpp {Path(vpp.socket).parent.name}",
         f"{vpp.name} (pid {vpp.pid}{suffix(vpp.owner)})",
     )
     if vpp.problem is not None:
         fix = compat.INSTALL if compat.unfit(compat.installed()) is not None else ""
-        return Check(name, vpp.problem.reason, f"{who}: {vpp.problem.message}", fix)
+        return Check(name, vpp.problem.reason, f"{subject}: {vpp.problem.message}", fix)
     bound = [thread.cpu for thread in vpp.threads if thread.cpu is not None]
     where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
     loose = len(vpp.threads) - len(bound)
@@ -140,7 +140,6 @@ def _vpp_check(vpp: VppInstance) -> Check:
         where += f" and {loose} on no single one"
     threads = "1 thread" if len(vpp.threads) == 1 else f"{len(vpp.threads)} threads"
     counted = "counted" if vpp.nodes is not None else "not counted"
-    text = (
-        f"{who}: {threads} {where}, {len(vpp.interfaces.names)} interfaces, graph nodes {counted}"
-    )
+    interfaces = f"{len(vpp.interfaces.names)} interfaces"
+    text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
     return Check(name, Reason.PRESENT, text, "" if vpp.nodes is not None else _NO_NODES_FIX)

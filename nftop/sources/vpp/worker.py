@@ -1,9 +1,8 @@
-"""The process that reads a segment: asked by a line of JSON, it answers with one.
+"""The process that reads a segment: it answers each line of JSON with one.
 
-Its last argument is the segment's descriptor. It ends with its input, and by SIGPROF where a
-reading takes more CPU time than any can: vpp-papi spins on a segment that is never finished, and
-must not do so for ever, even if nobody is left to end it. Behind that RLIMIT_CPU ends it by
-SIGXCPU.
+Its last argument is the segment's descriptor. It exits at the end of its input, and by SIGPROF if a
+reading takes too much CPU time: vpp-papi spins on a segment whose update never ends, and must stop
+even if nftop is gone. RLIMIT_CPU (SIGXCPU) is the second line of defence.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import time
 import msgspec
 
 from nftop.model.struct import replace
-from nftop.sources.vpp.protocol import Answer, Question
+from nftop.sources.vpp.protocol import Question, ReadAnswer
 
 CPU_S = 2.0
-# What a terminal sends is for nftop, whose end is the end of the input.
+# Signals of a terminal are for nftop; when it exits, the input ends.
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
 
 
@@ -30,20 +29,20 @@ def main() -> int:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     channel = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    # Here, so that what it lacks is said as the last line, and not by every nftop.
+    os.dup2(2, 1)  # output of libraries is not a reply
+    # Imported here, so that an ImportError is the last line of output, and nftop can start without.
     from nftop.sources.vpp.segment import Segment, UnreadableError  # noqa: PLC0415
 
     segment = Segment(int(sys.argv[-1]))
     for text in sys.stdin.buffer:
-        asked = msgspec.json.decode(text, type=Question)
-        _stay_on(frozenset(asked.cpus))
+        question = msgspec.json.decode(text, type=Question)
+        _stay_on(frozenset(question.cpus))
         _limit_cpu()
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:
-            answer = Answer(segment.read(asked.heartbeat))
+            answer = ReadAnswer(segment.read(question.heartbeat))
         except UnreadableError as error:
-            answer = Answer(None, int(error.reason), str(error))
+            answer = ReadAnswer(None, int(error.reason), str(error))
         answer = replace(answer, cpu_ns=time.process_time_ns())
         data = msgspec.json.encode(answer) + b"\n"
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -51,7 +50,7 @@ def main() -> int:
             while data:
                 data = data[os.write(channel, data) :]
         except BrokenPipeError:
-            break  # the reader is gone
+            break  # nftop has exited
     return 0
 
 
@@ -65,9 +64,9 @@ def _limit_cpu() -> None:
 
 
 def _stay_on(cpus: frozenset[int]) -> None:
-    """Where nftop itself may run: off the cores that poll."""
+    """Run on the CPUs of nftop only, off the polling cores."""
     if cpus and cpus != os.sched_getaffinity(0):
-        with contextlib.suppress(OSError):  # they have gone offline
+        with contextlib.suppress(OSError):  # the CPUs are offline now
             os.sched_setaffinity(0, cpus)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.owner import Owner
 from nftop.sources.nf_session.poll_loop import Identity, poll_all
-from nftop.sources.trust.trust import Facts, judge
+from nftop.sources.trust.trust import SocketFacts, judge
 
 LONG_S = 30.0
 
@@ -21,7 +21,7 @@ class Fake:
     def __init__(
         self, log: list[str], name: str, uid: int, *, answers: int = 1, costs_s: float = 0.0
     ) -> None:
-        self.owner: Owner = judge(Facts(uid, uid, 0), 0)
+        self.owner: Owner = judge(SocketFacts(uid, uid, 0), 0)
         self.spent_ns = 0
         self.connected = True
         self.identity: Identity = (1, 1)

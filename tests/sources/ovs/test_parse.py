@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from nftop.model.nf.ovs import OvsQueue
 from nftop.sources.nf_session.connection import ReplyError
-from nftop.sources.ovs.commands import PERF, RXQ, STATS, Call, calls_for, release_of
+from nftop.sources.ovs.commands import PERF, RXQ, STATS, OvsCall, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import MAX_REPLY_BYTES, Framing
-from nftop.sources.ovs.parse import Counted, counted, counters, polled
+from nftop.sources.ovs.parse import PmdCounts, counted, counters, polled
 from nftop.sources.ovs.replies import Reply, reply, request
 
 DATA = Path(__file__).parents[2] / "data" / "ovs"
@@ -75,7 +75,7 @@ def test_of_each_captured_text_every_line_is_read_to_its_number() -> None:
 
 def test_two_pmd_threads_of_a_capture_in_figures() -> None:
     found = counted(texts("ovs-3.1.0-dpdk-2pmd-2rxq", PERF)[0])
-    assert found[0] == Counted(
+    assert found[0] == PmdCounts(
         numa=0, rx_packets=88524064, tx_packets=88524032, used_cycles=11071479980, sleep_us=0,
         upcalls=1, lost_upcalls=0, counted_s=4.267,
         hits={"phwol": 0, "simple": 88524000, "emc": 0, "smc": 0, "megaflow": 31},
@@ -88,7 +88,7 @@ def test_two_pmd_threads_of_a_capture_in_figures() -> None:
 
 def test_right_after_a_clear_pmd_perf_show_is_empty() -> None:
     *_, empty = texts("ovs-3.1.0-dpdk-clear", PERF)
-    assert counted(empty) == {1: Counted(numa=0, counted_s=0.0)}
+    assert counted(empty) == {1: PmdCounts(numa=0, counted_s=0.0)}
     (stats,) = texts("ovs-3.1.0-dpdk-clear", STATS)
     assert counted(stats)[1].rx_packets == 1088
 
@@ -131,7 +131,7 @@ def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
     """What it calls hits and misses are passes: a packet that is recirculated makes several."""
     at = Reply(STATS_2_6, "", 30)
     rxq = Reply(RXQ_2_6, "", 40)
-    (three, pmd) = counters({Call(STATS): at, Call(RXQ): rxq}, 20).pmds
+    (three, pmd) = counters({OvsCall(STATS): at, OvsCall(RXQ): rxq}, 20).pmds
     assert (three.core, pmd.core, pmd.numa) == (3, 22, 1)
     assert (pmd.rx_packets, pmd.tx_packets, pmd.sleep_us) == (None, None, None)
     assert (pmd.used_cycles, pmd.busy_cycles) == (4000, 1000)
@@ -158,14 +158,16 @@ def test_a_share_that_can_t_be_is_none() -> None:
 
 def test_upcalls_are_all_that_missed_the_lost_ones_too() -> None:
     text = texts("ovs-4.0.0-dpdk25.11-1pmd", PERF)[0]
-    (pmd,) = counters({Call(PERF): Reply(text, "", 7)}, 3).pmds
+    (pmd,) = counters({OvsCall(PERF): Reply(text, "", 7)}, 3).pmds
     assert (pmd.upcalls, pmd.lost_upcalls) == (32642, 32641)
     assert (pmd.upcalls or 0) + sum(pmd.hits.values()) == pmd.rx_packets
 
 
 def test_the_time_of_a_reading_is_that_of_its_packets() -> None:
     stats, perf = (texts("ovs-3.5.0-dpdk24.11-1pmd", item)[0] for item in (STATS, PERF))
-    found = counters({Call(STATS): Reply(stats, "", 200), Call(PERF): Reply(perf, "", 900)}, 100)
+    found = counters(
+        {OvsCall(STATS): Reply(stats, "", 200), OvsCall(PERF): Reply(perf, "", 900)}, 100
+    )
     assert (found.read_at_ns, found.took_ns) == (150, 800)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nftop.sources.trust import tcp_peer
-from nftop.sources.trust.tcp_peer import Pair, Row, accepted_uid, other_end
+from nftop.sources.trust.tcp_peer import Pair, TcpSocketRow, accepted_uid, other_end
 
 UID = 65534
 ESTABLISHED, FIN_WAIT2 = 1, 5
@@ -23,7 +23,7 @@ HEADING = (
 )
 
 
-def in_tables(pair: Pair) -> Row | None:
+def in_tables(pair: Pair) -> TcpSocketRow | None:
     return tcp_peer.find_in_tables(pair, Path("/proc/thread-self/net"))
 
 
@@ -50,7 +50,7 @@ def as_user(uid: int) -> Iterator[None]:
 @pytest.mark.parametrize("find", FIND)
 @pytest.mark.parametrize(("family", "host", "host_asked"), WHERE)
 def test_the_uid_is_that_of_the_process_that_accepts(
-    family: int, host: str, host_asked: str, find: Callable[[Pair], Row | None]
+    family: int, host: str, host_asked: str, find: Callable[[Pair], TcpSocketRow | None]
 ) -> None:
     with socket.socket(family) as listener:
         listener.bind((host, 0))
@@ -65,7 +65,7 @@ def test_the_uid_is_that_of_the_process_that_accepts(
                 accepted, _ = listener.accept()
             with accepted:
                 inode = os.fstat(accepted.fileno()).st_ino
-                assert find(other_end(client)) == Row(ESTABLISHED, UID, inode)
+                assert find(other_end(client)) == TcpSocketRow(ESTABLISHED, UID, inode)
                 assert accepted_uid(client, time.monotonic_ns(), find) == UID
             assert accepted_uid(client, time.monotonic_ns(), find) is None  # closed
         with socket.create_connection((host_asked, port)) as client:
@@ -75,7 +75,7 @@ def test_the_uid_is_that_of_the_process_that_accepts(
 
 
 @pytest.mark.parametrize("find", FIND)
-def test_a_listener_is_not_the_other_end(find: Callable[[Pair], Row | None]) -> None:
+def test_a_listener_is_not_the_other_end(find: Callable[[Pair], TcpSocketRow | None]) -> None:
     """The kernel answers with it if there is no such connection."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -86,13 +86,17 @@ def test_a_listener_is_not_the_other_end(find: Callable[[Pair], Row | None]) -> 
 
 def test_the_uid_of_a_connection_that_is_not_accepted_is_nobodys() -> None:
     """Linux up to 6.15 reports it as root's."""
-    rows = [Row(ESTABLISHED, 0, 0), Row(ESTABLISHED, 0, 0), Row(ESTABLISHED, UID, 7)]
+    rows = [
+        TcpSocketRow(ESTABLISHED, 0, 0),
+        TcpSocketRow(ESTABLISHED, 0, 0),
+        TcpSocketRow(ESTABLISHED, UID, 7),
+    ]
     end_ns = time.monotonic_ns() + 3600 * 10**9
     one, two = _pair()
     with one, two:
         assert accepted_uid(one, end_ns, lambda _: rows.pop(0)) == UID
         assert rows == []
-        assert accepted_uid(one, end_ns, lambda _: Row(FIN_WAIT2, 0, 0)) is None
+        assert accepted_uid(one, end_ns, lambda _: TcpSocketRow(FIN_WAIT2, 0, 0)) is None
         assert accepted_uid(one, end_ns, lambda _: None) is None
 
 
@@ -105,7 +109,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 def test_a_host_without_netlink_is_read_from_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_netlink(_: Pair) -> Row | None:
+    def no_netlink(_: Pair) -> TcpSocketRow | None:
         raise PermissionError
 
     one, two = _pair()
@@ -127,4 +131,4 @@ def test_tables_that_are_missing_or_damaged_have_no_row(tmp_path: Path) -> None:
         HEADING + b"\n" + row % (remote, local, b"01", b"5", b"6")  # our own end
         + row % (local, remote, b"08", b"65534", b"7") + b"\n"
     )  # fmt: skip
-    assert tcp_peer.find_in_tables(pair, tmp_path) == Row(8, UID, 7)
+    assert tcp_peer.find_in_tables(pair, tmp_path) == TcpSocketRow(8, UID, 7)

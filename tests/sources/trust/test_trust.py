@@ -21,7 +21,7 @@ from nftop.model.owner import (
     owned_name,
 )
 from nftop.sources.trust import trust
-from nftop.sources.trust.trust import Facts, judge
+from nftop.sources.trust.trust import SocketFacts, judge
 
 NOBODY, ME = 65534, 1000
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
@@ -30,23 +30,23 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files
 @pytest.mark.parametrize(
     ("facts", "own_uid", "uid", "privileged", "reason"),
     [
-        (Facts(0, 0, 0), 0, 0, True, ROOT),
-        (Facts(None, 0, 0), 0, 0, True, ROOT),
-        (Facts(ME, ME, ME), ME, ME, True, OWN_USER),
-        (Facts(0, 0, 0), ME, 0, True, ROOT),
-        (Facts(ME, ME, ME), 0, ME, False, UNPRIVILEGED),
-        (Facts(NOBODY, 0, 0), ME, NOBODY, False, UNPRIVILEGED),
-        (Facts(None, NOBODY, 0), ME, NOBODY, False, UNPRIVILEGED),
+        (SocketFacts(0, 0, 0), 0, 0, True, ROOT),
+        (SocketFacts(None, 0, 0), 0, 0, True, ROOT),
+        (SocketFacts(ME, ME, ME), ME, ME, True, OWN_USER),
+        (SocketFacts(0, 0, 0), ME, 0, True, ROOT),
+        (SocketFacts(ME, ME, ME), 0, ME, False, UNPRIVILEGED),
+        (SocketFacts(NOBODY, 0, 0), ME, NOBODY, False, UNPRIVILEGED),
+        (SocketFacts(None, NOBODY, 0), ME, NOBODY, False, UNPRIVILEGED),
         # systemd listens as root, and a user's service accepts.
-        (Facts(0, NOBODY, 0), 0, NOBODY, False, SOCKET_FILE),
+        (SocketFacts(0, NOBODY, 0), 0, NOBODY, False, SOCKET_FILE),
         # Root listens in a folder of a user's, who chose its name.
-        (Facts(0, 0, NOBODY), 0, NOBODY, False, FOLDER),
-        (Facts(0, 0, -1), 0, -1, False, FOLDER),
-        (Facts(None, None, None), 0, -1, False, UNKNOWN),
+        (SocketFacts(0, 0, NOBODY), 0, NOBODY, False, FOLDER),
+        (SocketFacts(0, 0, -1), 0, -1, False, FOLDER),
+        (SocketFacts(None, None, None), 0, -1, False, UNKNOWN),
     ],
 )
 def test_the_least_privileged_user_with_a_say_is_the_owner(
-    facts: Facts, own_uid: int, uid: int, privileged: bool, reason: str
+    facts: SocketFacts, own_uid: int, uid: int, privileged: bool, reason: str
 ) -> None:
     owner = judge(facts, own_uid)
     assert (owner.uid, owner.privileged, owner.reason) == (uid, privileged, reason)
@@ -69,22 +69,22 @@ def bound(path: Path) -> str:
 @as_root
 def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
     path = bound(folder / "a/b/s")
-    assert trust.file_facts(path, 0) == Facts(None, 0, 0)
+    assert trust.file_facts(path, 0) == SocketFacts(None, 0, 0)
     os.chown(folder / "a", NOBODY, NOBODY)
-    assert trust.file_facts(path, 0) == Facts(None, 0, NOBODY)
-    assert trust.file_facts(path, NOBODY) == Facts(None, 0, 0)
+    assert trust.file_facts(path, 0) == SocketFacts(None, 0, NOBODY)
+    assert trust.file_facts(path, NOBODY) == SocketFacts(None, 0, 0)
     os.chown(folder / "a", 0, 0)
     (folder / "a").chmod(0o777)
-    assert trust.file_facts(path, 0) == Facts(None, 0, -1)
+    assert trust.file_facts(path, 0) == SocketFacts(None, 0, -1)
     (folder / "a").chmod(0o1777)
-    assert trust.file_facts(path, 0) == Facts(None, 0, 0)
+    assert trust.file_facts(path, 0) == SocketFacts(None, 0, 0)
     os.chown(path, NOBODY, NOBODY)
-    assert trust.file_facts(path, 0) == Facts(None, NOBODY, 0)
+    assert trust.file_facts(path, 0) == SocketFacts(None, NOBODY, 0)
     os.chown(path, 0, 0)
     (folder / "link").symlink_to("a")
-    assert trust.file_facts(str(folder / "link/b/s"), 0) == Facts(None, 0, 0)
+    assert trust.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, 0)
     os.lchown(folder / "link", NOBODY, NOBODY)
-    assert trust.file_facts(str(folder / "link/b/s"), 0) == Facts(None, 0, NOBODY)
+    assert trust.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, NOBODY)
 
 
 @as_root
@@ -94,13 +94,13 @@ def test_the_folders_that_a_link_leads_through_have_a_say(folder: Path) -> None:
     (folder / "file").symlink_to(folder / "theirs/./b/../b/s")
     for way in (folder / "folder/s", folder / "file", folder / "theirs/b/../b/s"):
         os.chown(folder / "theirs", 0, 0)
-        assert trust.file_facts(str(way), 0) == Facts(None, 0, 0)
+        assert trust.file_facts(str(way), 0) == SocketFacts(None, 0, 0)
         os.chown(folder / "theirs", NOBODY, NOBODY)
-        assert trust.file_facts(str(way), 0) == Facts(None, 0, NOBODY)
+        assert trust.file_facts(str(way), 0) == SocketFacts(None, 0, NOBODY)
     Path(path).unlink()
-    assert trust.file_facts(str(folder / "file"), 0) == Facts(None, None, NOBODY)
+    assert trust.file_facts(str(folder / "file"), 0) == SocketFacts(None, None, NOBODY)
     (folder / "one").symlink_to("one")
-    assert trust.file_facts(str(folder / "one"), 0) == Facts(None, None, None)
+    assert trust.file_facts(str(folder / "one"), 0) == SocketFacts(None, None, None)
 
 
 @as_root
@@ -110,9 +110,9 @@ def test_a_folder_reached_through_a_process_has_a_say(folder: Path) -> None:
     try:
         for way in (f"/proc/self/fd/{handle}/s", f"/proc/self/root{folder}/a/s"):
             os.chown(folder / "a", 0, 0)
-            assert trust.file_facts(way, 0) == Facts(None, 0, 0)
+            assert trust.file_facts(way, 0) == SocketFacts(None, 0, 0)
             os.chown(folder / "a", NOBODY, NOBODY)
-            assert trust.file_facts(way, 0) == Facts(None, 0, NOBODY)
+            assert trust.file_facts(way, 0) == SocketFacts(None, 0, NOBODY)
     finally:
         os.close(handle)
 
@@ -129,7 +129,7 @@ def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> 
 
 def test_privileged_ones_come_first_and_others_are_bounded() -> None:
     def owner(uid: int) -> Owner:
-        return judge(Facts(uid, uid, 0), 0)
+        return judge(SocketFacts(uid, uid, 0), 0)
 
     uids = [*range(100, 110)] * 30 + [0] * 5
     chosen, sentences = trust.admitted(uids, owner, 256, "sockets")
@@ -148,6 +148,6 @@ def test_a_source_of_a_process_belongs_to_its_user() -> None:
 
 
 def test_an_unprivileged_name_has_its_user_in_front() -> None:
-    root, user = (judge(Facts(uid, uid, 0), 0) for uid in (0, 4_000_000))
+    root, user = (judge(SocketFacts(uid, uid, 0), 0) for uid in (0, 4_000_000))
     assert owned_name("vpp", root) == owned_name("vpp", None) == "vpp"
     assert owned_name("vpp", user) == "uid 4000000:vpp"

@@ -21,7 +21,7 @@ from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.vpp import cache, liveness
 from nftop.sources.vpp.cache import interfaces_of, nodes_of
 from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
-from nftop.sources.vpp.protocol import ToldNodes
+from nftop.sources.vpp.protocol import NodeReading
 from nftop.sources.vpp.source import StatsSearch, VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
@@ -172,7 +172,7 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
     for count in (most, most + 1):
         names, row = [f"x{index}" for index in range(count)], [[1] * count]
         if kind == "nodes":
-            nodes = ToldNodes(names, row, row, row)
+            nodes = NodeReading(names, row, row, row)
             read: Callable[[], VppInterfaces | VppNodes] = partial(nodes_of, nodes, 1)
         else:
             told = replace(

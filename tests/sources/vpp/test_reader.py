@@ -19,17 +19,17 @@ from nftop.sources.runtime import helper
 from nftop.sources.trust import trust
 from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp import session
-from nftop.sources.vpp.protocol import Answer, Question, Told, ToldNodes
-from nftop.sources.vpp.reader import Reader, ReaderError
+from nftop.sources.vpp.protocol import NodeReading, Question, ReadAnswer, VppReading
+from nftop.sources.vpp.reader import ReaderError, SegmentReader
 from nftop.sources.vpp.segment import Segment as StatsSegment
 from nftop.sources.vpp.segment import UnreadableError
 from tests.peers.vpp_segment import Segment
 from tests.waiting import until
 
-TOLD = Told(
+TOLD = VppReading(
     heartbeat=7, names=["eth0"], rx_packets=[[1], [2]], tx_packets=[[3], [4]],
     rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], loops_per_s=[1, 2], vector_rate=[],
-    counts_nodes=True, nodes=ToldNodes(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
+    counts_nodes=True, nodes=NodeReading(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
     began_ns=5, ended_ns=6,
 )  # fmt: skip
 
@@ -45,25 +45,25 @@ def segment() -> Iterator[int]:
 @pytest.fixture
 def reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment: int
-) -> Iterator[Callable[[str], Reader]]:
+) -> Iterator[Callable[[str], SegmentReader]]:
     """A reader of a program that stands in for the worker."""
     with ExitStack() as stack:
 
-        def made(program: str) -> Reader:
+        def made(program: str) -> SegmentReader:
             path = tmp_path / "stand_in.py"
             path.write_text(textwrap.dedent(program))
             before = "import sys; sys.path.insert(0, sys.argv[1]); "
             start = f"{before}import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
             monkeypatch.setattr(helper, "START", start)
-            opened = Reader(segment)
+            opened = SegmentReader(segment)
             stack.callback(opened.close)
             return opened
 
         yield made
 
 
-def heard(reader: Reader) -> Told:
-    found: list[Told] = []
+def heard(reader: SegmentReader) -> VppReading:
+    found: list[VppReading] = []
 
     def is_there() -> bool:
         told = reader.hear()
@@ -74,16 +74,16 @@ def heard(reader: Reader) -> Told:
     return found[0]
 
 
-def failed(reader: Reader) -> ReaderError:
+def failed(reader: SegmentReader) -> ReaderError:
     reader.ask(Question([0], None))
     with pytest.raises(ReaderError) as raised:
         heard(reader)
     return raised.value
 
 
-def test_an_answer_comes_back_as_it_was(reader: Callable[[str], Reader]) -> None:
+def test_an_answer_comes_back_as_it_was(reader: Callable[[str], SegmentReader]) -> None:
     """In pieces, and with numbers as large as counters may be."""
-    said = msgspec.json.encode(Answer(TOLD, cpu_ns=42)).decode()
+    said = msgspec.json.encode(ReadAnswer(TOLD, cpu_ns=42)).decode()
     asked = reader(
         f"""
         import sys, time
@@ -109,22 +109,22 @@ def test_an_answer_comes_back_as_it_was(reader: Callable[[str], Reader]) -> None
         ("import os, signal; os.kill(os.getpid(), signal.SIGBUS)", "shorter than it was"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
         ("import no_such_library", "No module named 'no_such_library'"),
-        ("input(); print('nonsense', flush=True); input()", "talks nonsense"),
-        ("input(); print('{\"told\": {}}', flush=True); input()", "talks nonsense"),
-        ("input(); print('{\"reason\": 99}', flush=True); input()", "talks nonsense"),
-        ("input(); print('{}', flush=True); input()", "talks nonsense"),
+        ("input(); print('nonsense', flush=True); input()", "sends invalid replies"),
+        ("input(); print('{\"value\": {}}', flush=True); input()", "sends invalid replies"),
+        ("input(); print('{\"reason\": 99}', flush=True); input()", "sends invalid replies"),
+        ("input(); print('{}', flush=True); input()", "sends invalid replies"),
     ],
 )
 def test_what_goes_wrong_is_a_sentence(
-    reader: Callable[[str], Reader], program: str, words: str
+    reader: Callable[[str], SegmentReader], program: str, words: str
 ) -> None:
     error = failed(reader(program))
     assert error.ended and error.why.reason is Reason.ERROR
     assert words in error.why.message
 
 
-def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], Reader]) -> None:
-    said = msgspec.json.encode(Answer(None, int(Reason.STALE), "so it is")).decode()
+def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], SegmentReader]) -> None:
+    said = msgspec.json.encode(ReadAnswer(None, int(Reason.STALE), "so it is")).decode()
     asked = reader(f"for _ in range(2): input(); print({said!r}, flush=True)\ninput()")
     for _ in range(2):
         error = failed(asked)
@@ -132,7 +132,7 @@ def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], Reader])
         assert (error.why.reason, error.why.message) == (Reason.STALE, "so it is")
 
 
-def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], Reader]) -> None:
+def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], SegmentReader]) -> None:
     """A change that begins between the look at it and the reading, and is never finished.
 
     Nobody needs to be there to end it: nftop may have been killed meanwhile.
@@ -156,7 +156,7 @@ def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], Reader]) -> 
 
 def test_it_runs_where_nftop_may(segment: int) -> None:
     here = sorted(os.sched_getaffinity(0))
-    with closing(Reader(segment)) as asked:
+    with closing(SegmentReader(segment)) as asked:
         asked.ask(Question(here[-1:], None))
         told = heard(asked)
         pid = asked._helper.process.pid
@@ -168,7 +168,7 @@ def test_it_runs_where_nftop_may(segment: int) -> None:
 
 
 def test_it_ends_with_nftop(segment: int) -> None:
-    asked = Reader(segment)
+    asked = SegmentReader(segment)
     asked.ask(Question([], None))
     heard(asked)
     process = asked._helper.process
@@ -177,7 +177,7 @@ def test_it_ends_with_nftop(segment: int) -> None:
     asked.close()
 
 
-def test_who_hangs_is_ended(reader: Callable[[str], Reader], tmp_path: Path) -> None:
+def test_who_hangs_is_ended(reader: Callable[[str], SegmentReader], tmp_path: Path) -> None:
     now_ns = 0
     asked = reader("import signal; signal.pause()")
     held = session.VppSession(

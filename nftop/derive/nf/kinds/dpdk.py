@@ -22,8 +22,8 @@ from nftop.model.struct import dataclass, field, replace
 
 # What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
 # port's name and the queue: a port number may be given to another device.
-Counter: TypeAlias = tuple[str, int, str, int]
-Rates: TypeAlias = Mapping[Counter, Reading]
+DpdkCounter: TypeAlias = tuple[str, int, str, int]
+Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
 # Packets sent for each received from which on an application is taken to generate them.
 _GENERATOR_RATIO = 1000
@@ -36,7 +36,7 @@ _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what other
 _NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
 _NO_NODES = Missing(Reason.UNDEFINED, "nftop knows no packet graph of it")
 _NO_DROPS = Missing(Reason.SOURCE, "what the application itself drops only it knows")
-# Their number is the application's word; how long nftop's answer is must not be.
+# The application reports their number; the length of nftop's message must not depend on it.
 _MOST_QUEUES = 256
 _ONLY_TOTAL = Missing(
     Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
@@ -51,7 +51,7 @@ class DpdkState:
     `generators` are those that only sent when they last moved a packet.
     """
 
-    apps: Mapping[str, Rated[Counter]] = field(default_factory=dict)
+    apps: Mapping[str, Rated[DpdkCounter]] = field(default_factory=dict)
     attributions: Mapping[str, Attribution] = field(default_factory=dict)
     generators: frozenset[str] = frozenset()
 
@@ -61,7 +61,7 @@ def step_dpdk(
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
     """Fold one reading in; applications that are gone leave no trace."""
     state = state or DpdkState()
-    apps: dict[str, Rated[Counter]] = {}
+    apps: dict[str, Rated[DpdkCounter]] = {}
     attributions: dict[str, Attribution] = {}
     generators: set[str] = set()
     rates = []
@@ -93,13 +93,13 @@ def _map_of(app: DpdkApp, queue_map: QueueMap, own_prefixes: set[str]) -> QueueM
     return {prefix: item for prefix, item in queue_map.items() if prefix != Prefix(app.prefix)}
 
 
-def _rate(app: DpdkApp, before: Rated[Counter] | None) -> Rated[Counter]:
+def _rate(app: DpdkApp, before: Rated[DpdkCounter] | None) -> Rated[DpdkCounter]:
     return rate_counters(before, _counters(app), app.read_at_ns)
 
 
-def _counters(app: DpdkApp) -> dict[Counter, int]:
+def _counters(app: DpdkApp) -> dict[DpdkCounter, int]:
     """Every cumulative counter the application gave, flat."""
-    counters: dict[Counter, int | None] = {}
+    counters: dict[DpdkCounter, int | None] = {}
     for port in app.ports:
         counters[_of_port("rx", port)] = port.rx_packets
         counters[_of_port("tx", port)] = port.tx_packets
@@ -112,18 +112,18 @@ def _counters(app: DpdkApp) -> dict[Counter, int]:
     return {name: count for name, count in counters.items() if count is not None}
 
 
-def _of_port(what: str, port: DpdkPort, queue: int = 0) -> Counter:
+def _of_port(what: str, port: DpdkPort, queue: int = 0) -> DpdkCounter:
     return what, port.port, port.name, queue
 
 
-def _of_lcore(what: str, lcore: Lcore) -> Counter:
+def _of_lcore(what: str, lcore: Lcore) -> DpdkCounter:
     return what, lcore, "", 0
 
 
 def _only_generates(rates: _AppRates, *, held: bool) -> bool:
     """Whether it sends now and does not receive; a stray packet in thousands changes nothing.
 
-    Its counters' totals would tell what it did once. While nothing moves, or is known, `held` is.
+    Totals are no evidence: they may be old. While no packets move, or rates are unknown, `held`.
     """
     received, sent = rates.ports("rx"), rates.ports("tx")
     if isinstance(received, Missing) or isinstance(sent, Missing) or received == sent == 0:
@@ -167,13 +167,13 @@ def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
-    """Every receive queue of its ports; on which CPU, where it is known who polls it."""
+    """Every receive queue of its ports, with its CPU if the polling lcore is known."""
     cpu_of = {poller.lcore: poller.cpu for poller in attribution.pollers}
     all_on = None if attribution.all_on is None else attribution.all_on.cpu
     lcore_of = {
         queue: lcore for lcore, item in (attribution.queues or {}).items() for queue in item
     }
-    found = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
+    queues = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
     return tuple(
         NfQueue(
             port=f"{port.port} {port.name}",
@@ -182,7 +182,7 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
             packets_per_s=rates.queues([(port.port, queue)]),
             used_ratio=_NO_SHARE,
         )
-        for port, queue in islice(found, _MOST_QUEUES)
+        for port, queue in islice(queues, _MOST_QUEUES)
     )
 
 
@@ -191,7 +191,7 @@ class _AppRates:
     """An application's rates by name, with a reason for each that is not there."""
 
     app: DpdkApp
-    state: Rated[Counter] | None
+    state: Rated[DpdkCounter] | None
 
     @property
     def counting(self) -> tuple[Lcore, ...]:
@@ -242,7 +242,7 @@ class _AppRates:
         """The receive rate of some queues; a port's own counter serves where it has one queue."""
         return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
 
-    def rate(self, name: Counter, uncounted: Missing | None = None) -> Reading:
+    def rate(self, name: DpdkCounter, uncounted: Missing | None = None) -> Reading:
         if self.app.problem is not None:
             return self.app.problem
         why = uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")

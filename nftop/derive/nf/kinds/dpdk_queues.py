@@ -24,7 +24,7 @@ from nftop.model.struct import dataclass, replace
 
 
 def enabled_lcores(eal_params: Sequence[str]) -> frozenset[Lcore]:
-    """The lcores its EAL was told to start; empty where the command line does not say."""
+    """The lcores that its EAL starts; empty if the command line does not list them."""
     for names, parse in _LCORE_OPTIONS:
         for text in _values(eal_params, names):
             try:
@@ -92,8 +92,8 @@ class LcoreThread:
     """One EAL thread: where it runs and whether it polls.
 
     Attributes:
-        lcore: None where nothing tells which lcore it is.
-        cpu: where it is bound to or, where it may move, ran last; None where nothing tells.
+        lcore: None if unknown.
+        cpu: it is bound to or, if it may move, ran on last; None if unknown.
         allowed: the CPUs it may run on.
         polls: None while that is not known yet.
         rate: its run and wait shares; None where its thread was not found.
@@ -118,7 +118,7 @@ class Attribution:
 
     Attributes:
         how: in words, for the screen.
-        pollers: every lcore that polls or was told to.
+        pollers: every lcore that polls or is configured to.
         queues: by lcore, the queues it polls. None where only the total is known.
         all_on: the lcore that has every queue, where there is just one.
         uncounted: why the pollers on known CPUs are not all there are; None when they are.
@@ -202,36 +202,36 @@ def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:
 def lcore_threads(
     app: DpdkApp, threads: Sequence[ThreadRate], counting: Collection[Lcore]
 ) -> tuple[LcoreThread, ...]:
-    """The application's EAL threads, from telemetry where it tells them, else from their names."""
+    """The application's EAL threads, by telemetry if it lists them, else by their names."""
     own = [rate for rate in threads if rate.thread.pid == app.pid]
     named = {
         Lcore(rate.thread.role_index): rate
         for rate in own
         if rate.thread.role == "dpdk_lcore" and rate.thread.role_index is not None
     }
-    # Threads whose name does not tell their lcore: the main lcore's, and names cut short.
+    # Threads whose name does not have their lcore: the main lcore's, and truncated names.
     nameless = [
         rate
         for rate in own
         if rate.thread.role == "dpdk_main"
         or (rate.thread.role == "dpdk_lcore" and rate.thread.role_index is None)
     ]
-    told: dict[Lcore, tuple[Cpu, ...]] = {
+    reported: dict[Lcore, tuple[Cpu, ...]] = {
         lcore.lcore: lcore.cpus for lcore in app.lcores if lcore.role in ("RTE", "NON_EAL")
     }
-    wanted = told.keys() or (enabled_lcores(app.eal_params) | named.keys())
+    wanted = reported.keys() or (enabled_lcores(app.eal_params) | named.keys())
     left_over = [lcore for lcore in wanted if lcore not in named]
     if len(left_over) == 1 and len(nameless) == 1:
         named[left_over[0]] = nameless.pop()
-    found = [
-        _thread(lcore, told.get(lcore, ()), named.get(lcore), counting=lcore in counting)
+    result = [
+        _thread(lcore, reported.get(lcore, ()), named.get(lcore), counting=lcore in counting)
         for lcore in sorted(wanted)
-        if lcore in named or lcore in told
+        if lcore in named or lcore in reported
     ]
     if not own:  # its threads are hidden, so any of its lcores may poll
-        found = [replace(item, polls=item.polls or None) for item in found]
+        result = [replace(item, polls=item.polls or None) for item in result]
     unknown = [_thread(None, (), rate, counting=False) for rate in nameless]
-    return (*found, *unknown)
+    return (*result, *unknown)
 
 
 def _thread(
@@ -295,7 +295,7 @@ def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
         ),
         ("does not exist", iter(sorted(lcore_of.keys() - known)), len(lcore_of) - len(known)),
     ):
-        # Their number is the application's word; how long nftop's answer is must not be.
+        # The application reports their number; the message must not grow with it.
         for port, queue in islice(odd, _MOST_ODD):
             yield f"queue {queue} of port {port} {verdict}"
         if count > _MOST_ODD:

@@ -1,4 +1,4 @@
-"""Rates of OVS-DPDK: each PMD thread tells its own packets and how much of its time was work."""
+"""Rates of OVS-DPDK: each PMD thread counts its own packets and its busy cycles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, field, replace
 
 # What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
-Counter: TypeAlias = tuple[str, int]
+OvsCounter: TypeAlias = tuple[str, int]
 
 _UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
 _CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
@@ -62,8 +62,8 @@ _QUEUES_AS_ONE = Missing(
 _NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
 _NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
 
-# OVS says how long it has counted. By so much that may lag behind the time between two readings,
-# as what is read at once is answered a little apart; beyond it was cleared in between.
+# OVS reports how long it has counted. That may lag behind the time between two readings by this
+# much, since replies of one reading differ in time; beyond, it was cleared in between.
 _LAG_RATIO = 0.3
 _LAG_S = 0.25
 
@@ -72,7 +72,7 @@ _LAG_S = 0.25
 class OvsState:
     """By process: pid and start time, so that a restart is another."""
 
-    switches: Mapping[str, Rated[Counter]] = field(default_factory=dict)
+    switches: Mapping[str, Rated[OvsCounter]] = field(default_factory=dict)
 
 
 def step_ovs(
@@ -84,7 +84,7 @@ def step_ovs(
     taps is not among them.
     """
     known = {} if state is None else state.switches
-    switches: dict[str, Rated[Counter]] = {}
+    switches: dict[str, Rated[OvsCounter]] = {}
     rates = []
     for switch in table.switches:
         key = identity(switch.pid, switch.start_ticks, switch.socket)
@@ -95,12 +95,12 @@ def step_ovs(
     return OvsState(switches), tuple(rates)
 
 
-def _rate(switch: OvsSwitch, before: Rated[Counter] | None) -> Rated[Counter]:
+def _rate(switch: OvsSwitch, before: Rated[OvsCounter] | None) -> Rated[OvsCounter]:
     rated = rate_counters(before, _counters(switch), switch.read_at_ns)
     return restarted(rated) if _cleared(rated) else rated
 
 
-def _cleared(rated: Rated[Counter]) -> bool:
+def _cleared(rated: Rated[OvsCounter]) -> bool:
     """Whether statistics were cleared between two readings, higher again though they may be."""
     if rated.interval_s is None:
         return False
@@ -112,12 +112,12 @@ def _cleared(rated: Rated[Counter]) -> bool:
     return max(lags_s, default=0.0) > max(_LAG_S, _LAG_RATIO * rated.interval_s)
 
 
-def _counters(switch: OvsSwitch) -> dict[Counter, int]:
+def _counters(switch: OvsSwitch) -> dict[OvsCounter, int]:
     """Every cumulative counter OVS gave, flat."""
     return {
         (what, pmd.core): count
         for pmd in switch.pmds
-        for what, count in {**_told(pmd), "counted_ms": _counted_ms(pmd)}.items()
+        for what, count in {**_rated_counters(pmd), "counted_ms": _counted_ms(pmd)}.items()
         if count is not None
     }
 
@@ -126,8 +126,8 @@ def _counted_ms(pmd: OvsPmd) -> int | None:
     return None if pmd.counted_s is None else round(pmd.counted_s * 1000)
 
 
-def _told(pmd: OvsPmd) -> dict[str, int | None]:
-    """What of a PMD thread is rated."""
+def _rated_counters(pmd: OvsPmd) -> dict[str, int | None]:
+    """Counters of a PMD thread that are rated."""
     return {
         "rx_packets": pmd.rx_packets,
         "tx_packets": pmd.tx_packets,
@@ -142,7 +142,7 @@ class _PmdRates:
     """One vswitchd's rates by name, with a reason for each that is not there."""
 
     switch: OvsSwitch
-    rated: Rated[Counter] | None
+    rated: Rated[OvsCounter] | None
 
     def rate(self, what: str, pmd: OvsPmd) -> Reading:
         if self.switch.problem is not None:
@@ -175,7 +175,7 @@ class _PmdRates:
 
 def _uncounted(what: str, pmd: OvsPmd) -> Missing:
     """Why a PMD thread has no such counter."""
-    if all(count is None for count in _told(pmd).values()):
+    if all(count is None for count in _rated_counters(pmd).values()):
         return _CLEARED
     if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
         return _NO_CYCLES
@@ -185,14 +185,14 @@ def _uncounted(what: str, pmd: OvsPmd) -> Missing:
 
 
 def _of_its_queues(pmd: OvsPmd) -> Reading:
-    """What pmd-rxq-show says in place of busy cycles: the shares of its queues, and the overhead.
+    """Busy ratio from pmd-rxq-show: the shares of its queues, and the overhead.
 
     Source: OVS 4.0, whose pmd-stats-show is pmd-perf-show and has no exact busy cycles.
     """
-    parts = [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
-    known = [part for part in parts if part is not None]
-    # Each is rounded for itself.
-    return min(sum(known), 1.0) if len(known) == len(parts) else _NO_BUSY
+    shares_of_time = [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
+    known = [share for share in shares_of_time if share is not None]
+    # Each share is rounded.
+    return min(sum(known), 1.0) if len(known) == len(shares_of_time) else _NO_BUSY
 
 
 def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRates:

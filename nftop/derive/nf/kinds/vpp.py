@@ -80,9 +80,9 @@ class NodeState:
 def step_nodes(
     before: NodeState | None, heartbeat: int, nodes: VppNodes | None
 ) -> NodeState | None:
-    """Fold one reading in; between two of VPP's refreshes what was said last holds.
+    """Fold one reading in; between two of VPP's refreshes the last values hold.
 
-    A node that was not there before may have been left out, for it had never run.
+    A new node may have been left out before because it had never run.
     """
     if nodes is None:
         return None
@@ -163,7 +163,7 @@ def busy_ratio(
 
     Returns:
         The middle of the bounds where they are close to each other; otherwise SOURCE, with a
-        sentence that tells both.
+        message that has both.
     """
     if isinstance(bounds, Missing):
         return bounds
@@ -180,19 +180,19 @@ def busy_ratio(
     )
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
+def _share(amount: Floats, whole: Floats) -> Floats:
     """part / whole, at most 1; 0 of nothing."""
-    return np.minimum(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0), 1.0)
+    return np.minimum(np.divide(amount, whole, out=np.zeros_like(amount), where=whole > 0), 1.0)
 
 
 def _with_names(nodes: VppNodes, names: tuple[str, ...]) -> VppNodes | None:
     """The same in this order, others of these `names` with 0; None where one of it is missing."""
     if nodes.names == names:
         return nodes
-    place = {name: index for index, name in enumerate(names)}
-    if len(place) < len(names) or not place.keys() >= set(nodes.names):
+    column_of = {name: index for index, name in enumerate(names)}
+    if len(column_of) < len(names) or not column_of.keys() >= set(nodes.names):
         return None
-    columns = [place[name] for name in nodes.names]
+    columns = [column_of[name] for name in nodes.names]
     wider = []
     for counts in _counted(nodes):
         table = np.zeros((len(counts), len(names)), dtype=np.uint64)
@@ -209,10 +209,10 @@ def _shape(nodes: VppNodes) -> tuple[int, ...]:
     return nodes.clocks.shape
 
 
-Counted: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses", "drops"]
-_COUNTED: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+VppCounter: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses", "drops"]
+_COUNTED: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
 
-# How VPP calls interfaces made of others unless told otherwise (their format functions), and how
+# Default names of VPP's interfaces that consist of others (their format functions), and how
 # their kinds begin in its API (VNET_DEVICE_CLASS), in lower case.
 _STACKED_NAME = re.compile(
     "(BondEthernet|bvi|geneve_tunnel|gre|gtpu_tunnel|ipip|ipsec|l2tpv3_tunnel|lisp_gpe|loop|"
@@ -251,8 +251,8 @@ class RatedPackets:
     rows: tuple[int, ...]
     columns: tuple[str, ...]
     counts: Counts
-    per_s: Mapping[Counted, Floats] | Missing
-    by_interface: Mapping[Counted, Floats] | Missing
+    per_s: Mapping[VppCounter, Floats] | Missing
+    by_interface: Mapping[VppCounter, Floats] | Missing
     interval_s: float | None
 
 
@@ -264,18 +264,18 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     """
     if before is not None and before.read_at_ns == vpp.read_at_ns:
         return replace(before, interval_s=held(before.interval_s))
-    told = vpp.interfaces
+    counted = vpp.interfaces
     rows = tuple(thread.index for thread in vpp.threads)
     # As in _COUNTED.
-    counts = np.stack([told.rx_packets, told.tx_packets, told.rx_misses, told.drops])
-    per_s: Mapping[Counted, Floats] | Missing = Missing(Reason.WARMING)
-    by_interface: Mapping[Counted, Floats] | None = None
+    counts = np.stack([counted.rx_packets, counted.tx_packets, counted.rx_misses, counted.drops])
+    per_s: Mapping[VppCounter, Floats] | Missing = Missing(Reason.WARMING)
+    by_interface: Mapping[VppCounter, Floats] | None = None
     interval_s = None
-    if not told.names:
+    if not counted.names:
         per_s = _NO_INTERFACES
     elif (
         before is not None
-        and (before.rows, before.columns) == (rows, told.names)
+        and (before.rows, before.columns) == (rows, counted.names)
         and (elapsed_s := (vpp.read_at_ns - before.read_at_ns) / 1e9) > 0
     ):
         if (counts < before.counts).any():
@@ -283,28 +283,34 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
         else:
             rates = (counts - before.counts) / elapsed_s
             by_interface = dict(zip(_COUNTED, rates.sum(axis=1), strict=True))
-            if _hides_a_bond(told, vpp.nodes):
+            if _hides_a_bond(counted, vpp.nodes):
                 per_s = _HIDDEN_BOND
             else:
                 interval_s = elapsed_s
-                summed = rates[:, :, ~_stacked(told)].sum(axis=2)
+                summed = rates[:, :, ~_stacked(counted)].sum(axis=2)
                 per_s = dict(zip(_COUNTED, summed, strict=True))
-    each = by_interface or (per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING))
-    return RatedPackets(vpp.read_at_ns, rows, told.names, counts, per_s, each, interval_s)
+    interface_rates = by_interface or (
+        per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING)
+    )
+    return RatedPackets(
+        vpp.read_at_ns, rows, counted.names, counts, per_s, interface_rates, interval_s
+    )
 
 
-def _stacked(told: VppInterfaces) -> Bools:
+def _stacked(interfaces: VppInterfaces) -> Bools:
     """bool (i,): which interfaces are made of others."""
-    if told.kinds:
-        return np.array([kind.lower().startswith(_STACKED_KINDS) for kind in told.kinds], bool)
-    return np.array([bool(_STACKED_NAME.fullmatch(name)) for name in told.names], bool)
+    if interfaces.kinds:
+        return np.array(
+            [kind.lower().startswith(_STACKED_KINDS) for kind in interfaces.kinds], bool
+        )
+    return np.array([bool(_STACKED_NAME.fullmatch(name)) for name in interfaces.names], bool)
 
 
-def _hides_a_bond(told: VppInterfaces, nodes: VppNodes | None) -> bool:
+def _hides_a_bond(interfaces: VppInterfaces, nodes: VppNodes | None) -> bool:
     """Whether packets passed a bond, and no interface is known as one."""
     if nodes is None or _BOND_NODE not in nodes.names:
         return False
-    known = any(kind.startswith(_BONDS) for kind in told.kinds or told.names)
+    known = any(kind.startswith(_BONDS) for kind in interfaces.kinds or interfaces.names)
     return not known and bool(nodes.vectors[:, nodes.names.index(_BOND_NODE)].any())
 
 
@@ -360,11 +366,11 @@ class _VppRates:
     vpp: VppInstance
     known: _Known | None
 
-    def thread(self, what: Counted, thread: VppThread) -> Reading:
+    def thread(self, what: VppCounter, thread: VppThread) -> Reading:
         """One counter's rate of one thread, over all interfaces that are not made of others."""
         return self._rate(what, self.vpp.threads.index(thread))
 
-    def all_threads(self, what: Counted) -> Reading:
+    def all_threads(self, what: VppCounter) -> Reading:
         return self._rate(what, slice(None))
 
     def busy(self, thread: VppThread, packets_per_s: Reading, tsc_hz: Reading) -> Reading:
@@ -386,13 +392,13 @@ class _VppRates:
         rates = self.known.packets.by_interface
         if isinstance(rates, Missing):
             return rates
-        ends: tuple[Counted, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+        ends: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
         return tuple(
             NfPort(name, *(float(rates[end][at]) for end in ends))
             for at, name in enumerate(self.known.packets.columns)
         )
 
-    def _rate(self, what: Counted, rows: int | slice) -> Reading:
+    def _rate(self, what: VppCounter, rows: int | slice) -> Reading:
         if self.vpp.problem is not None or self.known is None:
             return self.vpp.problem or Missing(Reason.WARMING)
         per_s = self.known.packets.per_s
@@ -450,17 +456,17 @@ def _forwarding(rates: _VppRates) -> Sequence[VppThread]:
 
 
 def _core(
-    rates: _VppRates, thread: VppThread, found: ThreadRate | None, context: NfContext
+    rates: _VppRates, thread: VppThread, rate: ThreadRate | None, context: NfContext
 ) -> NfCore | None:
-    """One thread's; None where nothing tells its CPU."""
-    cpu: Cpu | None = thread.cpu if found is None else where_it_runs(found)
+    """Rates of one thread; None if its CPU is unknown."""
+    cpu: Cpu | None = thread.cpu if rate is None else where_it_runs(rate)
     if cpu is None:
         return None
-    run, wait = shares(found)
+    run, wait = shares(rate)
     packets = rates.thread("rx_packets", thread)
-    busy = of_its_own_time(rates.busy(thread, packets, context.tsc_hz), awake_or_asleep(found))
+    busy = of_its_own_time(rates.busy(thread, packets, context.tsc_hz), awake_or_asleep(rate))
     fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
-    name = fallback if found is None else found.thread.comm
+    name = fallback if rate is None else rate.thread.comm
     return NfCore(
         cpu=cpu,
         thread=name,
@@ -470,7 +476,7 @@ def _core(
         busy_ratio=busy,
         awake_busy_ratio=_of_awake_time(busy, run),
         nf_cycles_per_s=_NO_CYCLES,
-        loose=None if found is None else not_bound(name, found.thread.allowed),
+        loose=None if rate is None else not_bound(name, rate.thread.allowed),
     )
 
 
