@@ -26,7 +26,7 @@ from nftop.sources.runtime.readiness import wait_readable
 
 # Modules of `cli.commands` that a command imports when it runs.
 _MODULES = {
-    **dict.fromkeys(cat.NAMES, ("cat", "cat_profile", "undo")),
+    **dict.fromkeys(cat.NAMES, ("cat", "undo")),
     **dict.fromkeys(record.NAMES, ("record",)),
     **dict.fromkeys(recorded.NAMES, ("export",)),
     "sst": ("sst",),

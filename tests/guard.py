@@ -137,12 +137,11 @@ MAY: Mapping[str, str] = {
     # Locks of backends.
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
-    "cli/commands/cat.py": "sys.stdout",
+    "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/undo.py": "sys.stdout",
     "cli/commands/apply.py": "pathlib.Path sys.stdout",
     "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",
-    "cli/commands/cat_profile.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     # A file that the operator named, and that was not there.
     "export/tables/files.py": "os.environ os.fdopen pathlib.Path",
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.

@@ -43,7 +43,6 @@ CHANGERS = {
 READERS = CHANGERS | {
     "cli/parsers/cat_actions.py",
     "cli/confirmation.py",
-    "cli/commands/cat_profile.py",
     "cli/compose/classes_host.py",
     "cli/commands/report.py",
     "export/json/changes.py",

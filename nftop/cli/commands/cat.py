@@ -1,22 +1,139 @@
-"""The commands that show and change cache classes."""
+"""`nftop cat`: show and change cache classes, import and export profiles."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from nftop.cli.commands.apply import BADGE, Planned, change, ending
-from nftop.cli.commands.cat_profile import exported, imported
 from nftop.cli.compose.classes_host import processes, table_of, wants_json
 from nftop.cli.compose.gates import classes_gate
 from nftop.cli.confirmation import EndedError, agreed
-from nftop.cli.parsers.cat_actions import actions, command, missed
+from nftop.cli.parsers.cat_actions import UsageError, actions, command, missed
 from nftop.control.doctor import news
 from nftop.control.gate import BackendClassGate, BackendGate
+from nftop.control.interface import ClassGate
 from nftop.control.journal import FileJournal
+from nftop.control.profile.formats import PARSERS, WRITERS, form_of
+from nftop.control.profile.profile import ProfileProblem, mended
+from nftop.control.profile.validate import Fitted, export_profile, fit
+from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
+from nftop.export.tables.files import write_new
+from nftop.model.change import Proposal
 from nftop.model.reading import Missing
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
+from nftop.store.folders import open_file
+
+_MOST_BYTES = 1 << 20
+
+
+def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], bool]) -> Proposal:
+    """What a file asks for; what is wrong is told, and mended only as far as `ask` says yes.
+
+    With `--fix` every edit that is offered is accepted. A profile that does not fit is a proposal
+    with refusals.
+
+    Raises:
+        UsageError: the file can't be read.
+    """
+    text = _read(options.file)
+    parse = PARSERS[options.profile or form_of(options.file, text)]
+    state, rules = gate.host.state(), gate.host.rules()
+    fitted = fit(parse(text), state, rules)
+    seen = {text}
+    while offered := [problem for problem in fitted.problems if problem.edits]:
+        accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
+        text = mended(text, accepted)
+        if not accepted or text in seen:
+            break
+        seen.add(text)
+        fitted = fit(parse(text), state, rules)
+    _tell(problem for problem in fitted.problems if not problem.edits)
+    words = ["cat", "import", options.file, *["--fix"] * options.fix]
+    commands = (f"{gate.program} {shlex.join(words)}",)
+    if any(item.fatal for item in fitted.problems):
+        return Proposal(state, (), refusals=_refusals(fitted, options), commands=commands)
+    return gate.propose(fitted.actions, commands)
+
+
+def _accepted(
+    offered: Sequence[ProfileProblem], text: str, ask: Callable[[str], bool]
+) -> list[ProfileProblem]:
+    """Those whose edits are wanted, one by one."""
+    accepted = []
+    for problem in offered:
+        _tell([problem])
+        put(sys.stdout, _edit_text(problem, text))
+        if ask("mend it so? [y/N] "):
+            accepted.append(problem)
+    return accepted
+
+
+def _edit_text(problem: ProfileProblem, text: str) -> str:
+    """The line of a problem before and after its edits, or the line that it would add."""
+    span = problem.edits[0].span
+    after = mended(text, [problem]).splitlines()
+    if span is None:
+        return f"  added: {printable(after[-1])}\n"
+    before = text.splitlines()[span.line - 1]
+    return f"  now:  {printable(before)}\n  then: {printable(after[span.line - 1])}\n"
+
+
+def _tell(problems: Iterable[ProfileProblem]) -> None:
+    for problem in problems:
+        where = f"line {problem.line}: " if problem.line else ""
+        put(
+            sys.stdout,
+            printable(f"{'error' if problem.fatal else 'note'}: {where}{problem.text}") + "\n",
+        )
+
+
+def _refusals(fitted: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
+    left = [problem for problem in fitted.problems if problem.fatal]
+    unmade = sum(bool(item.edits) for item in left)
+    hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
+    verb = "is" if len(left) == 1 else "are"
+    return (f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}",)
+
+
+def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
+    """The host's classes as a profile, on standard output or in a new file.
+
+    `badge`: what is to be said of the host before all else; "" where it is this one.
+    """
+    state = gate.host.state()
+    groups = [cell.group for cell in state if cell.kind == "group"]
+    rules = replace(gate.host.rules(), tasks=gate.host.tasks(groups, ()))
+    profile = export_profile(state, rules)
+    head = f"# {badge}: no real host's classes\n" if badge else ""
+    text = head + WRITERS[options.profile or form_of(options.output or "", "")](profile)
+    if options.output is None:
+        put(sys.stdout, text)
+        return
+    write_new(Path(options.output), text)
+    notes = [f"  not in it: {note}" for note in profile.notes]
+    lines = [f"written: {options.output}", *notes]
+    put(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with os.fdopen(open_file(Path(name), wait=True), "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{name}: no profile is longer than {_MOST_BYTES >> 20} MiB")
+    return data.decode("utf-8", "replace")
 
 
 def cat(options: argparse.Namespace) -> int:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
+from nftop.cli.parsers.cat import Commands
 from nftop.cli.parsers.common import add_batch, add_sampling, count_of
 from nftop.session.time_spec import FORMS, span_ns
-
-Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
 
 NAMES = ("record", "replay")
 _BEFORE_END = re.compile(r"-\d")

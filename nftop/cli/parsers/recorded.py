@@ -6,11 +6,9 @@ Imports nothing heavy: `--help` must be instant.
 from __future__ import annotations
 
 import argparse
-from typing import Any, TypeAlias
 
+from nftop.cli.parsers.cat import Commands
 from nftop.session.time_spec import FORMS
-
-Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
 
 NAMES = ("compare", "export")
 FORMATS = ("csv", "jsonl", "parquet")
