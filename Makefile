@@ -81,7 +81,7 @@ lab: $(READY) test-packages
 # What a sensor server may send: 100000 documents, and a third as many real ones spoilt, of JSON and
 # of text each. Ten minutes.
 fuzz-pcm: $(READY)
-	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_forms.py
+	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_document.py
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

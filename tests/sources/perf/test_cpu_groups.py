@@ -18,7 +18,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.cpu_groups import FIRST_NS, MOST_NS, RetryPace
 from tests.samples import topology
-from tests.sources.perf.test_turns import (
+from tests.sources.perf.test_group import (
     SECOND,
     A,
     Bench,
