@@ -37,7 +37,7 @@ register("toy", lambda setup: Toy())
 from nftop.cli.compose.hosts import open_host
 from nftop.cli.main import run
 from nftop.export.openmetrics.page import Tally, page
-from nftop.export.openmetrics.writer import Form
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.render.frame.header import ViewStatus, header_lines
 
 here, samples = open_host(), []
@@ -50,7 +50,7 @@ out = {
     "order": list(frame.sources),
     "value": samples[0].readings["toy"].value.beats > 0,
     "screen": str(header_lines(frame, ViewStatus(), 200)),
-    "openmetrics": [row for row in page(frame, Tally(), Form.OPENMETRICS).splitlines()
+    "openmetrics": [row for row in page(frame, Tally(), TextFormat.OPENMETRICS).splitlines()
                     if 'source="toy"' in row],
 }
 print(json.dumps(out), flush=True)

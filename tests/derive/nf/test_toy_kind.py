@@ -62,7 +62,7 @@ register_fold("toy", ToyTable, ToyTable, rate=rate, with_problem=lambda table, w
 from nftop.cli.compose.hosts import open_host
 from nftop.cli.main import run
 from nftop.export.openmetrics.page import Tally, page
-from nftop.export.openmetrics.writer import Form
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.sources.process.scan import role_of
 
 feed = open_host().feed(interval_s=0.1)
@@ -73,7 +73,7 @@ frames.close()
 print(json.dumps({
     "role": [role_of("toy:w3").name, role_of("toy:w3").index],
     "frame": [nf.name for nf in frame.nfs if nf.kind == "toy"],
-    "openmetrics": [row for row in page(frame, Tally(), Form.OPENMETRICS).splitlines()
+    "openmetrics": [row for row in page(frame, Tally(), TextFormat.OPENMETRICS).splitlines()
                     if "toy one" in row and not row.startswith("#")],
 }), flush=True)
 run(["-n", "2", "-d", "0.1", "--json"])

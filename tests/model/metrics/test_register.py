@@ -36,10 +36,10 @@ EXPOSITION = (
     TOY
     + """
 from nftop.export.openmetrics.page import Tally, page
-from nftop.export.openmetrics.writer import Form
+from nftop.export.openmetrics.writer import TextFormat
 from tests.recordings import taken
 
-sys.stdout.write(page(taken(3, cpus=4).frames[-1], Tally(), Form.TEXT))
+sys.stdout.write(page(taken(3, cpus=4).frames[-1], Tally(), TextFormat.TEXT))
 """
 )
 
