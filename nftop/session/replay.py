@@ -221,12 +221,12 @@ class Banner:
     """Attributes.
 
     position: what is shown.
-    asked_ns: the time that was last gone to: that of a marker is between two ticks.
+    requested_ns: the time that was last gone to: that of a marker is between two ticks.
     """
 
     def __init__(self) -> None:
         self.position = Position(0, 0, 0, 0)
-        self.asked_ns = 0
+        self.requested_ns = 0
         self._tick_ns: int | None = None
         self._left = 0
 
@@ -242,9 +242,9 @@ class Banner:
     def shows(self, shown: ReplayedTick, marker: Marker | None, *, following: bool) -> None:
         """A tick; of the marker that was asked for, where it was."""
         if marker is not None:
-            self.asked_ns = marker.wall_ns
+            self.requested_ns = marker.wall_ns
         elif shown.wall_ns != self._tick_ns:  # an answer leaves one where one is
-            self.asked_ns = shown.wall_ns
+            self.requested_ns = shown.wall_ns
         self._tick_ns = shown.wall_ns
         self._left -= 1
         remark = self.position.remark if self._left > 0 else ""
@@ -539,7 +539,7 @@ class Replay:
     def _to_marker(self, step: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
         find = next_marker if step > 0 else marker_before
-        marker = find(self._data, self._banner.asked_ns)
+        marker = find(self._data, self._banner.requested_ns)
         if marker is None:
             self._banner.answer("no marker behind this" if step > 0 else "no marker before this")
             return self._again()

@@ -248,7 +248,7 @@ class _Walk:
                     return
                 if not make:
                     raise
-                opened = self._made(name, person)
+                opened = self._create_new(name, person)
             mode = os.fstat(opened).st_mode
             if stat.S_ISLNK(mode):
                 if last and not self._left and (not follow_last or self._is_proc()):
@@ -326,7 +326,7 @@ class _Walk:
         """Whether this is a folder of procfs that root alone can change."""
         return self.only_root and is_procfs(self.handle)
 
-    def _made(self, name: str, person: Person | None) -> int:
+    def _create_new(self, name: str, person: Person | None) -> int:
         """A new folder in this one; `person` gets it if this one is theirs."""
         with contextlib.suppress(FileExistsError):  # somebody else made it meanwhile
             os.mkdir(name, 0o700, dir_fd=self.handle)

@@ -66,7 +66,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame
         recorder.take(sample)
         frame = clocked.fold(sample)
         for finding in begun(frames[-1].findings if frames else (), frame.findings):
-            recorder.found(finding, frame.wall_ns, frame.monotonic_ns)
+            recorder.record_finding(finding, frame.wall_ns, frame.monotonic_ns)
         frames.append(frame)
     recorder.close()
     return file, tuple(frames)

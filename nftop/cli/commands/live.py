@@ -72,7 +72,7 @@ def _live_screen(
         **session,
         soon_s=1.0,
         on_sample=recorder.take,
-        on_finding=recorder.found,
+        on_finding=recorder.record_finding,
         on_baseline=kept,
     )
     try:

@@ -55,7 +55,7 @@ def record(options: argparse.Namespace) -> int:
         queue_map=options.queue_map,
         baselines=book.begun,
         on_sample=recorder.take,
-        on_finding=recorder.found,
+        on_finding=recorder.record_finding,
     )
     with stopping(feed.stop) as ended:
         try:

@@ -155,7 +155,7 @@ class Recorder:
             self._jobs.put(self._acts)
         self._note("action", text, None)
 
-    def found(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
+    def record_finding(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
         """A finding that the tick of this time is the first to have; after `take` of its sample."""
         text = f"{finding.where}: {finding.text} [{finding.rule}]"
         detail = {"rule": finding.rule, "where": finding.where, "since_ns": finding.since_ns}
