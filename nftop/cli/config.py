@@ -1,4 +1,4 @@
-"""The operator's configuration: options of the command line that always are to be given.
+"""Configuration files of the operator: permanent command-line options.
 
 `/etc/nftop/config.toml` for a host, then the operator's own `~/.config/nftop/config.toml`; what the
 command line says wins. Nothing in it unlocks what changes a host, or points nftop at another.

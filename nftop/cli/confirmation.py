@@ -1,4 +1,4 @@
-"""What the commands that change the host ask of whoever gave them, and tell him."""
+"""Confirmation prompts of the commands that change the host."""
 
 from __future__ import annotations
 

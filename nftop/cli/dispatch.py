@@ -1,4 +1,4 @@
-"""Every command by its name, and what does it."""
+"""Commands by name, each with its function; modules are imported when their command runs."""
 
 from __future__ import annotations
 

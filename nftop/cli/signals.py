@@ -1,4 +1,4 @@
-"""Leaving when told to, or when the terminal is gone, even with the screen stuck on it.
+"""Exit on a signal or when the terminal is gone, even while the screen is blocked on it.
 
 A screen whose terminal nobody reads any more blocks in its writes, and then no handler of its event
 loop runs. So signals are handled outside of that loop, and what has not left in time is ended.

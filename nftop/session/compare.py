@@ -1,4 +1,4 @@
-"""One side of a comparison: an interval of a recording, read."""
+"""One side of a comparison: an interval of a recording, folded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screens and the batch output consume, whatever stands behind it."""
+"""Interface of everything that delivers frames to the screens and the batch output."""
 
 from __future__ import annotations
 

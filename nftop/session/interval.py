@@ -1,4 +1,4 @@
-"""An interval of a recording, as it is named on a command line: `FILE@FROM,TO`."""
+"""Intervals of a recording in the form `FILE@FROM,TO`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as an operator types them."""
+"""Parsing of times on the command line."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is kept of frames: in memory for the screens, on disk for later."""
+"""Storage of samples: in memory for the screens, on disk as recordings."""

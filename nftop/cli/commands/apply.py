@@ -1,4 +1,4 @@
-"""What the commands that change the host have in common: show, ask, do, ask again; and the end.
+"""Common steps of the commands that change the host: show, confirm, apply, keep or revert.
 
 What is asked for goes through the gate: shown, confirmed, done by its guard, and taken back by that
 unless it is kept.

@@ -1,4 +1,4 @@
-"""`compare` and `export`: what is made of recordings."""
+"""`compare` and `export`: evaluate recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`record` and `replay`: a session into a file, and out of it."""
+"""`record` and `replay`: write a session to a file and play it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that show and change the frequencies and priority of cores."""
+"""`nftop sst`: show and change frequencies and priority of cores."""
 
 from __future__ import annotations
 

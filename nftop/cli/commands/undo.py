@@ -1,4 +1,4 @@
-"""The commands that take changes back, whatever part of the host they are of, and the history."""
+"""`undo`, `history` and `recover`: revert changes of any kind and list them."""
 
 from __future__ import annotations
 

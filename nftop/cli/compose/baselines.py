@@ -1,4 +1,4 @@
-"""`--baseline NAME`: baselines that outlive nftop."""
+"""`--baseline NAME`: baselines kept in a file between sessions."""
 
 from __future__ import annotations
 

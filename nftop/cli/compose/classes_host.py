@@ -1,4 +1,4 @@
-"""The host that a command line about classes means: this one, or with `demo` a simulated one."""
+"""Host of the commands about cache classes: this one, or the simulated one with `demo`."""
 
 from __future__ import annotations
 

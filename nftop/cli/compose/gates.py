@@ -1,4 +1,4 @@
-"""The gates of the host that a command line means: of each part, and of all."""
+"""Gates to the host of a command line: one for each kind of change, and one for all."""
 
 from __future__ import annotations
 

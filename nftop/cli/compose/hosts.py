@@ -1,4 +1,4 @@
-"""The hosts that can be shown: this one, the simulated one, another by its sensor server.
+"""Hosts that can be shown: this one, the simulated one, another one by its sensor server.
 
 `nftop.sources.registry` opens the sources of this one.
 """

@@ -1,4 +1,4 @@
-"""What a session records into."""
+"""Recorder and recording header of a session."""
 
 from __future__ import annotations
 

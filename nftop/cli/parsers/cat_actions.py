@@ -1,4 +1,4 @@
-"""The options of `nftop cat` as actions, and as the command line that does the same."""
+"""Options of `nftop cat` as actions, and actions as the equivalent command line."""
 
 from __future__ import annotations
 

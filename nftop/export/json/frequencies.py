@@ -1,4 +1,4 @@
-"""What a host's cpufreq tells beside the CPUs, as plain dictionaries.
+"""Host-wide facts of cpufreq as plain dictionaries; those of CPUs are in their rows.
 
 `null` with the source's state in `sources.cpufreq` where it tells nothing.
 """

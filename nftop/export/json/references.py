@@ -1,4 +1,4 @@
-"""What papers measured, as JSON: a run or a change a line."""
+"""Measurements of papers as JSON Lines: one run or change a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that an operator asked for by name."""
+"""Files that an operator has named on the command line."""
 
 from __future__ import annotations
 

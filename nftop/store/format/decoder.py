@@ -1,4 +1,4 @@
-"""The bodies of records back to what they were."""
+"""Decoding of record bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples to the bytes of a recording."""
+"""Encoding of samples and notes into the chunks of a recording."""
 
 from __future__ import annotations
 

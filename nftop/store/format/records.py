@@ -1,4 +1,4 @@
-"""The records of a recording, and how each is written. `FORMAT.md` says it for other programs."""
+"""Records of a recording and their encoding; `FORMAT.md` specifies it for other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values a recording can hold, and how they are described in it.
+"""Shapes of the values that a recording can hold, and their description in its header.
 
 A shape is what msgpack can write, so that a recording carries its own: a word (`int`, `float`,
 `text`, `bool`, `none`, `array`), or a list of a word and shapes: `["list", S]`, `["items", S, ...]`

@@ -1,4 +1,4 @@
-"""Where the bytes of a recording are read from: a file that may grow, or a pipe (`pipe`)."""
+"""Random access to the bytes of a recording: a file that may grow, or a pipe (`pipe`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording that comes through a pipe: read ahead into memory, as far as there is room."""
+"""A recording that arrives through a pipe: read ahead into memory, up to a limit."""
 
 from __future__ import annotations
 

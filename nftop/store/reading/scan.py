@@ -1,4 +1,4 @@
-"""Reading a recording from front to back, whatever state it is in."""
+"""Sequential reader of a recording in any condition."""
 
 from __future__ import annotations
 

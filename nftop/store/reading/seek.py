@@ -1,4 +1,4 @@
-"""Finding a place in a recording: by time, and the next marker. Reads a few places of the file."""
+"""Search for a position in a recording, by time or marker, reading only a few blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seek points: what stands before every zstd frame of a recording, uncompressed.
+"""Seek points: uncompressed blocks before every zstd frame of a recording.
 
 Skippable frames of zstd (RFC 8878), so that `zstd -dc` passes over them. They can be found from any
 place in the file, and say when and with which sample the frame behind them begins.

@@ -1,4 +1,4 @@
-"""Baselines as plain values: in recordings, and in a file where the operator asks for one."""
+"""Baselines as plain values, in recordings and in a file named by the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator keeps for nftop: files of his own in his configuration folder (XDG)."""
+"""Files of the operator's configuration folder (XDG)."""
 
 from __future__ import annotations
 

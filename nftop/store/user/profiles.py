@@ -1,4 +1,4 @@
-"""The operator's profiles of cache classes, as texts: what is in them is nobody's business here."""
+"""The operator's profiles of cache classes, as texts; `control.profile` parses them."""
 
 from __future__ import annotations
 
