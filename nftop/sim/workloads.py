@@ -179,7 +179,7 @@ def least_cost(work: Workload) -> float:
 
 
 def cache_sensitivity(name: str, otherwise: float) -> float:
-    """By how much more a packet costs without any cache, as a share; see `response`."""
+    """By how much more a packet costs without any cache, as a share; see `rdt`."""
     return float(tables()[name].get("cache_sensitivity", otherwise))
 
 

@@ -99,7 +99,7 @@ class Codec:
         self._writers[shape](values, out)
 
     def read(self, shape: Shape, count: int, reader: ColumnReader) -> list[Any]:
-        """So many values. Raises DamagedError, UnknownError."""
+        """So many values. Raises DamagedRecordingError, UnknownError."""
         if not count:
             return []
         reader.visit()

@@ -146,7 +146,7 @@ class ColumnReader:
     sample before.
 
     Raises:
-        DamagedError: there is no such column, or there is no room for it.
+        DamagedRecordingError: there is no such column, or there is no room for it.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class ColumnReader:
         """Take memory from the budget; `fresh`: of objects that no sample before shares.
 
         Raises:
-            DamagedError: there is not so much left.
+            DamagedRecordingError: there is not so much left.
         """
         self.budget -= size_bytes
         if self.budget < 0:

@@ -76,7 +76,7 @@ class Decoder:
         """What a record says; None for one of a kind that this nftop does not know.
 
         Raises:
-            DamagedError: it makes no sense.
+            DamagedRecordingError: it makes no sense.
         """
         if not self._samples and body[1:8] == _SAMPLE:
             return None

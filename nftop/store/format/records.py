@@ -119,7 +119,7 @@ def unframed(data: bytes | bytearray) -> tuple[bytes, int] | None:
     """The first record in `data`, and how much of `data` it took; None where it is not whole.
 
     Raises:
-        DamagedError: it is not what was written.
+        DamagedRecordingError: it is not what was written.
     """
     if len(data) < HEAD.size:
         return None
@@ -165,7 +165,7 @@ def header_body(header: Header) -> bytes:
 
 
 def header_read(raw: Mapping[str, Any]) -> Header:
-    """Raises DamagedError: it is none, or of a schema that this nftop does not know."""
+    """Raises DamagedRecordingError: it is none, or of a schema that this nftop does not know."""
     schema = raw.get("schema")
     if schema != SCHEMA:
         raise DamagedRecordingError(
@@ -222,7 +222,7 @@ def note_body(note: Note) -> bytes:
 
 
 def note_read(kind: str, raw: Any) -> Note | None:
-    """None: of a kind that this nftop does not know. Raises DamagedError: it makes no sense."""
+    """A note, or None for an unknown kind. Raises DamagedRecordingError."""
     try:
         if kind == "gap":
             gap = msgspec.convert(raw, Gap)
