@@ -3,6 +3,9 @@
 VPP sends the descriptor of its segment to each client that connects. Its main thread does so when
 it has time; closing before that would make it write to a closed connection, so a late descriptor is
 waited for over several ticks.
+
+A segment outlives its VPP and stays readable; only /proc and the heartbeat show that nothing
+updates it.
 """
 
 from __future__ import annotations
@@ -10,25 +13,310 @@ from __future__ import annotations
 import array
 import contextlib
 import os
+import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from nftop.model.bounds import VPP_ROWS
 from nftop.model.ids import Cpu
-from nftop.model.nf.vpp import VppInstance
+from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
+from nftop.model.owner import Owner
 from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Counts
+from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink
 from nftop.sources.nf_session.discovery import UnixSocket
 from nftop.sources.nf_session.poll_loop import Identity, PeerStanding
 from nftop.sources.nf_session.session import GIVE_UP_NS, NS_PER_S, SocketSession
+from nftop.sources.process.scan import GONE
+from nftop.sources.process.threads import ThreadFiles, parse_stat
 from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
-from nftop.sources.vpp import cache, compat, liveness
-from nftop.sources.vpp.cache import Last
-from nftop.sources.vpp.liveness import Life, Pulse, Signs, felt, why_still
-from nftop.sources.vpp.protocol import Question, VppReading
+from nftop.sources.vpp import compat
+from nftop.sources.vpp.protocol import NodeReading, Question, Rows, VppReading
 from nftop.sources.vpp.reader import ReaderError, SegmentReader, TooLargeError
+
+_NAME_LIMIT = 256
+
+
+def interfaces_of(reading: VppReading) -> VppInterfaces:
+    """The hardware interfaces.
+
+    A sub-interface, `NAME.<number>` beside a NAME (src/vnet/interface/stats.c), counts again what
+    its interface counted.
+
+    Raises:
+        ValueError: names and counters can't be of the same interfaces, or there are more than a
+            recording holds.
+    """
+    tables = [
+        _counts(r)
+        for r in (reading.rx_packets, reading.tx_packets, reading.rx_misses, reading.drops)
+    ]
+    width = len(reading.names)
+    if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
+        raise ValueError(f"it names {width} interfaces and counts others")
+    known = set(reading.names)
+    own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
+    _check_count(len(own), "interfaces")
+    names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
+    received, sent, misses, drops = (table[:, own] for table in tables)
+    return VppInterfaces(names, received, sent, misses, drops)
+
+
+def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
+    """The nodes of so many threads.
+
+    Raises:
+        ValueError: their counters are not of as many threads or nodes, or there are more than a
+            recording holds.
+    """
+    _check_count(len(reading.names), "nodes")
+    names = tuple(name[:_NAME_LIMIT] for name in reading.names)
+    tables = [_counts(rows) for rows in (reading.clocks, reading.vectors, reading.calls)]
+    if {table.shape for table in tables} != {(threads, len(names))}:
+        raise ValueError(f"it names {len(names)} nodes and counts others")
+    return VppNodes(names, *tables)
+
+
+def threads_of(reading: VppReading, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
+    """Its threads, those on the CPUs of `cpus` with theirs."""
+    return tuple(
+        VppThread(
+            index,
+            cpus.get(index),
+            None,
+            _at(reading.loops_per_s, index),
+            _at(reading.vector_rate, index),
+        )
+        for index in range(len(reading.rx_packets))
+    )
+
+
+def _check_count(count: int, kind: str) -> None:
+    if count > VPP_ROWS:
+        raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
+
+
+def _is_sub_interface(name: str, known: set[str]) -> bool:
+    of, dot, number = name.rpartition(".")
+    return bool(dot) and number.isdecimal() and of in known
+
+
+def _at(numbers: Sequence[int], index: int) -> float | None:
+    return float(numbers[index]) if index < len(numbers) else None
+
+
+def _counts(rows: Rows) -> Counts:
+    """uint64 (t, i). ValueError unless all rows are of one length and their numbers fit."""
+    try:
+        table = np.array(rows, dtype=np.uint64)
+    except OverflowError as error:
+        raise ValueError("a counter is out of range") from error
+    return table if table.ndim == 2 else table.reshape(len(rows), -1)
+
+
+_NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
+_NONE_YET = VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The last reading that worked; of the nodes, the last in which they were new."""
+
+    reading: VppReading
+    interfaces: VppInterfaces
+    nodes: VppNodes | None
+
+    @property
+    def nodes_beat(self) -> int | None:
+        """The heartbeat of the nodes."""
+        return None if self.nodes is None else self.reading.heartbeat
+
+    @property
+    def counted(self) -> int:
+        """All packets, in and out."""
+        return int(self.interfaces.rx_packets.sum()) + int(self.interfaces.tx_packets.sum())
+
+
+def after(before: Last | None, reading: VppReading) -> Last:
+    """Fold one reading in. ValueError where its parts don't fit each other."""
+    held = before.nodes if before is not None and reading.counts_nodes else None
+    nodes = held if reading.nodes is None else nodes_of(reading.nodes, len(reading.rx_packets))
+    return Last(reading, interfaces_of(reading), nodes)
+
+
+def instance(
+    last: Last | None,
+    *,
+    identity: tuple[int, int],
+    name: str,
+    socket: str,
+    problem: Missing | None,
+    cpus: Mapping[int, Cpu],
+    owner: Owner | None = None,
+) -> VppInstance:
+    """The same as a sample has it; `cpus` are those of its threads, by index."""
+    reading = None if last is None else last.reading
+    return VppInstance(
+        pid=identity[0],
+        start_ticks=identity[1],
+        name=name,
+        socket=socket,
+        version="",
+        problem=problem,
+        heartbeat=0 if reading is None else reading.heartbeat,
+        threads=() if reading is None else threads_of(reading, cpus),
+        interfaces=_NONE_YET if last is None else last.interfaces,
+        nodes=None if last is None else last.nodes,
+        read_at_ns=0 if reading is None else (reading.began_ns + reading.ended_ns) // 2,
+        took_ns=0 if reading is None else reading.ended_ns - reading.began_ns,
+        owner=owner,
+    )
+
+
+# Even an idle VPP wakes up a few times per second.
+LIFELESS_NS = 30_000_000_000
+# The operator sets how often VPP updates its segment, so the interval is measured.
+_BEATS, _GRACE_NS = 3, 10_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Values that change while a VPP runs.
+
+    Attributes:
+        counted: the sum of its packets. cpu_ticks: its CPU time; 0 where that is not known.
+    """
+
+    heartbeat: int
+    counted: int
+    cpu_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """When those values last changed.
+
+    Attributes:
+        seen: as it was last.
+        lived_at_ns: when any of that changed; counted_at_ns: heartbeat or counters.
+        beat_at_ns: the heartbeat; None while it has not changed once.
+        longest_ns: between two heartbeats; None before the second.
+    """
+
+    seen: Signs
+    lived_at_ns: int
+    counted_at_ns: int
+    beat_at_ns: int | None = None
+    longest_ns: int | None = None
+
+
+def felt(before: Pulse | None, now: Signs, at_ns: int) -> Pulse:
+    """Fold one observation in."""
+    if before is None:
+        return Pulse(now, at_ns, at_ns)
+    after = replace(before, seen=now)
+    if now != before.seen:
+        after = replace(after, lived_at_ns=at_ns)
+    if (now.heartbeat, now.counted) != (before.seen.heartbeat, before.seen.counted):
+        after = replace(after, counted_at_ns=at_ns)
+    if now.heartbeat != before.seen.heartbeat:
+        if before.beat_at_ns is not None:
+            after = replace(
+                after, longest_ns=max(before.longest_ns or 0, at_ns - before.beat_at_ns)
+            )
+        after = replace(after, beat_at_ns=at_ns)
+    return after
+
+
+def why_still(pulse: Pulse, at_ns: int) -> Missing | None:
+    """Why its counters are stale; None if they are current."""
+    if at_ns - pulse.lived_at_ns > LIFELESS_NS:
+        return _still(pulse.lived_at_ns, at_ns, "and has used no CPU time")
+    allowed_ns = None if pulse.longest_ns is None else _BEATS * pulse.longest_ns + _GRACE_NS
+    if allowed_ns is not None and at_ns - pulse.counted_at_ns > allowed_ns:
+        return _still(pulse.counted_at_ns, at_ns, "though it runs")
+    return None
+
+
+def _still(since_ns: int, at_ns: int, how: str) -> Missing:
+    seconds = (at_ns - since_ns) // 1_000_000_000
+    return Missing(Reason.STALE, f"has not updated its stats segment for {seconds} s, {how}")
+
+
+# src/vlib/threads.c: `thread-prefix` in VPP's `cpu` section stands for `vpp`.
+_MAIN = re.compile(r"(?:.*_)?main")
+_WORKER = re.compile(r"(?:.*_)?wk_([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A process as it is now.
+
+    Attributes:
+        start_ticks: clock ticks from boot to its start: with its pid, its identity.
+        comm: its name (untrusted text).
+        cpu_ticks: CPU time it has used.
+        stopped: by a signal or a debugger.
+    """
+
+    start_ticks: int
+    comm: str
+    cpu_ticks: int
+    stopped: bool
+
+
+def look_up(pid: int, proc: Path) -> Life | None:
+    """State of a process by /proc; None if it has ended. OSError if /proc can't be read now."""
+    try:
+        data = (proc / str(pid) / "stat").read_bytes()
+        fields = parse_stat(data)
+    except (*GONE, ValueError):
+        return None
+    if fields.dead:
+        return None
+    state = data.rpartition(b") ")[2][:1]
+    name = fields.comm[:_NAME_LIMIT]
+    return Life(fields.start_ticks, name, fields.cpu_ticks, state in {b"T", b"t"})
+
+
+def program(life: Life) -> str:
+    """Name of the program: VPP names its main thread, hence the process, `vpp_main`."""
+    return life.comm.removesuffix("_main") or life.comm
+
+
+def cpus(pid: int, proc: Path) -> Mapping[int, Cpu]:
+    """The CPU of each thread that is bound to a single one, by VPP's index: 0 is the main one."""
+    cpu_of: dict[int, Cpu] = {}
+    folder = proc / str(pid) / "task"
+    try:
+        tids = [entry.name for entry in folder.iterdir() if entry.name.isdecimal()]
+    except OSError:
+        return cpu_of
+    for tid in tids:
+        files = ThreadFiles(f"{folder}/{tid}", keep=False)
+        try:
+            index = _index(files.stat().comm, is_first=tid == str(pid))
+            allowed = files.status().allowed if index is not None else ()
+        except (*GONE, PermissionError, ValueError):
+            continue
+        if index is not None and len(allowed) == 1:
+            cpu_of[index] = allowed[0]
+    return cpu_of
+
+
+def _index(comm: str, *, is_first: bool) -> int | None:
+    """VPP's index of a thread by its name; None if the thread does not forward."""
+    if is_first and _MAIN.fullmatch(comm):
+        return 0
+    hit = _WORKER.fullmatch(comm)
+    return None if hit is None else int(hit[1]) + 1
+
 
 _THREADS_NS = 5_000_000_000  # threads seldom move
 _PROBE_NS = 30_000_000_000
@@ -164,7 +452,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         if trust.is_same_process(credentials.pid, credentials.uid, self._proc):
             self._pid = credentials.pid
         with contextlib.suppress(OSError):  # /proc may hide it
-            self._life = liveness.look_up(self._pid, self._proc)
+            self._life = look_up(self._pid, self._proc)
 
     def _forget(self) -> None:
         self._last = self._pulse = None
@@ -181,10 +469,10 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._read()
 
     def _sample(self) -> VppInstance:
-        return cache.instance(
+        return instance(
             self._last,
             identity=self.identity,
-            name="vpp" if self._life is None else liveness.program(self._life),
+            name="vpp" if self._life is None else program(self._life),
             socket=self.socket.path,
             problem=self._why_old(),
             cpus=self._cpus,
@@ -199,7 +487,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         if not self._pid or self._life is None:
             return False
         try:
-            now = liveness.look_up(self._pid, self._proc)
+            now = look_up(self._pid, self._proc)
         except OSError:  # such as no free descriptor: it may run
             return False
         if now is None or now.start_ticks != self._life.start_ticks:
@@ -238,7 +526,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
 
     def _take(self, reading: VppReading) -> None:
         try:
-            last = self._last = cache.after(self._last, reading)
+            last = self._last = after(self._last, reading)
         except ValueError as error:
             self._fail(Missing(Reason.ERROR, f"its stats segment is not used: {error}"))
             return
@@ -248,7 +536,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._pulse = felt(self._pulse, Signs(reading.heartbeat, last.counted, ticks), now_ns)
         if self._cpus_at_ns is None or now_ns - self._cpus_at_ns >= _THREADS_NS:
             self._cpus_at_ns = now_ns
-            self._cpus = liveness.cpus(self._pid, self._proc) if self._pid else {}
+            self._cpus = cpus(self._pid, self._proc) if self._pid else {}
 
     def _why_old(self) -> Missing | None:
         if self._life is not None and self._life.stopped:

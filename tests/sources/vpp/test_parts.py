@@ -18,10 +18,10 @@ from nftop.model.bounds import VPP_ROWS
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
-from nftop.sources.vpp import cache, liveness
-from nftop.sources.vpp.cache import interfaces_of, nodes_of
-from nftop.sources.vpp.liveness import Pulse, Signs, felt, why_still
+from nftop.sources.vpp import session
+from nftop.sources.vpp import session as liveness
 from nftop.sources.vpp.protocol import NodeReading
+from nftop.sources.vpp.session import Pulse, Signs, felt, interfaces_of, nodes_of, why_still
 from nftop.sources.vpp.source import StatsSearch, VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
@@ -199,14 +199,14 @@ def test_parts_that_do_not_fit_are_no_reading() -> None:
     )
     for changes in broken:
         with pytest.raises(ValueError, match=r"names|range|inhomogeneous|bounds"):
-            cache.after(None, replace(TOLD, **changes))
+            session.after(None, replace(TOLD, **changes))
 
 
 def test_nodes_are_kept_until_vpp_refreshes_them() -> None:
-    first = cache.after(None, TOLD)
-    same = cache.after(first, replace(TOLD, nodes=None))
+    first = session.after(None, TOLD)
+    same = session.after(first, replace(TOLD, nodes=None))
     assert same.nodes is first.nodes and same.nodes_beat == 7
-    assert cache.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
+    assert session.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
 
 
 def test_a_program_that_is_no_vpp_gets_no_process(tmp_path: Path) -> None:
