@@ -161,7 +161,7 @@ def test_who_only_looks_at_the_lock_is_in_nobodys_way(
             raise BlockingIOError
         real(handle, how)
 
-    monkeypatch.setattr(journal_module, "_LOOKED_AT_S", 60.0)
+    monkeypatch.setattr(journal_module, "_CHECKED_AT_S", 60.0)
     monkeypatch.setattr(fcntl, "flock", held_twice)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with journal.hold():
