@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.sources.pcm.source import topology_of
@@ -20,12 +20,12 @@ def captured(name: str = NAMES[0], seconds: int = 3) -> tuple[Frame, ...]:
     """Frames of a captured document, told again each second."""
     one = table(name)
     answers = (sample(at * S, pcm=nudged(one, at)) for at in range(1, seconds + 1))
-    return tuple(fold(State(HOST, topology_of(one)), *answers))
+    return tuple(fold(FoldState(HOST, topology_of(one)), *answers))
 
 
 def serverless() -> Frame:
     """The same host where no server runs."""
-    return fold(State(HOST, topology_of(table())), sample(S, pcm=NO_SERVER))[0]
+    return fold(FoldState(HOST, topology_of(table())), sample(S, pcm=NO_SERVER))[0]
 
 
 @lru_cache(maxsize=1)

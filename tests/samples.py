@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nftop.derive.fold import State, step
+from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Core, Cpu, L3Domain, Lcore, Package
 from nftop.model.reading import Missing, Reason
@@ -147,7 +147,7 @@ def table(*apps: DpdkApp, hidden: tuple[str, ...] = ()) -> DpdkTable:
     return DpdkTable(apps, hidden)
 
 
-def fold(state: State, *samples: Sample) -> list[Frame]:
+def fold(state: FoldState, *samples: Sample) -> list[Frame]:
     """The frames of these samples."""
     frames = []
     for one in samples:

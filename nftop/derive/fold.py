@@ -65,7 +65,7 @@ def register(stage: AnyStage, *, before: AnyStage = CPUS) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FoldState:
     """All that a frame needs besides its sample.
 
     Attributes:
@@ -88,7 +88,7 @@ class State:
         return BASELINES.state(self.stages)
 
 
-def step(state: State, sample: Sample) -> tuple[State, Frame]:
+def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
     """Fold one sample in.
 
     Every rate uses the clock of the source that counted, so a source that is late or slow has no
@@ -102,7 +102,7 @@ def step(state: State, sample: Sample) -> tuple[State, Frame]:
     return after, replace(tick.output(FRAME), findings=tick.output(FINDINGS))
 
 
-def comparing(state: State, kept: Baselines | None) -> State:
+def comparing(state: FoldState, kept: Baselines | None) -> FoldState:
     """The state that compares with these baselines from the next sample on; None: with nothing."""
     baseline = replace(state.baseline, kept=kept)
     return replace(state, stages={**state.stages, BASELINES.name: baseline})

@@ -164,7 +164,7 @@ class NfRow:
         readings: by metric id of the catalogue, scope `nf`; every such metric is there.
         threads: those that poll for it. ports, queues, nodes: as far as it tells, else why not.
         classes: the cache classes that count on its CPUs, each once.
-        beside: who else is in them, in words; "" for nobody.
+        sharers: who else is in them, in words; "" for nobody.
         owner: user whose socket tells its numbers; None if there is no socket, or it is not known.
         shared: why the instructions, misses and slots counted on its CPUs are not its alone; None
             where they are.
@@ -187,7 +187,7 @@ class NfRow:
     queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
     nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
     classes: tuple[CacheClass, ...] = ()
-    beside: str = ""
+    sharers: str = ""
     owner: Owner | None = None
     shared: Missing | None = None
 

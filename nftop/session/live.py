@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nftop.derive.compare.baseline import keep
 from nftop.derive.findings.engine import begun
-from nftop.derive.fold import State, comparing, polling_cpus, step
+from nftop.derive.fold import FoldState, comparing, polling_cpus, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
@@ -91,7 +91,7 @@ class Live:
     def __init__(
         self,
         sources: Sequence[Source],
-        start: State,
+        start: FoldState,
         interval_s: float,
         *,
         on_pollers: Callable[[frozenset[Cpu], Topology], None],
@@ -195,7 +195,7 @@ class Live:
         finally:
             sampler.close()
 
-    def _heed(self, state: State, sample: Sample) -> State:
+    def _heed(self, state: FoldState, sample: Sample) -> FoldState:
         """Keep or forget baselines as requested since the last tick."""
         while self._keeps:
             kept = keep(state.baseline) if self._keeps.popleft() else None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from nftop.derive.compare.baseline import keep as kept_now
-from nftop.derive.fold import State, comparing, step
+from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame, Lost
@@ -85,7 +85,7 @@ class Tape:
         self._on_loss = on_loss or (lambda _: None)
         self._on_marker = on_marker or (lambda _: None)
         self._scan = Scan(data)
-        self._state: State | None = None
+        self._state: FoldState | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
@@ -291,7 +291,7 @@ class Tape:
             total -= self._kept.popleft().size_bytes
 
 
-def _fresh(header: Header) -> State:
+def _fresh(header: Header) -> FoldState:
     known = header.uarch in names()
     table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
-    return State(header.host, header.topology, table, header.queue_map)
+    return FoldState(header.host, header.topology, table, header.queue_map)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nftop.derive.fold import State, step
+from nftop.derive.fold import FoldState, step
 from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.reading import Missing, Reading
@@ -32,7 +32,7 @@ class Clocked:
             self.scenario, self.cpus, clock_ns=lambda: self.now_ns
         )
         topology = self.host.model.layout.topology
-        self.state = State(self.host.host, topology, self.host.uarch)
+        self.state = FoldState(self.host.host, topology, self.host.uarch)
 
     def sample(self) -> Sample:
         """All its sources, a second later."""

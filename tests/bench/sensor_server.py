@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.client import Address
@@ -70,7 +70,7 @@ async def _watched(behaviour: str) -> list[tuple[int, int]]:
         assert isinstance(first, PcmTable), first
         feed = Live(
             (pcm, PcmTopologySource(pcm)),
-            State(HOST, topology_of(first)),
+            FoldState(HOST, topology_of(first)),
             _TICK_S,
             on_pollers=lambda _pollers, _topology: None,
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
@@ -34,7 +34,7 @@ TSC_HZ = 2_600_000_000
 MPPS_10 = 10_000_000
 
 
-START = State(HOST, topology(4, smt=False))
+START = FoldState(HOST, topology(4, smt=False))
 
 
 def tick(second: float, *apps: DpdkApp, workers: tuple[ThreadRow, ...] | None = None) -> Sample:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.export.json.frame import frame_json
 from nftop.sources.pcm.document import parse_json, table_of
 from nftop.sources.pcm.source import topology_of
@@ -21,7 +21,7 @@ def test_accelerators_are_rates_by_their_own_names() -> None:
         one,
         accelerators=(("dsa 0", (("in.bytes", 2e6), ("out", -1.0), ("odd", float("nan")))),),
     )
-    (frame,) = fold(State(HOST, topology_of(told)), sample(S, pcm=told))
+    (frame,) = fold(FoldState(HOST, topology_of(told)), sample(S, pcm=told))
     (row,) = json.loads(frame_json(frame))["accelerators"]
     assert row["name"] == "dsa 0"
     assert row["per_s"]["in_bytes"] == 2e6 / 1.000026
@@ -39,7 +39,7 @@ def test_accelerators_of_totals_need_two_documents() -> None:
         accelerators=(("dsa 0", (("in", 1e9 + 8.0),)),),
     )
     samples = (sample(S, pcm=start), sample(3 * S, pcm=later))
-    first, second = fold(State(HOST, topology_of(one)), *samples)
+    first, second = fold(FoldState(HOST, topology_of(one)), *samples)
     rows = [json.loads(frame_json(item))["accelerators"][0] for item in (first, second)]
     assert rows[0]["missing"] == {"per_s.in": "warming"}
     assert rows[1]["per_s"] == {"in": 4.0}
@@ -47,7 +47,7 @@ def test_accelerators_of_totals_need_two_documents() -> None:
 
 def test_a_package_names_whose_numbers_it_has() -> None:
     one = table_of(parse_json(captures()["skx_2026-06_persecond1.json"]), since_start=False)
-    (frame,) = fold(State(HOST, topology_of(one)), sample(S, pcm=one))
+    (frame,) = fold(FoldState(HOST, topology_of(one)), sample(S, pcm=one))
     package = json.loads(frame_json(frame))["packages"][0]
     assert package["origins"]["power_w"] == package["origins"]["memory.read_bytes_per_s"] == "pcm"
     assert package["power_w"] > 100 and package["missing"]["pcie.ddio_hit_ratio"] == "source"

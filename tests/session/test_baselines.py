@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nftop.derive.compare.baseline import keep
-from nftop.derive.fold import State, comparing, step
+from nftop.derive.fold import FoldState, comparing, step
 from nftop.export.json.frame import frame_json
 from nftop.model.baseline import Baselines, NfBaseline
 from nftop.model.frame import Frame
@@ -138,7 +138,7 @@ def test_live_frames_and_those_of_the_file_are_the_same(tmp_path: Path) -> None:
     recorder = Recorder(header)
     feed = Live(
         host.sources,
-        State(host.host, topology, host.uarch),
+        FoldState(host.host, topology, host.uarch),
         0.1,
         on_pollers=lambda _cpus, _topology: None,
         on_sample=recorder.take,

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from nftop.derive.findings.engine import begun
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Finding, Frame
 from nftop.model.sample import Sample
 from nftop.session.replay import Replay
@@ -34,7 +34,7 @@ def test_a_live_session_tells_each_finding_as_it_begins() -> None:
     script = iter([(), (FOUND,), (replace(FOUND, text="IPC 1.49"),), (FOUND, other), (), (FOUND,)])
     told: list[tuple[str, int]] = []
 
-    def step(state: State, sample: Sample) -> tuple[State, Frame]:
+    def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
         frame = frame_of()
         return state, replace(frame, wall_ns=sample.wall_ns, findings=next(script))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
@@ -16,7 +16,7 @@ from tests.samples import HOST, S, thread, threads, topology
 from tests.session.test_sampler import FakeSource
 from tests.waiting import until
 
-START = State(HOST, topology(4, smt=False))
+START = FoldState(HOST, topology(4, smt=False))
 
 
 class FakeClock:

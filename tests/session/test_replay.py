@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from nftop.derive import fold
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.derive.select import only_cpus
 from nftop.export.batch import run_batch
 from nftop.export.csv import frame_csv
@@ -557,8 +557,8 @@ def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() ->
     )
 
 
-def failing_at(wall_ns: int) -> Callable[[State, Sample], tuple[State, Frame]]:
-    def folded(state: State, sample: Sample) -> tuple[State, Frame]:
+def failing_at(wall_ns: int) -> Callable[[FoldState, Sample], tuple[FoldState, Frame]]:
+    def folded(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
         if sample.wall_ns == wall_ns:
             raise IndexError("no such row")
         return fold.step(state, sample)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nftop.derive.fold import State, step
+from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
 from nftop.sim.model import Model
@@ -35,14 +35,14 @@ class Frozen:
     now_ns: int = BOOT_NS
     traffic: bool = True  # all of it is looked at
     simulated: SimulatedHost = field(init=False)
-    state: State = field(init=False)
+    state: FoldState = field(init=False)
 
     def __post_init__(self) -> None:
         self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
         for source in self.simulated.sources:
             if isinstance(source, Detailing):
                 source.detail(wanted=self.traffic)
-        self.state = State(
+        self.state = FoldState(
             self.simulated.host, self.simulated.model.layout.topology, self.simulated.uarch
         )
 

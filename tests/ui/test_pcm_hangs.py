@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from textual.pilot import Pilot
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
@@ -41,7 +41,7 @@ async def test_frames_and_keys_go_on_while_the_server_hangs() -> None:
         peer.behaviour = "hang"
         live = Live(
             (pcm, PcmTopologySource(pcm)),
-            State(HOST, topology_of(first)),
+            FoldState(HOST, topology_of(first)),
             0.1,
             on_pollers=lambda _pollers, _topology: None,
         )

@@ -16,7 +16,7 @@ from nftop.control.doctor import notice
 from nftop.control.gate import missing_privilege, open_host_gate
 from nftop.control.interface import ClassGate
 from nftop.control.journal import FileJournal
-from nftop.derive.fold import State, comparing
+from nftop.derive.fold import FoldState, comparing
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding
 from nftop.model.ids import Cpu, format_cpu_list
@@ -84,7 +84,7 @@ class OpenHost:
         self.on_pollers((), self.topology)
         return Live(
             self.sources,
-            comparing(State(self.host, self.topology, self.uarch, queue_map or {}), baselines),
+            comparing(FoldState(self.host, self.topology, self.uarch, queue_map or {}), baselines),
             interval_s,
             on_pollers=self.on_pollers,
             cpus=cpus,

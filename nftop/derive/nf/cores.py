@@ -60,7 +60,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         queues=nf.queues,
         nodes=nf.nodes,
         classes=classes,
-        beside="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
+        sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )
 
 

@@ -77,7 +77,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "owner": _owner(nf),
         "problem": None if nf.problem is None else nf.problem.message,
         "classes": [clos.name for clos in nf.classes],
-        "classes_shared": nf.beside or None,
+        "classes_shared": nf.sharers or None,
         "baseline": _baseline(frame, nf),
         "threads": [_thread(thread) for thread in nf.threads],
     }

@@ -229,7 +229,7 @@ def _nf(nf: NfRow) -> list[Any]:
         nf.attribution,
         None if nf.problem is None else nf.problem.message,
         " ".join(clos.name for clos in nf.classes) or None,
-        nf.beside or None,
+        nf.sharers or None,
         *map(plain, readings.values()),
         why_not(readings),
     ]

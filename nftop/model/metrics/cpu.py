@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from nftop.model.column import Column, product, ratio
-from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Counted, Metric, Unit
+from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, CountedRates, Metric, Unit
 from nftop.model.metrics.nf import BUSY_CPP, EQ5, EQ6, RX
 
 _PERF = "perf_event_open(2), generic hardware events"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
 
 
-def _frequency_hz(counted: Counted) -> Column:
+def _frequency_hz(counted: CountedRates) -> Column:
     """Average frequency while not halted: cycles / ref_cycles x tsc per second.
 
     ref_cycles advances at the TSC's rate while the core is not halted (Intel SDM volume 3,

@@ -37,7 +37,7 @@ class Unit(Enum):
     TEXT = "text"  # words: never a column of numbers
 
 
-class Counted(Protocol):
+class CountedRates(Protocol):
     """Counter rates of all CPUs in one tick, rows as in the topology."""
 
     @property
@@ -80,7 +80,7 @@ class Metric:
         optional: a column only where some CPU has a value.
         compute: of a CPU metric that needs only counter rates, how it is computed; None where a
             stage of the fold gives it.
-        told: such a column is there too where some CPU has any reason but that no source gives it.
+        shows_reasons: such a column is shown too where some CPU has a reason other than SOURCE.
     """
 
     id: str
@@ -97,8 +97,8 @@ class Metric:
     bounded: bool = False
     bad_above: float | None = None
     optional: bool = False
-    told: bool = False
-    compute: Callable[[Counted], Column] | None = None
+    shows_reasons: bool = False
+    compute: Callable[[CountedRates], Column] | None = None
 
 
 _REGISTERED: list[Metric] = []

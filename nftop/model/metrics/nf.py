@@ -37,7 +37,7 @@ VS_BASE = Metric(
     priority=2.5,
     coverage=COVERAGE,
     optional=True,
-    told=True,
+    shows_reasons=True,
 )
 
 NF_NODES: tuple[Metric, ...] = tuple(

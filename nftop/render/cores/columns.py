@@ -194,7 +194,7 @@ def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
     if cpus is None:
         return False
     column = cpus.columns[metric.id]
-    readable = metric.told and len(column) and bool((column.reasons != _SOURCE).any())
+    readable = metric.shows_reasons and len(column) and bool((column.reasons != _SOURCE).any())
     return bool(readable or column.present.any())
 
 

@@ -148,7 +148,7 @@ def nf_line(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int)
 
 def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
     cell = metric_cell(nf, metric, width, partial)
-    shared = metric.id == "llc_occupancy_bytes" and nf.beside and cell.tone is not Tone.MISSING
+    shared = metric.id == "llc_occupancy_bytes" and nf.sharers and cell.tone is not Tone.MISSING
     return Span(cell.text[:-1] + SHARED, cell.tone) if shared else cell
 
 

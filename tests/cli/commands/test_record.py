@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 
 from nftop.cli.commands import record as deeds
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.export.batch import FORMATS, run_batch
 from nftop.session.live import Live
 from nftop.session.replay import Replay
@@ -116,7 +116,7 @@ def test_frames_of_one_session_are_the_same_live_and_replayed(tmp_path: Path) ->
     recorder.start(FileSink(file))
     live = Live(
         (*demo.sources, OwnSource((), Affinity())),
-        State(demo.host, topology, demo.uarch),
+        FoldState(demo.host, topology, demo.uarch),
         0.1,
         on_pollers=lambda _cpus, _topology: None,
         on_sample=recorder.take,

@@ -123,7 +123,7 @@ def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> N
             if cache.l3 in l3
         )
         assert number(item.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
-    beside = {entry.name: entry.beside for entry in frame.nfs}
+    beside = {entry.name: entry.sharers for entry in frame.nfs}
     assert beside["vpp"] == beside["ovs/ovs-vswitchd"] == ""
     assert beside["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
 
@@ -132,7 +132,7 @@ def test_the_default_class_is_everybodys() -> None:
     host = Frozen("noisy", cpus=32, traffic=False)
     frame = [host.tick(S) for _ in range(3)][-1]
     default = [item for item in frame.nfs if item.classes[0].name == ROOT]
-    assert default and all("everybody's" in item.beside for item in default)
+    assert default and all("everybody's" in item.sharers for item in default)
 
 
 def test_queues_ports_and_nodes_add_up_to_the_whole() -> None:

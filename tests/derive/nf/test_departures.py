@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
@@ -33,7 +33,7 @@ def without(second: int, why: Reason) -> Sample:
     )
 
 
-def session(*samples: Sample, start: State = START) -> list[Frame]:
+def session(*samples: Sample, start: FoldState = START) -> list[Frame]:
     return fold(start, *samples)
 
 

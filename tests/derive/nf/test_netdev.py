@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.netdev import Interface, NetdevTable
@@ -17,7 +17,7 @@ from nftop.model.sample import Sample, SourceReading
 from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only
 
 FOUR = topology(4)
-START = State(HOST, FOUR)
+START = FoldState(HOST, FOUR)
 GHZ_2 = 2_000_000_000
 _COUNTS = (GHZ_2 // 2, GHZ_2, GHZ_2 // 2, GHZ_2, 0)
 NIC = Interface("eth0", "nic", "ixgbe", 0, None, 0, 0, 0)

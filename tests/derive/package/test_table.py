@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.derive.package.table import (
     HELD_AT_LEAST_NS,
     HELD_ROUNDS,
@@ -138,7 +138,7 @@ def test_every_metric_of_every_package_has_a_reason(
 def test_packages_that_change_between_two_reads_take_no_counter_for_taken() -> None:
     """The table is the same one, and a table has counted nothing since itself."""
     one, two = topology(8), HOST
-    start = State(Host("h", "c", "SKX"), one, SKX)
+    start = FoldState(Host("h", "c", "SKX"), one, SKX)
     reading = SourceReading(reads([100] * 4, [10**9] * 4, 10**9), 2 * S, 0)
 
     def at(second: int, machine: Topology, uncore: SourceReading[UncoreTable]) -> Sample:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.derive.pcm.values import without_sentinels
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
@@ -56,7 +56,7 @@ def nudged(one: PcmTable, second: float) -> PcmTable:
 def frames(tables: Sequence[PcmTable | Missing], *, here: Topology | None = None) -> list[Frame]:
     """A frame a second."""
     first = next(item for item in tables if isinstance(item, PcmTable))
-    start = State(HOST, here or topology_of(first))
+    start = FoldState(HOST, here or topology_of(first))
     return fold(start, *(sample(at * S, pcm=item) for at, item in enumerate(tables, start=1)))
 
 
@@ -290,7 +290,7 @@ def test_requests_are_of_the_seconds_counted_however_late_the_steps_are_seen() -
         state += second in (3, 6, 10, 13, 16, 20, 23)
         pcie = documents[min(state, 6)].pcie
         seen.append(sample(at_ns, pcm=replace(nudged(table(), second), pcie=pcie)))
-    found = numbers(fold(State(HOST, start), *seen), "pcie.itom.total_per_s")
+    found = numbers(fold(FoldState(HOST, start), *seen), "pcie.itom.total_per_s")
     assert len(found) >= 5 and found == pytest.approx([3e6] * len(found), abs=1)
 
 
@@ -306,7 +306,7 @@ def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[i
         pcie = documents[state].pcie
         seen.append(sample(second * S, pcm=replace(nudged(table(), second), pcie=pcie)))
     readings = [of_package(frame, "pcie.itom.total_per_s")
-                for frame in fold(State(HOST, start), *seen)]  # fmt: skip
+                for frame in fold(FoldState(HOST, start), *seen)]  # fmt: skip
     third = readings[seen_at[-1] - 1]
     assert isinstance(third, Missing) and third.reason is Reason.WARMING
     found = [reading for reading in readings if not isinstance(reading, Missing)]
@@ -316,7 +316,7 @@ def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[i
 def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
     documents = growing(1, 3e6, 8)
     slow = [sample(5 * at * S, pcm=document) for at, document in enumerate(documents, start=1)]
-    for frame in fold(State(HOST, topology_of(table())), *slow)[2:]:
+    for frame in fold(FoldState(HOST, topology_of(table())), *slow)[2:]:
         why = of_package(frame, "pcie.itom.total_per_s")
         assert isinstance(why, Missing) and "1 s" in why.message
 
@@ -325,7 +325,7 @@ def test_requests_right_behind_a_gap_are_to_come() -> None:
     documents = growing(1, 3e6, 30)
     times = [second * S for second in range(1, 31) if not 12 <= second < 22]
     seen = [sample(at_ns, pcm=documents[at_ns // S - 1]) for at_ns in times]
-    told = fold(State(HOST, topology_of(table())), *seen)
+    told = fold(FoldState(HOST, topology_of(table())), *seen)
     found = [of_package(frame, "pcie.itom.total_per_s") for frame in told]
     behind = times.index(22 * S)
     assert found[behind - 1] == found[-1] == pytest.approx(3e6)
@@ -431,9 +431,9 @@ def test_a_server_that_stands_still_is_too_old() -> None:
 def test_every_metric_has_a_number_or_a_reason_with_and_without_a_server() -> None:
     ids = {metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)}
     (with_one,) = frames([table()])
-    alone = fold(State(HOST, topology_of(table())), sample(S), sample(2 * S))
+    alone = fold(FoldState(HOST, topology_of(table())), sample(S), sample(2 * S))
     gone = Missing(Reason.SOURCE, "no pcm-sensor-server listens at 127.0.0.1:9738")
-    (absent,) = fold(State(HOST, topology_of(table())), sample(S, pcm=gone))
+    (absent,) = fold(FoldState(HOST, topology_of(table())), sample(S, pcm=gone))
     for frame in (with_one, *alone, absent):
         assert all(row.readings.keys() == ids for row in frame.packages)
     assert of_package(absent, "power_w") == gone == of_cpu(absent, "c0_ratio")
@@ -456,7 +456,7 @@ def beside_perf(second: int, ratio: float) -> Sample:
 
 
 def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
-    start = State(HOST, topology_of(table()))
+    start = FoldState(HOST, topology_of(table()))
     seen = fold(start, *(beside_perf(second, 1.1) for second in range(1, 9)))
     last = seen[-1]
     server = (
@@ -483,7 +483,7 @@ def test_a_cpu_that_perf_saw_idle_has_no_ipc_of_another_second() -> None:
         )
         for second in (1, 2)
     ]
-    _, frame = fold(State(HOST, topology_of(one)), *idle)
+    _, frame = fold(FoldState(HOST, topology_of(one)), *idle)
     assert reason(of_cpu(frame, "ipc", 0)) is Reason.IDLE
     assert "ipc" not in frame.cpus.origins and "c0_ratio" in frame.cpus.origins
     # Of CPU 1 perf has no row: to perf it is offline, and the server's number is not shown either.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.derive.pcm.fold import EnergyState, step_energy
 from nftop.model.column import column, from_readings
 from nftop.model.reading import Missing, Reading, Reason
@@ -46,7 +46,7 @@ def test_slow_samples_count_too(every_s: int) -> None:
     samples = [
         replace(sample(at * S, pcm=nudged(one, at)), interval_ns=every_s * S) for at in times
     ]
-    seen = fold(State(HOST, topology_of(one)), *samples)
+    seen = fold(FoldState(HOST, topology_of(one)), *samples)
     power = of_package(seen[-1], "power_w")
     assert isinstance(power, float)
     assert reason(of_package(seen[0], "energy_j")) is Reason.WARMING
@@ -75,7 +75,7 @@ def test_where_power_is_absent_its_reason_is_that_of_energy_and_the_sum_stays() 
 def test_frames_sum_it_up_over_a_failure_but_not_through_it() -> None:
     one = table()
     answers = [nudged(one, 0), nudged(one, 1), GONE, GONE, nudged(one, 4), nudged(one, 5)]
-    start = State(HOST, topology_of(one))
+    start = FoldState(HOST, topology_of(one))
     seen = fold(start, *(sample(at * S, pcm=answer) for at, answer in enumerate(answers, start=1)))
     power = of_package(seen[1], "power_w")
     assert isinstance(power, float)
@@ -89,7 +89,7 @@ def test_frames_sum_it_up_over_a_failure_but_not_through_it() -> None:
 def test_sockets_that_are_renumbered_leave_the_sum_with_its_package() -> None:
     one = table()
     other = replace(one, packages=1 - one.packages, sockets=one.sockets)
-    here = State(HOST, topology_of(one))
+    here = FoldState(HOST, topology_of(one))
     answers = [nudged(one, 0), nudged(one, 1), nudged(other, 2)]
     seen = fold(here, *(sample(at * S, pcm=answer) for at, answer in enumerate(answers, start=1)))
     assert of_package(seen[2], "energy_j", 0) == pytest.approx(

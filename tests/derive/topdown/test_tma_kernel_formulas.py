@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.reading import Missing, Reading, Reason
@@ -29,7 +29,7 @@ def table(second: int, good: float, everything: float, ref_cycles: float = 2e9) 
 
 
 def frame(*tables: CounterTable, uarch: str = "generic") -> Frame:
-    start = State(HOST, topology(2, smt=False), load(uarch))
+    start = FoldState(HOST, topology(2, smt=False), load(uarch))
     return fold(start, *(sample(at * S, perf=item) for at, item in enumerate(tables, 1)))[-1]
 
 
@@ -113,7 +113,7 @@ def test_a_text_that_is_no_formula_costs_its_own_metric_only() -> None:
 def test_without_a_reading_every_share_has_its_reason(uarch: str) -> None:
     """Also after one that had formulas of its own."""
     denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 4")
-    start = State(HOST, topology(2, smt=False), load(uarch))
+    start = FoldState(HOST, topology(2, smt=False), load(uarch))
     samples = [sample(at * S, perf=table(at, 3, 4)) for at in (1, 2)]
     for given_before in ([], samples):
         last = fold(start, *given_before, sample(3 * S, perf=denied))[-1]

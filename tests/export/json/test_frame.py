@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nftop.cli.commands.report import report_json
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv
 from nftop.export.json.encode import json_bytes
@@ -403,6 +403,6 @@ def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:
 
 
 def test_a_state_is_never_changed_by_a_step() -> None:
-    before = State(START.host, START.topology)
+    before = FoldState(START.host, START.topology)
     fold(before, tick(1, forwarding(1)), tick(2, forwarding(2)))
-    assert before == State(START.host, START.topology)
+    assert before == FoldState(START.host, START.topology)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.export.openmetrics import writer
 from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import (
@@ -282,7 +282,7 @@ def test_a_host_by_its_sensor_server() -> None:
     one = table_of(parse_json(captures()["icx_2026-06_msr_persecond1.json"]), since_start=False)
     one = replace(one, accelerators=(("dsa 0", (("in.bytes", 2e6), ("out", -1.0))),))
     host = replace(HOST, remote="http://127.0.0.1:9738")
-    (frame,) = fold(State(host, topology_of(one)), sample(S, pcm=one))
+    (frame,) = fold(FoldState(host, topology_of(one)), sample(S, pcm=one))
     found = read_page(frame)
     ((mine, _),) = found["nftop_accelerator_per_second"].samples.items()
     assert mine == {("accelerator", "dsa 0"), ("counter", "in.bytes"), ("badge", "REMOTE")}

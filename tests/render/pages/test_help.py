@@ -218,7 +218,9 @@ def test_the_panel_says_every_absence_of_its_row() -> None:
         assert f"{', '.join(labels)}: {why.message}" in text
     said = {label for labels in absences(base.cpus, 3).values() for label in labels}
     # Optional metrics that no CPU of the host has are no absence worth a line.
-    shown = (m for m in CPU_METRICS if m.priority is not None and (m.told or not m.optional))
+    shown = (
+        m for m in CPU_METRICS if m.priority is not None and (m.shows_reasons or not m.optional)
+    )
     assert said == {metric.label for metric in shown}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Accelerator, Frame, SourceState
 from nftop.model.ids import Package
 from nftop.model.metrics.catalogue import METRICS
@@ -132,7 +132,7 @@ def test_columns_in_which_the_server_stands_in_for_perf_are_named() -> None:
 def test_a_server_of_another_host_has_told_nothing_here() -> None:
     one = table()
     here = topology_of(replace(one, packages=one.packages * 0))
-    (frame,) = fold(State(HOST, here), sample(S, pcm=one))
+    (frame,) = fold(FoldState(HOST, here), sample(S, pcm=one))
     text = flat(text_of(parts_of(frame, 200, 50)))
     assert "pcm~, <1 s old: the server's CPUs and packages are not this host's" in text
     assert "of its last second" not in text

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nftop.derive.fold import State, step
+from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.sources.pcm.source import PcmTopologySource, topology_of
@@ -21,7 +21,7 @@ def seconds_of(peer: PcmPeer) -> Seconds:
     """Frames of the next so many seconds of the server, read once in each."""
     pcm = source(peer)
     places = PcmTopologySource(pcm)
-    state = State(HOST, topology_of(table(pcm.read())))
+    state = FoldState(HOST, topology_of(table(pcm.read())))
 
     def go_on(count: int) -> list[Frame]:
         nonlocal state

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import nftop.sources.pcm.source
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
@@ -189,7 +189,7 @@ def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
     late_s = []
     live = Live(
         (pcm, PcmTopologySource(pcm)),
-        State(HOST, topology),
+        FoldState(HOST, topology),
         0.1,
         on_pollers=lambda _pollers, _topology: None,
     )

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
@@ -66,7 +66,7 @@ class Bench:
         return missing
 
     def frames(self, *tables: CounterTable, cpus: int = 4) -> list[Frame]:
-        start = State(HOST, topology(cpus, smt=False))
+        start = FoldState(HOST, topology(cpus, smt=False))
         return fold(start, *(sample(at * SECOND, perf=table) for at, table in enumerate(tables)))
 
 

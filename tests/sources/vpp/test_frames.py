@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.fold import State
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.nf.vpp import VppTable
@@ -101,5 +101,5 @@ def test_a_recording_has_it_all(tmp_path: Path) -> None:
 
 
 def _shown(samples: list[Sample]) -> list[object]:
-    frames: list[Frame] = fold(State(START.host, START.topology), *samples)
+    frames: list[Frame] = fold(FoldState(START.host, START.topology), *samples)
     return [(frame.nfs, frame.sources["vpp"].detail) for frame in frames]
