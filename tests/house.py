@@ -6,6 +6,7 @@ A module is a non-empty Python file of the package. Names are read from the synt
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import sys
 from collections import defaultdict
@@ -169,6 +170,10 @@ def main() -> int:
     counts = count(package)
     for field in fields(counts):
         print(f"{field.name:26}{getattr(counts, field.name):7,}")
+    from tests.walks import counter_to_screen, key_to_resctrl
+
+    for walk in (counter_to_screen, key_to_resctrl):
+        print(f"{'files_' + walk.__name__:26}{len(asyncio.run(walk())):7,}")
     if "-v" in sys.argv:
         paths = modules(package)
         print(*in_folder(single_importers(paths)), sep="\n")

@@ -1,0 +1,55 @@
+"""Rules of the layout and of names, kept over the syntax trees (`python -m tests.house -v`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.house import ROOT, Counts, count, names, tree, words
+
+# At most so many. The numbers only ever fall.
+LIMITS = {
+    "lines": 74_200,
+    "single_importer": 81,
+    "single_importer_in_folder": 30,
+    "top_level": 16,
+    "duplicate_class_names": 0,
+    "banned_names": 2,
+    "long_files": 0,
+    "long_functions": 7,
+}
+
+
+@cache
+def counts() -> Counts:
+    return count(ROOT / "nftop")
+
+
+@pytest.mark.parametrize(("rule", "most"), LIMITS.items())
+def test_a_count_is_within_its_limit(rule: str, most: int) -> None:
+    assert getattr(counts(), rule) <= most, "python -m tests.house -v lists them"
+
+
+def test_words_of_a_name_are_those_of_snake_and_camel_case() -> None:
+    assert words("told_by") == words("ToldBy") == {"told", "by"}
+
+
+def test_every_kind_of_binding_is_a_name(tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(
+        "import a as told\n"
+        "def found(said, *, each=0):\n"
+        "    with x as made: pass\n"
+        "    for place in x: pass\n"
+        "    try: pass\n"
+        "    except E as who: pass\n"
+        "class Part:\n"
+        "    def __init__(self): self.looked = 1\n"
+        "there: int = 1\n"
+        "y = [asked for asked in x]\n"
+    )
+    assert {name for name, _ in names(tree(source))} >= {
+        "told", "found", "said", "each", "made", "place", "who", "Part", "looked", "there", "asked",
+    }  # fmt: skip
