@@ -18,9 +18,7 @@ from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.frequency import DRIVER, cpufreq_table
 from nftop.sim.model import Model, model_of
-from nftop.sim.nf_dpdk import dpdk_table
-from nftop.sim.nf_ovs import ovs_table
-from nftop.sim.nf_vpp import vpp_table
+from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
 from nftop.sim.processor import Processor
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table

@@ -7,7 +7,7 @@ import pytest
 
 from nftop.model.reading import Reason
 from nftop.model.sample import CounterTable
-from nftop.sim import nf_dpdk, nf_ovs, nf_vpp, payloads, scenario, workloads
+from nftop.sim import network_functions, payloads, scenario, workloads
 from nftop.sim.events import count
 from nftop.sim.model import Model, model_of
 from nftop.sources.process.scan import role_of
@@ -104,7 +104,7 @@ def test_every_check_says_simulated() -> None:
 
 
 def test_ovs_tells_what_its_interfaces_would(model: Model) -> None:
-    (early,), (late,) = (nf_ovs.ovs_table(model, t, t).switches for t in (4 * S, 60 * S))
+    (early,), (late,) = (network_functions.ovs_table(model, t, t).switches for t in (4 * S, 60 * S))
     assert [pmd.core for pmd in late.pmds] == [5, 6, 7, 8]
     assert [(pmd.queues[0].port, pmd.queues[0].queue) for pmd in late.pmds] == [
         ("dpdk0", 0), ("dpdk1", 0), ("dpdk0", 1), ("dpdk1", 1)
@@ -119,8 +119,8 @@ def test_ovs_tells_what_its_interfaces_would(model: Model) -> None:
 
 
 def test_dpdk_beneath_ovs_counts_the_same_packets(model: Model) -> None:
-    (switch,) = nf_ovs.ovs_table(model, 9 * S, S).switches
-    apps = {app.name: app for app in nf_dpdk.dpdk_table(model, 9 * S, S).apps}
+    (switch,) = network_functions.ovs_table(model, 9 * S, S).switches
+    apps = {app.name: app for app in network_functions.dpdk_table(model, 9 * S, S).apps}
     beneath = apps[switch.name]
     assert (beneath.pid, beneath.start_ticks) == (switch.pid, switch.start_ticks)
     received = sum(pmd.rx_packets or 0 for pmd in switch.pmds)
@@ -132,8 +132,8 @@ def test_dpdk_beneath_ovs_counts_the_same_packets(model: Model) -> None:
 
 
 def test_vpp_s_nodes_are_those_of_its_last_heartbeat(model: Model) -> None:
-    (one,) = nf_vpp.vpp_table(model, 7 * S + S // 2, S).instances
-    (then,) = nf_vpp.vpp_table(model, 7 * S, S).instances
+    (one,) = network_functions.vpp_table(model, 7 * S + S // 2, S).instances
+    (then,) = network_functions.vpp_table(model, 7 * S, S).instances
     assert one.heartbeat == then.heartbeat == 7
     assert one.nodes is not None and then.nodes is not None
     np.testing.assert_array_equal(one.nodes.clocks, then.nodes.clocks)
@@ -170,7 +170,7 @@ def test_a_vpp_with_time_left_polls_in_vain() -> None:
         'kind = "vpp"\nworkload = "vpp_l2_patch"\npackage = 0\nthreads = 1\nload = 0.6\n'
     )
     loaded = model_of(scenario.parse("t", text), 8)
-    (one,) = nf_vpp.vpp_table(loaded, 5 * S, S).instances
+    (one,) = network_functions.vpp_table(loaded, 5 * S, S).instances
     assert one.nodes is not None
     clocks, calls, vectors = (
         item[1].tolist() for item in (one.nodes.clocks, one.nodes.calls, one.nodes.vectors)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.cpu.counters import CounterState, step_counters
-from nftop.derive.topdown.group_ratios import ShareState
-from nftop.derive.topdown.tma import tma_columns
+from nftop.derive.topdown.tma import ShareState, tma_columns
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.tma import TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.sample import SourceReading

@@ -26,8 +26,7 @@ from nftop.store.format.encoder import Chunk
 from nftop.store.reading.seekpoint import SeekPoint
 from nftop.store.recording.sink import FileSink, Keep, let_go
 from nftop.store.user.baselines import read_baselines, write_baselines
-from nftop.store.user.config_dir import read_text
-from nftop.store.user.profiles import read_profiles
+from nftop.store.user.config_dir import read_profiles, read_text
 from tests.command import called, nftop
 from tests.waiting import until
 

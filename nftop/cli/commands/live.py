@@ -22,7 +22,7 @@ from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
-from nftop.store.user.profiles import folder_of, read_profiles
+from nftop.store.user.config_dir import folder_of, read_profiles
 
 # What a screen starts at most: one for each source, Textual's, the feed's and the terminal's.
 _SCREEN_THREADS = 24

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nftop.derive.nf.by_core import BY_CORE, MIXED, Here, here_of
+from nftop.derive.nf.row import BY_CORE, MIXED, Here, here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.reading import Missing, Reason

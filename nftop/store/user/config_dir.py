@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from nftop.store.folders import caller, open_file
+from nftop.store.folders import Folder, caller, open_file, open_folder
 
 _MOST_BYTES = 1 << 20
 
@@ -43,3 +44,29 @@ def text_of(handle: int, most_bytes: int = _MOST_BYTES) -> str:
         return data.decode("utf-8", "replace")
     finally:
         os.close(handle)
+
+
+_MOST = 64
+
+
+def folder_of(environ: Mapping[str, str]) -> Path:
+    """Where they are."""
+    return config_folder(environ) / "profiles"
+
+
+def read_profiles(folder: Path) -> dict[str, str]:
+    """Their texts by file name, ascending; what can't be read or is no plain file is left out."""
+    result: dict[str, str] = {}
+    with contextlib.suppress(OSError), open_folder(folder) as opened:
+        for name in opened.names()[:_MOST]:
+            text = _text(opened, name)
+            if text is not None and name.isprintable():
+                result[name] = text
+    return result
+
+
+def _text(folder: Folder, name: str) -> str | None:
+    try:
+        return text_of(folder.open_file(name))
+    except (OSError, ValueError):
+        return None

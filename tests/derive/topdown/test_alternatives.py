@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.cpu.counters import CounterState, step_counters
-from nftop.derive.topdown.group_ratios import ShareState
-from nftop.derive.topdown.tma import tma_columns
+from nftop.derive.topdown.tma import ShareState, tma_columns
 from nftop.model.column import Column
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reason

@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.derive.cpu.counters import CounterState, step_counters
-from nftop.derive.topdown.group_ratios import MOMENTS, MOMENTS_TOLERANCE, ShareState
-from nftop.derive.topdown.tma import FocusState, step_focus, tma_columns
+from nftop.derive.topdown.tma import (
+    MOMENTS,
+    MOMENTS_TOLERANCE,
+    FocusState,
+    ShareState,
+    step_focus,
+    tma_columns,
+)
 from nftop.model.frame import CoreFocus
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading

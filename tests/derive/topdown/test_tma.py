@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
-from nftop.derive.topdown.group_ratios import ShareState
-from nftop.derive.topdown.tma import counts_of_cores, tma_columns
+from nftop.derive.topdown.tma import ShareState, counts_of_cores, tma_columns
 from nftop.model.column import Column, column
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.reading import Missing, Reason

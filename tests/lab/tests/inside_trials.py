@@ -11,8 +11,7 @@ import sys
 from dataclasses import dataclass, field
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
-from nftop.derive.topdown.group_ratios import ShareState
-from nftop.derive.topdown.tma import tma_columns
+from nftop.derive.topdown.tma import ShareState, tma_columns
 from nftop.model.column import ratio
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading

@@ -9,7 +9,7 @@ import pytest
 
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
-from nftop.derive.nf.by_core import here_of
+from nftop.derive.nf.row import here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.nf.parts import NfQueue, NfThread

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.control.profile.formats import form_of, parse
-from nftop.store.user.profiles import folder_of, read_profiles
+from nftop.store.user.config_dir import folder_of, read_profiles
 
 
 def test_they_are_in_the_configuration_folder(monkeypatch: pytest.MonkeyPatch) -> None:

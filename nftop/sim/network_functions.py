@@ -1,0 +1,306 @@
+"""Statistics of the simulated network functions: DPDK telemetry, OVS replies, VPP segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from nftop.model.ids import Cpu, Lcore
+from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
+from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
+from nftop.model.sample import Counts, DpdkApp, DpdkLcore, DpdkPort, DpdkTable
+from nftop.model.struct import replace
+from nftop.sim import workloads
+from nftop.sim.layout import Placed
+from nftop.sim.model import Model
+from nftop.sim.payloads import identity, main_cpu, placed_as
+from nftop.sim.workloads import INDEX
+
+DPDK_VERSION = "DPDK 24.11.1"
+_TESTPMD_PORTS = 4
+
+
+def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
+    """The DPDK applications behind their telemetry sockets."""
+    counts = model.counts(t_ns)
+    return DpdkTable(
+        tuple(
+            replace(_APPS[placed.task.kind](model, placed, order, counts), read_at_ns=at_ns)
+            for order, placed in placed_as(model, _APPS)
+        )
+    )
+
+
+def ports_of(placed: Placed) -> tuple[tuple[Cpu, ...], tuple[Cpu, ...]]:
+    """Of a cross-connect's two ports, the CPUs that poll their queues: in turn."""
+    return placed.cpus[::2], placed.cpus[1::2]
+
+
+def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
+    """testpmd --record-core-cycles: its lcores report busy cycles."""
+    main = main_cpu(model, placed)
+    lcores = [DpdkLcore(Lcore(main), (main,), "RTE")]
+    for cpu in placed.cpus:
+        cycles = (int(counts[cpu, INDEX[name]]) for name in ("tsc", "work_cycles"))
+        lcores.append(DpdkLcore(Lcore(cpu), (cpu,), "RTE", *cycles))
+    received = sum(int(counts[cpu, INDEX["packets"]]) for cpu in placed.cpus)
+    missed = sum(int(counts[cpu, INDEX["missed"]]) for cpu in placed.cpus)
+    ports = tuple(
+        _port(order, port, (received + port) // _TESTPMD_PORTS,
+              (missed + port) // _TESTPMD_PORTS)
+        for port in range(_TESTPMD_PORTS)
+    )  # fmt: skip
+    params = (
+        "dpdk-testpmd",
+        f"--nb-cores={len(placed.cpus)}",
+        "--record-core-cycles",
+        "--auto-start",
+    )
+    return _app(placed, order, ports, tuple(lcores), params)
+
+
+def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
+    """l3fwd: a port with one queue for each lcore, as its --config says."""
+    ports = tuple(
+        _port(order, port, int(counts[cpu, INDEX["packets"]]),
+              int(counts[cpu, INDEX["missed"]]))
+        for port, cpu in enumerate(placed.cpus)
+    )  # fmt: skip
+    lcores = tuple(DpdkLcore(Lcore(cpu), (cpu,), "RTE") for cpu in placed.cpus)
+    config = ",".join(f"({port},0,{cpu})" for port, cpu in enumerate(placed.cpus))
+    mask = hex((1 << len(ports)) - 1)
+    params = ("dpdk-l3fwd", "-p", mask, f"--config={config}")
+    return _app(placed, order, ports, lcores, params)
+
+
+def _ovs(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
+    """The DPDK beneath OVS: its ports, and PMD threads that EAL knows but has not started."""
+    main = main_cpu(model, placed)
+    threads = (DpdkLcore(Lcore(n), (cpu,), "NON_EAL") for n, cpu in enumerate(placed.cpus, 1))
+    polled = ports_of(placed)
+    sides = [
+        [tuple(int(counts[cpu, INDEX[name]]) for name in ("packets", "missed")) for cpu in cpus]
+        for cpus in polled
+    ]
+    received = [sum(packets for packets, _ in side) for side in sides]
+    ports = tuple(
+        replace(
+            _port(order, port, received[port], sum(missed for _, missed in side)),
+            rx_queues=max(len(side), 1),
+            tx_packets=received[1 - port],  # what comes in on one goes out on the other
+            rx_queue_packets=tuple(packets for packets, _ in side) or (0,),
+        )
+        for port, side in enumerate(sides)
+    )
+    lcores = (DpdkLcore(Lcore(0), (main,), "RTE"), *threads)
+    return _app(placed, order, ports, lcores, ("ovs-vswitchd",))
+
+
+_APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingProxyType(
+    {"testpmd": _testpmd, "l3fwd": _l3fwd, "ovs": _ovs}
+)
+
+
+def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
+    """A port that sends on whatever it received; named by a made-up PCI address."""
+    bus = 0x18 + order % 0x80
+    return DpdkPort(
+        port=port,
+        name=f"0000:{bus:02x}:{port // 8:02x}.{port % 8}",
+        rx_queues=1,
+        rx_packets=packets,
+        tx_packets=packets,
+        rx_missed=missed,
+        rx_queue_packets=(packets,),
+    )
+
+
+def _app(
+    placed: Placed,
+    order: int,
+    ports: tuple[DpdkPort, ...],
+    lcores: tuple[DpdkLcore, ...],
+    params: tuple[str, ...],
+) -> DpdkApp:
+    """An application; `params` begins with its program, and `read_at_ns` is still to be set."""
+    program = params[0]
+    pid, start_ticks = identity(order)
+    listed = ",".join(str(lcore.lcore) for lcore in lcores)
+    return DpdkApp(
+        pid=pid,
+        start_ticks=start_ticks,
+        name=program,
+        prefix=placed.name,
+        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2",
+        version=DPDK_VERSION,
+        problem=None,
+        ports=ports,
+        lcores=lcores,
+        lcores_told=True,
+        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"),
+        app_params=params,
+        read_at_ns=0,
+        took_ns=0,
+    )
+
+
+OVS_VERSION = "ovs-vswitchd (Open vSwitch) 3.5.0"
+# pmd-rxq-show -secs 5, and until it has run for so long its shares are NOT AVAIL.
+_WINDOW_S = 5.0
+
+
+def ovs_table(model: Model, t_ns: int, at_ns: int) -> OvsTable:
+    """Every ovs-vswitchd."""
+    counts = model.counts(t_ns)
+    window_ns = round(_WINDOW_S * 1e9)
+    earlier = model.counts(t_ns - window_ns) if t_ns >= window_ns else None
+    return OvsTable(
+        tuple(
+            _switch(model, placed, order, (counts, earlier), at_ns)
+            for order, placed in placed_as(model, ("ovs",))
+        )
+    )
+
+
+def _switch(
+    model: Model, placed: Placed, order: int, counts: tuple[Counts, Counts | None], at_ns: int
+) -> OvsSwitch:
+    pid, start_ticks = identity(order)
+    rundir = f"/var/run/{placed.name}"
+    nodes = [model.layout.topology.cpus[cpu].node for cpu in placed.cpus]
+    return OvsSwitch(
+        pid=pid,
+        start_ticks=start_ticks,
+        name="ovs-vswitchd",
+        rundir=rundir,
+        socket=f"{rundir}/ovs-vswitchd.{pid}.ctl",
+        version=OVS_VERSION,
+        problem=None,
+        pmds=tuple(
+            _pmd(cpu, node or 0, position, *counts)
+            for position, (cpu, node) in enumerate(zip(placed.cpus, nodes, strict=True))
+        ),
+        usage_window_s=_WINDOW_S,
+        read_at_ns=at_ns,
+        took_ns=0,
+    )
+
+
+def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None) -> OvsPmd:
+    packets, used, busy = (int(now[cpu, INDEX[name]]) for name in _PACKETS_AND_CYCLES)
+    queue = OvsQueue(f"dpdk{position % 2}", position // 2, enabled=True, used_ratio=None)
+    overhead = None
+    if earlier is not None:
+        _, used_before, busy_before = (int(earlier[cpu, INDEX[n]]) for n in _PACKETS_AND_CYCLES)
+        share = round((busy - busy_before) / (used - used_before), 2)
+        queue = OvsQueue(queue.port, queue.queue, enabled=True, used_ratio=share)
+        overhead = 0.0  # all it does it does for its queue
+    return OvsPmd(
+        core=cpu,
+        numa=node,
+        rx_packets=packets,
+        tx_packets=packets,
+        used_cycles=used,
+        busy_cycles=busy,
+        sleep_us=0,
+        upcalls=1,
+        lost_upcalls=0,
+        queues=(queue,),
+        overhead_ratio=overhead,
+    )
+
+
+_PACKETS_AND_CYCLES = ("packets", "tsc", "work_cycles")
+
+
+VPP_VERSION = "26.06"
+_INPUT = "dpdk-input"
+_INTERFACES = ("local0", "port0", "port1")
+# Its statseg section says `update-interval 1.0` and `per-node-counters on`.
+_UPDATE_NS = 1_000_000_000
+# Packets per call under full load (a whole frame) and below, and TSC cycles of an empty poll; the
+# latter two are assumptions.
+_WHOLE_FRAME, _SMALL_FRAME, _EMPTY_POLL_CYCLES = 256, 32, 60
+
+
+def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
+    """Every VPP."""
+    beats = t_ns // _UPDATE_NS
+    times = t_ns, beats * _UPDATE_NS, max(beats - 1, 0) * _UPDATE_NS
+    now, refreshed, before = (model.counts(time) for time in times)
+    return VppTable(
+        tuple(
+            replace(
+                _instance(model, placed, order, (refreshed, before)),
+                heartbeat=beats,
+                interfaces=_interfaces(placed, now),
+                read_at_ns=at_ns,
+            )
+            for order, placed in placed_as(model, ("vpp",))
+        )
+    )
+
+
+def _instance(
+    model: Model, placed: Placed, order: int, refreshed: tuple[Counts, Counts]
+) -> VppInstance:
+    """What does not depend on when it is read; `refreshed` are the last two updates' counts."""
+    pid, start_ticks = identity(order)
+    nodes, before = (_nodes(placed, counts) for counts in refreshed)
+    return VppInstance(
+        pid=pid,
+        start_ticks=start_ticks,
+        name="vpp",
+        socket=f"/run/{placed.name}/stats.sock",
+        version=VPP_VERSION,
+        problem=None,
+        heartbeat=0,
+        threads=_threads(model, placed, nodes.calls - before.calls),
+        interfaces=_interfaces(placed, refreshed[0]),
+        nodes=nodes,
+        read_at_ns=0,
+        took_ns=0,
+    )
+
+
+def _threads(model: Model, placed: Placed, calls: Counts) -> tuple[VppThread, ...]:
+    """The main thread and the workers; a worker's loop calls its input node once."""
+    loops = calls[:, 0] / (_UPDATE_NS / 1e9)
+    main = VppThread(0, main_cpu(model, placed), 0, None, 0.0)
+    workers = (
+        VppThread(index, cpu, 1, float(loops[index]), float(_frame(placed)))
+        for index, cpu in enumerate(placed.cpus, 1)
+    )
+    return (main, *workers)
+
+
+def _frame(placed: Placed) -> int:
+    return _WHOLE_FRAME if placed.task.load >= 1.0 else _SMALL_FRAME
+
+
+def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
+    shape = len(placed.cpus) + 1, len(_INTERFACES)
+    received, sent, missed = (np.zeros(shape, dtype=np.uint64) for _ in range(3))
+    for index, cpu in enumerate(placed.cpus, 1):
+        port = 1 + (index - 1) % 2
+        received[index, port] = sent[index, 3 - port] = counts[cpu, INDEX["packets"]]
+        missed[index, port] = counts[cpu, INDEX["missed"]]
+    return VppInterfaces(_INTERFACES, received, sent, missed, np.zeros(shape, dtype=np.uint64))
+
+
+def _nodes(placed: Placed, counts: Counts) -> VppNodes:
+    """The input node first; `work_cycles` in the workload's shares, the rest in empty polls."""
+    shares = workloads.tables()[placed.task.workload]["nodes"]
+    names = (_INPUT, *(name for name in shares if name != _INPUT))
+    own = counts[list(placed.cpus)]
+    packets, work, tsc = (own[:, INDEX[name]] for name in ("packets", "work_cycles", "tsc"))
+    clocks = np.floor(work[:, None] * np.array([shares[name] for name in names])).astype(np.uint64)
+    empty = np.maximum(tsc.astype(np.int64) - work.astype(np.int64), 0).astype(np.uint64)
+    clocks[:, 0] += empty
+    calls = np.repeat((packets // np.uint64(_frame(placed)))[:, None], len(names), axis=1)
+    calls[:, 0] += empty // np.uint64(_EMPTY_POLL_CYCLES)
+    vectors = np.repeat(packets[:, None], len(names), axis=1)
+    main = np.zeros((1, len(names)), dtype=np.uint64)
+    return VppNodes(names, *(np.vstack([main, item]) for item in (clocks, vectors, calls)))
