@@ -114,7 +114,7 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class OwnChange:
     """What nftop itself changed, or took back, in the direction in which it did.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from nftop.control.interface import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
-from nftop.model.change import Change, Made, Outcome, Proposal, Receipt, parts
+from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
@@ -100,7 +100,7 @@ class ChangeControl:
         self.standing = PendingState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
-        self.own_changes: tuple[Made, ...] = ()
+        self.own_changes: tuple[OwnChange, ...] = ()
         self._tell = tell
         self._clock = clock
         self._closing = False
@@ -268,7 +268,7 @@ class ChangeControl:
 
     def _wrote(self, changes: tuple[Change, ...], began_ns: int) -> None:
         """Record own writes since `began_ns`, so that they are not attributed to others."""
-        one = Made(changes, began_ns, time.monotonic_ns())
+        one = OwnChange(changes, began_ns, time.monotonic_ns())
         self.own_changes = (*self.own_changes, one)[-_MOST_OWN:]
 
     def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:

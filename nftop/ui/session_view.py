@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nftop.model.change import Made
+from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.struct import dataclass, field, replace
@@ -45,7 +45,7 @@ class SessionView:
     page: int = 1
     search: str = ""
     message: str = ""
-    own_changes: tuple[Made, ...] = ()
+    own_changes: tuple[OwnChange, ...] = ()
     until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.change import Made
+from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.ui.options import Options
@@ -166,7 +166,7 @@ async def test_the_verdict_is_as_long_as_a_change_waits_to_be_kept() -> None:
 async def test_what_nftop_did_is_not_somebody_elses() -> None:
     async with running(*CHANGED, size=(120, 36)) as run:
         noticed = CHANGED[-1].noticed
-        made = (Made(item.changes, item.since_ns, item.at_ns) for item in noticed)
+        made = (OwnChange(item.changes, item.since_ns, item.at_ns) for item in noticed)
         run.app._main.set_own_changes(tuple(made))
         text = await run.press("3")
         assert "CHANGED 00:00:30Z by nftop: vpp L3 0" in text

@@ -8,7 +8,7 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
-from nftop.model.change import Cell, Change, Made, Noticed, parts
+from nftop.model.change import Cell, Change, Noticed, OwnChange, parts
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
@@ -110,7 +110,7 @@ def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[Made]) -> bool:
+def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[OwnChange]) -> bool:
     """Whether nftop itself made a change: written in that interval, from old to new.
 
     Args:

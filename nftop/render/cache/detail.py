@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.cache.ways import Shares, cache_of, shares_of
 from nftop.derive.compare.window import ClassKey
-from nftop.model.change import Made
+from nftop.model.change import OwnChange
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
@@ -52,7 +52,7 @@ _UNITS = {metric.id: metric.unit for metric in GROUP_METRICS}
 
 
 def class_lines(
-    frame: Frame, key: ClassKey, width: int, trends: Trends, own_changes: Sequence[Made]
+    frame: Frame, key: ClassKey, width: int, trends: Trends, own_changes: Sequence[OwnChange]
 ) -> list[Line]:
     """Description of a class in a cache; empty if it does not exist.
 
@@ -233,7 +233,7 @@ def _monitors(group: GroupRow, cache: GroupCacheRow) -> Iterator[tuple[str, str]
 
 
 def _changes(
-    frame: Frame, group: GroupRow, own_changes: Sequence[Made]
+    frame: Frame, group: GroupRow, own_changes: Sequence[OwnChange]
 ) -> Iterator[tuple[str, str]]:
     """The last changes, newest first."""
     for item in about(frame.noticed, group.name)[:_MOST_CHANGES]:

@@ -9,7 +9,7 @@ from nftop.derive.compare.metric import RULE_EVERY_TICK, Compared, Word, percent
 from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, Term
 from nftop.derive.compare.verdict import Verdict, VerdictSection, verdict_of
 from nftop.derive.compare.window import ClassKey, Window
-from nftop.model.change import Made
+from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading
@@ -175,7 +175,9 @@ class CachePage:
     lower: tuple[Line, ...]
 
 
-def upper(frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool) -> ClassTable:
+def upper(
+    frame: Frame, width: int, own_changes: Sequence[OwnChange], *, folded: bool
+) -> ClassTable:
     """The table, then second-level caches and reasons of absences."""
     table = cache_table(frame, width, own_changes, folded=folded)
     more = [*level_2_lines(frame, width)]
@@ -234,7 +236,7 @@ def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
     return verdict_of(window, last.at_ns, groups_in(last.changes), Term(until_ns))
 
 
-def card(verdict: Verdict, width: int, own_changes: Sequence[Made]) -> list[Line]:
+def card(verdict: Verdict, width: int, own_changes: Sequence[OwnChange]) -> list[Line]:
     """The last change, its author and its verdict."""
     head, *rest = verdict_lines(verdict, width)
     changes = [noticed_line(item, own_changes) for item in reversed(verdict.noticed)]

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from nftop.derive.cache.ways import Shares, free_ways, in_use, shares_of
 from nftop.derive.compare.window import ClassKey
-from nftop.model.change import Made, Noticed
+from nftop.model.change import Noticed, OwnChange
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
@@ -200,7 +200,7 @@ class _Shape:
 
 
 def cache_table(
-    frame: Frame, width: int, own_changes: Sequence[Made], *, folded: bool
+    frame: Frame, width: int, own_changes: Sequence[OwnChange], *, folded: bool
 ) -> ClassTable:
     """All caches below each other.
 
@@ -280,7 +280,7 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
     return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(facts)}", Tone.DIM))
 
 
-def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[Made]) -> Iterator[Line]:
+def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
     number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == "exclusive"
     parts: list[Span] = [
@@ -308,7 +308,9 @@ def _ways(one: ClassCell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool
     return [*spans, Span(" " * (shape.ways - mask.width), Tone.PLAIN)]
 
 
-def _mask(one: ClassCell, mask: Cbm | Missing, shape: _Shape, own_changes: Sequence[Made]) -> Span:
+def _mask(
+    one: ClassCell, mask: Cbm | Missing, shape: _Shape, own_changes: Sequence[OwnChange]
+) -> Span:
     if isinstance(mask, Missing):
         return Span(" " * shape.digits, Tone.PLAIN)
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)

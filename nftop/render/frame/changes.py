@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from nftop.derive.cache.changes import groups_in, is_own_change
-from nftop.model.change import Cell, Change, Made, Noticed, Outcome, Receipt
+from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import replace
@@ -21,7 +21,7 @@ def clock_of(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
-def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
+def noticed_line(noticed: Noticed, own_changes: Sequence[OwnChange]) -> Line:
     """Time, author and changes, in a line that may be long."""
     return line(
         Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
@@ -30,7 +30,7 @@ def noticed_line(noticed: Noticed, own_changes: Sequence[Made]) -> Line:
     )
 
 
-def author(noticed: Noticed, own_changes: Sequence[Made]) -> str:
+def author(noticed: Noticed, own_changes: Sequence[OwnChange]) -> str:
     """Whether nftop made these changes."""
     known = [is_own_change(change, noticed, own_changes) for change in noticed.changes]
     if all(known):

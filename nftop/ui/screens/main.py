@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
-from nftop.model.change import Made
+from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
@@ -208,7 +208,9 @@ class MainScreen(BannerScreen[None]):
         """The frame on screen."""
         return self._session.frame
 
-    def set_own_changes(self, own_changes: tuple[Made, ...], until_ns: int | None = None) -> None:
+    def set_own_changes(
+        self, own_changes: tuple[OwnChange, ...], until_ns: int | None = None
+    ) -> None:
         """Set the class changes written here, and the deadline of a pending one."""
         self._session.own_changes, self._session.until_ns = own_changes, until_ns
 

@@ -16,7 +16,7 @@ from nftop.derive.cache.changes import (
     together,
 )
 from nftop.derive.threads import ThreadRate
-from nftop.model.change import Cell, Change, Made, Noticed
+from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, L2Mask, ResctrlTable
@@ -191,7 +191,7 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
             Change(made_class, None, ""),
             Change(Cell("schemata", "nftop.x", "L3", 0), None, "3"))  # fmt: skip
     back = tuple(Change(our.cell, our.new, our.old) for our in ours)
-    made = (Made(ours, 100 * S, 101 * S), Made(back, 160 * S, 161 * S))
+    made = (OwnChange(ours, 100 * S, 101 * S), OwnChange(back, 160 * S, 161 * S))
 
     def is_ours(change: Change, since_s: int, at_s: int) -> bool:
         return is_own_change(change, Noticed(since_s * S, at_s * S, 0, (change,)), made)
@@ -217,7 +217,7 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
 
 def test_two_of_nftops_changes_between_two_readings_are_its_own_too() -> None:
     steps = [schemata("L3", 0, "f0", "1f0"), schemata("L3", 0, "1f0", "3f0")]
-    made = [Made((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
+    made = [OwnChange((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
     both = schemata("L3", 0, "f0", "3f0")
     assert is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made)
     assert not is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made[1:])

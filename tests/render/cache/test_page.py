@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nftop.derive.cache.changes import ObservedClasses, step_changes
-from nftop.model.change import Cell, Change, Made, Noticed
+from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.masks import Cbm
@@ -45,7 +45,7 @@ def flat(*_: object) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.full(20, 9 * MIB, np.float32)
 
 
-def detail(shown: Frame, name: str, width: int = 120, made: tuple[Made, ...] = ()) -> str:
+def detail(shown: Frame, name: str, width: int = 120, made: tuple[OwnChange, ...] = ()) -> str:
     lines = class_lines(shown, (name, L3Domain(0)), width, Trends(flat, 1.0), made)
     return "\n".join(line.text for line in lines)
 
@@ -184,7 +184,7 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
 
 def test_what_nftop_changed_is_told_from_it() -> None:
     [noticed] = MOVED.noticed
-    made = (Made(noticed.changes, noticed.since_ns, noticed.at_ns),)
+    made = (OwnChange(noticed.changes, noticed.since_ns, noticed.at_ns),)
     found = upper(MOVED, 200, made, folded=True)
     assert any(" *3f0 " in line.text for line in found.lines)
     assert "00:00:02Z by nftop: vpp L3" in detail(MOVED, "vpp", made=made)
