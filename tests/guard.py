@@ -157,7 +157,6 @@ MAY: Mapping[str, str] = {
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "cli/compose/baselines.py": "os.environ pathlib.Path",
     "store/user/baselines.py": "os.fsync os.close os.pread os.fdopen os.getpid pathlib.Path",
-    "store/user/profiles.py": "pathlib.Path",
     # What the operator has in his own configuration folder.
     "store/user/config_dir.py": "os.close os.pread os.fstat pathlib.Path",
     "store/reading/pipe.py": "os.close os.read",

@@ -92,6 +92,7 @@ async def counter_to_screen() -> set[str]:
     """Files that the counts of instructions and cycles pass until IPC is drawn."""
     ipc = cpu_metric("ipc").compute
     assert ipc is not None
+    cell_format.printer.cache_clear()  # so that it is called
     with (
         tempfile.TemporaryDirectory() as root,
         stacks(GroupReader.fetch, ipc, cell_format.printer, Lines.render_lines) as files,

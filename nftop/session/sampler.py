@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -94,7 +95,8 @@ class BlockingSources:
         with self._lock:
             self._stopped = True
             if self._slots and self._busy():
-                self._start()
+                with contextlib.suppress(RuntimeError):  # no thread: what is open ends with nftop
+                    self._start()
             self._work.notify_all()
             threads = tuple(self._threads)
         deadline_s = time.monotonic() + _JOIN_S
@@ -120,9 +122,14 @@ class BlockingSources:
         thread = threading.Thread(
             target=self._run, kwargs={"permanent": permanent}, name="nftop-helper", daemon=True
         )
-        self._threads.add(thread)
         self._last_start_ns = time.monotonic_ns()
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: the queue waits for the source that stalls it
+            if permanent:
+                raise
+        else:
+            self._threads.add(thread)
 
     def _run(self, *, permanent: bool) -> None:
         while (slot := self._next(permanent=permanent)) is not None:

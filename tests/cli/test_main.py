@@ -424,7 +424,6 @@ def test_too_little_memory_is_a_sentence(limit_mib: int) -> None:
     ("limit", "arguments"),
     [
         (0, ["--batch", "-n", "1", "-d", "0.1"]),
-        (2, ["--batch", "-n", "1", "-d", "0.1"]),
         (0, ["demo", "serve", "--listen", "127.0.0.1:0"]),
         (0, ["demo", "record", "-o", "-"]),
     ],
@@ -434,6 +433,11 @@ def test_too_few_threads_are_a_sentence(limit: int, arguments: list[str]) -> Non
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr and done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("nftop: ")
+
+
+def test_one_thread_more_is_enough_for_a_batch() -> None:
+    done = python(LIMITED, "threads", "1", "demo", "--batch", "-n", "2", "-d", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("limit", [0, 2, 3, 4, 6])
