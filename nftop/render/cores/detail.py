@@ -71,7 +71,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
         *absence_lines(frame.cpus, row, width),
         *attribution_lines(frame.cpus, row, width),
         *sibling_lines(frame.cpus, row, width),
-        *_placement(frame.cpus, row, width),
+        *location_lines(frame.cpus, row, width),
         *process_lines(frame, frame.cpus.topology.cpus[row].cpu, width),
     ]
     room = height - len(head)
@@ -127,11 +127,13 @@ def _sibling_value(cpus: CpuTable, row: int, metric: Metric) -> str:
 
 def process_lines(frame: Frame, cpu: Cpu, width: int) -> list[Line]:
     """A line for each process known to have a thread on this CPU; its command line is cut."""
-    return [
-        crop(line(Span(_process_text(facts), Tone.DIM)), width)
-        for facts in frame.processes
-        if facts.cpu == cpu
-    ]
+    texts = process_texts(frame, cpu)
+    return [crop(line(Span(text, Tone.DIM)), width) for text in texts]
+
+
+def process_texts(frame: Frame, cpu: Cpu) -> list[str]:
+    """Each process known to have a thread on this CPU, with its whole command line."""
+    return [_process_text(facts) for facts in frame.processes if facts.cpu == cpu]
 
 
 def _process_text(facts: ProcessFacts) -> str:
@@ -153,7 +155,7 @@ def _titled(title: str, width: int) -> Line:
     return line(head, Span("─" * (width - head.width), Tone.DIM))
 
 
-def _placement(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
+def location_lines(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
     facts = tuple(
         setting_facts(
             cpus.settings[row], *(cpus.columns[metric.id][row] for metric in FREQUENCY_METRICS)

@@ -21,7 +21,13 @@ from nftop.render.cache.page import MARKS as VERDICT_MARKS
 from nftop.render.cache.panel import MARKS as CACHE_MARKS
 from nftop.render.cache.panel import WAY_MARKS
 from nftop.render.cache.table import MARKS as CLASS_MARKS
-from nftop.render.cores.detail import absence_lines, attribution_lines
+from nftop.render.cores.detail import (
+    absence_lines,
+    attribution_lines,
+    location_lines,
+    process_texts,
+    sibling_lines,
+)
 from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
 from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
@@ -93,11 +99,17 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         (f"cpu {cpu}", f"{_value(frame, row, metric)}, at {time_of_day(frame)}"),
     ]
     absent = absence_lines(cpus, row, width, CPU_METRICS)
+    located = [
+        *sibling_lines(cpus, row, width),
+        *location_lines(cpus, row, width),
+        *(item for text in process_texts(frame, cpu) for item in paragraph(text, width)),
+    ]
     return [
         *(crop(badge_line, width) for badge_line in badge_lines(frame.host)),
         *section(f"{metric.label} ({metric.id})", facts, width),
         *_titled("How its packets were counted", attribution_lines(cpus, row, width), width),
         *_titled(f"Absent on cpu {cpu}", absent, width),
+        *_titled(f"Where cpu {cpu} is, and what runs there", located, width),
         *section("Sources", source_facts(frame), width),
         *_titled("Topology", [item for note in frame.topology.notes
                               for item in paragraph(note, width)], width),
