@@ -18,10 +18,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nftop.export.tables.files import write_new
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.model.topology import Host
-from nftop.store.folders import Person, open_file, open_folder
+from nftop.store.folders import Person, open_file, open_folder, write_new
 from nftop.store.format.encoder import Chunk
 from nftop.store.reading.seekpoint import SeekPoint
 from nftop.store.recording.sink import FileSink, Keep, let_go
