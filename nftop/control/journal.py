@@ -5,8 +5,8 @@ One folder per host (root, 0700), whoever started nftop: another operator must b
 `history.jsonl` has a line for every change (the audit trail). A process that changes the host holds
 the lock of `lock` until the change is kept or reverted.
 
-Every entry has its own checksum (`entry` has the format). `index.json` is one more sealed line,
-written after each line of the history:
+Every entry has its own checksum (`journal_entry` has the format). `index.json` is one more sealed
+line, written after each line of the history:
 
     {"format": 2, "size_bytes": 4711, "lines": 9, "history_sha256": "...", "sha256": "..."}
 

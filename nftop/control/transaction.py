@@ -305,7 +305,7 @@ def revert(
     unseen: tuple[str, ...] = (),
     lock_s: float = LOCK_S,
 ) -> Receipt:
-    """Take it back; `why`, `outcome` and `unseen` (`plan_back`) where something failed."""
+    """Take it back; `why`, `outcome` and `unseen` (`plan_revert`) where something failed."""
     try:
         if entry.identity != host.identity:
             booted = entry.identity.split()[:1] != host.identity.split()[:1]

@@ -60,7 +60,13 @@ STAGES: list[AnyStage] = [
 
 
 def register(stage: AnyStage, *, before: AnyStage = CPUS) -> None:
-    """Add a stage; before the table of CPUs, so that its columns are in it."""
+    """Add a stage; before the table of CPUs, so that its columns are in it.
+
+    Raises:
+        ValueError: a stage has its name.
+    """
+    if stage.name in {known.name for known in STAGES}:
+        raise ValueError(f"two stages are called {stage.name}")
     STAGES.insert(STAGES.index(before), stage)
 
 

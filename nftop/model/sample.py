@@ -171,7 +171,7 @@ class ThreadRow:
     Attributes:
         start_ticks: the thread's start time in clock ticks since boot: with tid it is an identity.
         comm: the thread's own name; program: its process' name. Untrusted text.
-        role: what kind of thread its name says it is: one of `model.roles`, `qemu_vcpu`, or "".
+        role: what its name says it is: a role of `model.nf.kinds`, `qemu_vcpu`, or "".
         role_index: the number in that name (lcore id, worker index), None where there is none.
         allowed: the CPUs it may run on. last_cpu: where it ran last.
         run_ns: cumulative time on a CPU; to a clock tick where the kernel keeps no schedstat.
@@ -214,7 +214,8 @@ class ProcessFacts:
 
     Attributes:
         cpu: the CPU it was described for: one of its threads runs there.
-        command: its command line, cut at 512 characters; "" if it has none or it can't be read.
+        command: its command line, cut at 512 characters; "" if it has none, it can't be read, or
+            the sample is of a recording.
         user: name of its real user, or the number of a user without a name.
         cgroup: its path in the unified hierarchy; "" if unknown.
         nice_value: -20 to 19; None if unknown.

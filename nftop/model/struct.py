@@ -5,8 +5,9 @@ msgspec Struct takes a thirtieth of that, and creating an instance a sixth. Type
 standard dataclasses, whose functions (`fields`, `replace`, `asdict`) accept these classes too.
 
 Differences at run time: assignment to a frozen instance raises AttributeError, the base of
-FrozenInstanceError, and `field` takes a default or its factory only. A class with a metaclass (an
-ABC) becomes a standard dataclass.
+FrozenInstanceError, and `field` takes a default or its factory only. The class is created anew, so
+its methods can't call `super()` without arguments. A class with a metaclass (an ABC) becomes a
+standard dataclass.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ else:
     class _Fields:
         """`__dataclass_fields__` of a class, created when a standard function first needs it."""
 
+        def __init__(self):
+            self._known = {}  # by class, since a derived class has more fields than its base
+
         def __get__(self, instance, owner):
+            if owner in self._known:
+                return self._known[owner]
             names, defaults = owner.__struct_fields__, owner.__struct_defaults__
             rows = [(name, object) for name in names[: len(names) - len(defaults)]]
             for name, default in zip(names[len(rows) :], defaults, strict=True):
@@ -39,8 +45,8 @@ else:
                 )
                 rows.append((name, object, row))
             standard = dataclasses.make_dataclass(owner.__name__, rows, init=False, eq=False)
-            owner.__dataclass_fields__ = standard.__dataclass_fields__
-            return owner.__dataclass_fields__
+            self._known[owner] = standard.__dataclass_fields__
+            return self._known[owner]
 
     class _Struct(msgspec.Struct):
         __dataclass_fields__ = _Fields()
@@ -71,11 +77,12 @@ else:
     def _standard(body, **options):
         for name, value in list(body.__dict__.items()):
             if isinstance(value, _FIELD):
-                row = (
-                    dataclasses.field(default=value.default)
-                    if value.default is not msgspec.NODEFAULT
-                    else dataclasses.field(default_factory=value.default_factory)
-                )
+                if value.default is not msgspec.NODEFAULT:
+                    row = dataclasses.field(default=value.default)
+                elif value.default_factory is not msgspec.NODEFAULT:
+                    row = dataclasses.field(default_factory=value.default_factory)
+                else:
+                    row = dataclasses.field()
                 setattr(body, name, row)
         return dataclasses.dataclass(**options)(body)
 

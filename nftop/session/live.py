@@ -16,7 +16,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
-from nftop.model.sample import Sample
+from nftop.model.sample import Sample, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.session.sampler import Sampler
@@ -81,6 +81,16 @@ class SystemClock:
         news.wait(seconds)
 
 
+def without_commands(sample: Sample) -> Sample:
+    """The sample as it may be recorded: arguments of commands can have secrets in them."""
+    reading = sample.readings.get("processes")
+    if reading is None or not isinstance(reading.value, ThreadTable) or not reading.value.facts:
+        return sample
+    facts = tuple(replace(item, command="") for item in reading.value.facts)
+    processes = replace(reading, value=replace(reading.value, facts=facts))
+    return replace(sample, readings={**sample.readings, "processes": processes})
+
+
 class Live:
     """A `Feed` of this host's frames, on absolute deadlines.
 
@@ -116,7 +126,8 @@ class Live:
             notice: text to show besides the values, "" for none; called now and then in a thread
                 of its own.
             clock: default: the system's.
-            on_sample: called with every sample before it is processed; must not block.
+            on_sample: called with every sample before it is processed, without command lines of
+                processes; must not block.
             on_finding: called with every new finding and the wall and monotonic time of its first
                 tick; must not block.
             on_baseline: called with every baseline kept, None if forgotten, and the wall and
@@ -178,7 +189,7 @@ class Live:
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
                 state = self._heed(state, sample)
-                self._on_sample(sample)
+                self._on_sample(without_commands(sample))
                 state, frame = step(state, sample)
                 for item in begun(findings, frame.findings):
                     self._on_finding(item, frame.wall_ns, frame.monotonic_ns)

@@ -42,15 +42,17 @@ class _Slot:
     source: Source
     latest: SourceReading[Any]
     requested: bool = False
+    requested_at: int = 0  # number of the request that has waited longest
     running: bool = False
     closed: bool = False
 
 
 class BlockingSources:
-    """Sources that may block, read by one helper thread, the quickest first.
+    """Sources that may block, read by one helper thread, the oldest request and the quickest first.
 
-    While a source takes longer than STALL_S and others are queued behind it, another thread reads
-    those; it ends when the queue is empty. So a source that hangs delays the others by STALL_S.
+    While a source takes longer than STALL_S and others are queued behind it, or some still wait
+    since the request before, another thread reads those; it ends when the queue is empty. So a
+    source that hangs delays the others by STALL_S.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -61,6 +63,7 @@ class BlockingSources:
         self._work = threading.Condition(self._lock)
         self._idle = threading.Condition(self._lock)
         self._threads: set[threading.Thread] = set()
+        self._requests = 0
         self._last_start_ns = started_ns
         self._stopped = False
 
@@ -72,8 +75,10 @@ class BlockingSources:
     def request(self) -> None:
         """Request a reading of every source; one under way is followed by another."""
         with self._lock:
+            self._requests += 1
             for slot in self._slots:
-                slot.requested = True
+                if not slot.requested:
+                    slot.requested, slot.requested_at = True, self._requests
             if self._slots and not self._threads:
                 self._start()
             self._relieve()
@@ -91,14 +96,21 @@ class BlockingSources:
                 self._relieve()
 
     def close(self) -> None:
-        """Close every source, in the helper threads; one that hangs is closed after its reading."""
+        """Close every source in a thread of its own; one that hangs, after its reading."""
         with self._lock:
             self._stopped = True
-            if self._slots and self._busy():
+            threads = [*self._threads]
+            for slot in self._slots:
+                if slot.running or slot.closed:
+                    continue
+                slot.closed = True
+                closing = threading.Thread(
+                    target=_attempt, args=(slot.source, slot.source.close), daemon=True
+                )
                 with contextlib.suppress(RuntimeError):  # no thread: what is open ends with nftop
-                    self._start()
+                    closing.start()
+                    threads.append(closing)
             self._work.notify_all()
-            threads = tuple(self._threads)
         deadline_s = time.monotonic() + _JOIN_S
         for thread in threads:
             thread.join(max(deadline_s - time.monotonic(), 0.0))
@@ -111,9 +123,11 @@ class BlockingSources:
         return sum(slot.running for slot in self._slots) >= len(self._threads)
 
     def _relieve(self) -> None:
-        """Start a thread if a source stalls the queue."""
+        """Start a thread if a source stalls the queue, or if the queue outlasts a request."""
         stalled = time.monotonic_ns() - self._last_start_ns >= STALL_S * 1e9
-        if stalled and self._busy() and self._queue():
+        queue = self._queue()
+        late = any(slot.requested_at < self._requests for slot in queue)
+        if queue and (stalled or late) and self._busy():
             self._start()
 
     def _start(self) -> None:
@@ -133,34 +147,28 @@ class BlockingSources:
 
     def _run(self, *, permanent: bool) -> None:
         while (slot := self._next(permanent=permanent)) is not None:
-            if slot.closed:
-                _attempt(slot.source, slot.source.close)
-                continue
             reading = read_source(slot.source)
             with self._lock:
-                slot.latest, slot.running = reading, False
+                slot.latest, slot.running, slot.closed = reading, False, self._stopped
                 if not any(item.requested or item.running for item in self._slots):
                     self._idle.notify_all()
-        with self._lock:
-            self._threads.discard(threading.current_thread())
+            if slot.closed:
+                _attempt(slot.source, slot.source.close)
 
     def _next(self, *, permanent: bool) -> _Slot | None:
-        """The next source to read, or to close after the end; None: the thread ends."""
+        """The next source to read; None: the thread ends."""
         with self._lock:
             while not self._stopped:
                 queue = self._queue()
                 if queue:
-                    slot = min(queue, key=lambda item: item.latest.took_ns)
+                    slot = min(queue, key=lambda item: (item.requested_at, item.latest.took_ns))
                     slot.requested, slot.running = False, True
                     self._last_start_ns = time.monotonic_ns()
                     return slot
                 if not permanent:
-                    return None
+                    break
                 self._work.wait()
-            for slot in self._slots:
-                if not (slot.running or slot.closed):
-                    slot.closed = True
-                    return slot
+            self._threads.discard(threading.current_thread())
             return None
 
 

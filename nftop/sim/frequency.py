@@ -1,7 +1,7 @@
 """Frequencies of simulated cores, by the limits set for them, and their cpufreq table.
 
 `response` computes the frequency of one CPU. A gate that changes the simulated host takes
-`Frequencies`, which has limits, governor and preference of every CPU, derives another with
+`CoreFrequencies`, which has limits, governor and preference of every CPU, derives another with
 `altered` and passes it to `World.set_frequencies`. Counts, packets and power follow:
 
 - A packet costs the same cycles at any frequency, so packets per second are proportional to it.

@@ -38,7 +38,7 @@ class Now:
     """What holds in one phase.
 
     Attributes:
-        load, slowed, stolen, times: by the name in the scenario, as `Step` has them.
+        load, slowed, stolen, times: by the name in the scenario, as `ScenarioStep` has them.
         costs: by CPU, for those that have another: in place of `slowed`.
         limits: by CPU, for those that have one: the share (0..1) of bandwidth that MBA leaves it.
         hz: float64 (n,), what each CPU runs at; None: all as the workloads were measured.

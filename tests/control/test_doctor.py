@@ -56,6 +56,7 @@ _HOLDS = """
 import fcntl, os, sys
 handle = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 fcntl.flock(handle, fcntl.LOCK_EX)
+os.ftruncate(handle, 0)
 os.write(handle, str(os.getpid()).encode())
 print(flush=True)
 sys.stdin.read()

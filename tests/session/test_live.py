@@ -10,7 +10,7 @@ from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ThreadTable
+from nftop.model.sample import ProcessFacts, Sample, ThreadTable
 from nftop.session.live import MIN_INTERVAL_S, Live, Notice
 from tests.samples import HOST, S, thread, threads, topology
 from tests.session.test_sampler import FakeSource
@@ -419,3 +419,15 @@ def test_the_pace_has_a_floor(wanted: float) -> None:
     feed = live(interval_s=1.0)
     feed.set_interval(wanted)
     assert feed.interval_s == MIN_INTERVAL_S
+
+
+def test_no_command_line_of_a_process_is_given_to_a_recorder() -> None:
+    facts = (ProcessFacts(7, Cpu(1), "vpp --password x", "root", "/a", 0, 1.0),)
+    table = ThreadTable((), 0, 0, facts)
+    samples: list[Sample] = []
+    source = FakeSource("processes", lambda: table, inline=True)
+    (frame,) = take(live(source, clock=FakeClock(), on_sample=samples.append).frames(), 1)
+    assert [item.command for item in frame.processes] == ["vpp --password x"]
+    recorded = samples[0].readings["processes"].value
+    assert isinstance(recorded, ThreadTable)
+    assert [(item.pid, item.user, item.command) for item in recorded.facts] == [(7, "root", "")]

@@ -210,3 +210,71 @@ def test_a_close_that_raises_stops_no_other() -> None:
     sampler.sample(1.0, grace_s=60.0)
     sampler.close()
     assert fine.closed.wait(60.0)
+
+
+def test_readings_longer_than_a_tick_leave_no_source_behind() -> None:
+    counts = [0] * 9
+
+    def reading(index: int) -> Callable[[], int]:
+        def read() -> int:
+            time.sleep(0.017 if index == 0 else 0.014)
+            counts[index] += 1
+            return counts[index]
+
+        return read
+
+    sampler = Sampler([FakeSource(str(i), reading(i), inline=False) for i in range(9)])
+    try:
+        for _ in range(20):
+            sampler.sample(0.1, grace_s=0.025)
+            time.sleep(0.075)
+        sampler._blocking.wait(60.0)
+    finally:
+        sampler.close()
+    assert 2 * min(counts) + 2 >= max(counts)  # every second time at least
+
+
+def test_without_a_thread_for_company_the_queue_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    release = threading.Event()
+    sampler = Sampler(
+        [
+            FakeSource("hung", lambda: release.wait(60), inline=False),
+            FakeSource("other", int, inline=False),
+        ]
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        sampler._blocking._slots[1].latest = SourceReading(0, 0, 10**9)  # it is read last
+        readings = sampler.sample(1.0, grace_s=0.05).readings
+        assert readings["other"].value == 0 and readings["other"].took_ns == 10**9
+        release.set()
+        sampler._blocking.wait(60.0)
+        assert sampler._blocking.latest["other"].took_ns < 10**9
+    sampler.close()
+
+
+def test_every_source_is_closed_though_one_hangs_in_its_close() -> None:
+    release = threading.Event()
+
+    class Hangs(FakeSource):
+        def close(self) -> None:
+            release.wait(60)
+            super().close()
+
+    hung = Hangs("hung", int, inline=False)
+    others = [FakeSource(str(i), int, inline=False) for i in range(3)]
+    sampler = Sampler([hung, *others])
+    sampler.sample(1.0, grace_s=60.0)
+    sampler.close()
+    assert [source.closed.is_set() for source in (hung, *others)] == [False, True, True, True]
+    release.set()
+    assert hung.closed.wait(60)

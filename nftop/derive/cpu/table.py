@@ -100,7 +100,7 @@ _OF_SIBLING = "its hyper-thread sibling: "
 def sibling_columns(
     busy_ratio: Column, rates: CounterRates, topology: Topology
 ) -> Mapping[str, Column]:
-    """The metrics of `model.catalogue_sibling`, rows as in the topology.
+    """The metrics of `SIBLING_METRICS`, rows as in the topology.
 
     UNDEFINED where a core runs one thread only. A thread of the core without a number leaves none,
     with its reason.

@@ -99,7 +99,7 @@ def step_findings(
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
-    `crowd`: as `Seen` has it. `pace_s`: the seconds from sample to sample that were asked for.
+    `crowd`: as `FindingInputs` has it. `pace_s`: requested seconds between samples.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology

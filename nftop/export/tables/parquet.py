@@ -22,7 +22,7 @@ _TYPES = {
 
 
 class ParquetWriter:
-    """A `Writer`. A field's metadata has its unit, the file's the table's name."""
+    """A `TableWriter`. A field's metadata has its unit, the file's the table's name."""
 
     def __init__(self, name: str, table: ExportTable, file: IO[bytes]) -> None:
         self.rows = 0

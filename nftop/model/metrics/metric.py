@@ -101,7 +101,7 @@ class Metric:
     compute: Callable[[CountedRates], Column] | None = None
 
 
-_REGISTERED: list[Metric] = []
+_REGISTERED: dict[str, Metric] = {}
 
 
 def register(metric: Metric) -> Metric:
@@ -110,17 +110,19 @@ def register(metric: Metric) -> Metric:
     Call it before `catalogue` is imported: its tables are assembled then.
 
     Raises:
-        ValueError: it is not of CPUs or has no `compute`.
+        ValueError: it is not of CPUs, has no `compute`, or another is registered under its id.
     """
     if metric.scope != "cpu" or metric.compute is None:
         raise ValueError(f"{metric.id}: only CPU metrics with `compute` can be registered")
-    _REGISTERED.append(metric)
+    if metric.id in _REGISTERED:
+        raise ValueError(f"two metrics are called {metric.id}")
+    _REGISTERED[metric.id] = metric
     return metric
 
 
 def registered() -> tuple[Metric, ...]:
     """Metrics that were registered so far."""
-    return tuple(_REGISTERED)
+    return tuple(_REGISTERED.values())
 
 
 COVERAGE = "coverage"

@@ -173,7 +173,7 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
     ]
     lines += paragraph("; ".join(filter(None, facts[: 2 + (nf.direction == "tx")])), width)
     if nf.classes:
-        shared = f"; LLC is shared: {nf.sharers}" if nf.sharers else "; LLC is its own"
+        shared = f", shared with {nf.sharers}" if nf.sharers else ", with nothing else in it"
         lines += paragraph(f"class {class_text(nf, names=True)}{shared}", width)
     return lines
 

@@ -1,6 +1,6 @@
 """Published measurements next to a running network function: numbers only, no verdict.
 
-Papers count by physical core; the local numbers are converted (`derive.nf.by_core`).
+Papers count by physical core; the local numbers are converted (`derive.nf.row`).
 """
 
 from __future__ import annotations

@@ -324,7 +324,9 @@ class SocketFinder:
             if network not in listed:
                 listed[network] = listening(view.unix_sockets, self.search.listening)
             sockets = (inside(view.root, path) for path in listed[network])
-            locations |= dict.fromkeys(map(self.search.location, sockets))
+            folders = map(self.search.location, sockets)
+            # A folder of that name would stand for all folders beside it.
+            locations |= dict.fromkeys(path for path in folders if path.name != ANY_FOLDER)
         self._locations = tuple(bounded(locations))
         self._hidden = (unseen_sentence(unseen, self.search.label),) if unseen else ()
 

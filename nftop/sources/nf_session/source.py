@@ -48,12 +48,12 @@ class NfSource(ABC, Generic[L, T]):
         self._deadline_s = deadline_s
         self._sessions: dict[tuple[int, int], SocketSession[L, T]] = {}
         self._ended_cpu_ns = 0
+        self._helper_cpu_ns = 0
 
     @property
     def helper_cpu_ns(self) -> int:
-        """CPU time of helper processes that read for it."""
-        running = sum(session.helper_cpu_ns for session in self._sessions.values())
-        return self._ended_cpu_ns + running
+        """CPU time of helper processes that read for it, as of its last poll."""
+        return self._helper_cpu_ns
 
     def check(self) -> tuple[Check, ...]:
         """One line for each network function, left-over socket and closed location."""
@@ -100,6 +100,8 @@ class NfSource(ABC, Generic[L, T]):
             session.close()
             self._ended_cpu_ns += session.helper_cpu_ns
         poll_all(self._sessions.values(), deadline_s)
+        running_ns = sum(session.helper_cpu_ns for session in self._sessions.values())
+        self._helper_cpu_ns = self._ended_cpu_ns + running_ns
         samples = [sample for s in self._sessions.values() if (sample := s.sample()) is not None]
         closed = (
             closed_sentence(session.socket.path, self._finder.search.application)

@@ -32,7 +32,7 @@ _CPU_END = 1 << 16
 # Versions that do not print the window of shares use six intervals of 10 s (PMD_RXQ_INTERVAL_MAX).
 _UNSAID_WINDOW_S = 60.0
 
-# What OVS calls a counter, in small letters, and what it is here: a field of `Counted`, or in the
+# What OVS calls a counter, in small letters, and what it is here: a field of `PmdCounts`, or in the
 # second table the flow table that had a hit.
 _NAMES: Mapping[str, str] = {
     "packets received": "rx_packets",

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from nftop.model.ids import Cpu
 from nftop.model.sample import ProcessFacts
 from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.trust.trust import user_name
 
 FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
 
@@ -30,14 +31,14 @@ def process_facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
     try:
         process = psutil.Process(pid)
         with process.oneshot():
-            facts = process.as_dict(["cmdline", "username", "nice", "create_time"])
+            facts = process.as_dict(["cmdline", "uids", "nice", "create_time"])
     except psutil.NoSuchProcess:
         return None
     return ProcessFacts(
         pid=pid,
         cpu=cpu,
         command=" ".join(facts["cmdline"] or ())[:_COMMAND_CHARACTERS],
-        user=facts["username"] or "",
+        user="" if facts["uids"] is None else user_name(facts["uids"].real),
         cgroup=_cgroup(pid),
         nice_value=facts["nice"],
         started_s=facts["create_time"],

@@ -190,7 +190,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Pass:
-    """A pass under way; `hidden` and `processes` as in `Found`."""
+    """A pass under way; `hidden` and `processes` as in `ScanResult`."""
 
     usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
     threads: list[ThreadCandidate] = field(default_factory=list)

@@ -57,11 +57,11 @@ class ProcessSource:
         scan_every_ns: int = _SCAN_EVERY_NS,
         threads_per_read: int | None = _THREADS_PER_READ,
         clock: Callable[[], int] = time.monotonic_ns,
-        facts: FactsReader = process_facts,
+        facts: FactsReader | None = None,
     ) -> None:
         """`root`/proc is scanned; `clock` gives CLOCK_MONOTONIC nanoseconds.
 
-        `facts` describes one process for a CPU that it runs on.
+        `facts` describes one process for a CPU that it runs on; by default psutil does.
 
         A read examines up to `threads_per_read` threads to find those to watch, or more where a
         pass would else take above 10 s; None: all of them. The first read examines all.
@@ -77,10 +77,11 @@ class ProcessSource:
         self._threads_per_read = threads_per_read
         self._scan_began_ns: int | None = None  # while a pass is under way
         self._read_at_ns = 0  # of the read before
-        self._read_facts = facts
+        own = root == Path("/")  # psutil reads this host's /proc only
+        self._read_facts = facts or (process_facts if own else lambda _pid, _cpu: None)
         self._selected: Cpu | None = None
-        # By pid and CPU; None for a process that has ended.
-        self._facts: dict[tuple[int, Cpu], ProcessFacts | None] = {}
+        # By pid, start of its oldest thread there, and CPU; None for a process that has ended.
+        self._facts: dict[tuple[int, int, Cpu], ProcessFacts | None] = {}
 
     @property
     def name(self) -> str:
@@ -139,14 +140,15 @@ class ProcessSource:
         if cpu is None:
             self._facts = {}
             return ()
-        on_cpu = {
-            row.pid
-            for row in rows
-            if cpu in (row.allowed if len(row.allowed) == 1 else (row.last_cpu,))
-        }
-        keys = [(pid, cpu) for pid in sorted(on_cpu)[:_MAX_DESCRIBED]]
+        keys: dict[int, tuple[int, int, Cpu]] = {}  # the oldest thread tells reused pids apart
+        for row in sorted(rows, key=lambda row: row.start_ticks):
+            if cpu in (row.allowed if len(row.allowed) == 1 else (row.last_cpu,)):
+                keys.setdefault(row.pid, (row.pid, row.start_ticks, cpu))
         known = self._facts
-        self._facts = {key: known[key] if key in known else self._read_facts(*key) for key in keys}
+        self._facts = {
+            key: known[key] if key in known else self._read_facts(pid, cpu)
+            for pid, key in sorted(keys.items())[:_MAX_DESCRIBED]
+        }
         return tuple(facts for facts in self._facts.values() if facts is not None)
 
     def _quota(self, now_ns: int) -> int | None:

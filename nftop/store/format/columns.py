@@ -68,7 +68,7 @@ def texts_bytes(texts: Iterable[str]) -> int:
 class ColumnWriter:
     """Takes a sample's columns in order. `kept` is what the next one is written against.
 
-    `spent_bytes` is the memory that a `Reader` of these columns takes from its budget.
+    `spent_bytes` is the memory that a `ColumnReader` of these columns takes from its budget.
 
     Raises:
         TypeError, OverflowError: a value is of no kind that a recording can hold.

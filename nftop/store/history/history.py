@@ -248,7 +248,7 @@ _UNTOLD = Missing(Reason.SOURCE)
 
 
 class TickHistory:
-    """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `Samples`.
+    """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `SampleRings`.
 
     Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 40 MB for 600
     ticks of 512 CPUs. More than 1024 CPUs have fewer ticks (see `Ring`).

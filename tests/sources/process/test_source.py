@@ -32,7 +32,7 @@ HOST_NS, OTHER_NS = "mnt:[4026531832]", "mnt:[4026532999]"
 class FakeHost:
     """A /proc of files, and a clock."""
 
-    def __init__(self, root: Path, facts: FactsReader = process_facts) -> None:
+    def __init__(self, root: Path, facts: FactsReader | None = None) -> None:
         self.root = root
         self.now_ns = 100 * S
         self.source = ProcessSource(root, clock=lambda: self.now_ns, facts=facts)
