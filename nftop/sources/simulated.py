@@ -28,8 +28,23 @@ from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
 
+class _Simulated:
+    """What all simulated sources share."""
+
+    __slots__ = ()
+    name: str
+    text: str
+
+    def check(self) -> tuple[Check, ...]:
+        """That it works, and that it is simulated."""
+        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 @dataclass(frozen=True, slots=True)
-class SimulatedSource:
+class SimulatedSource(_Simulated):
     """One source of the simulated host. `payload` reads it, `text` is what doctor says of it."""
 
     name: str
@@ -41,16 +56,9 @@ class SimulatedSource:
         """Its payload at the clock's time."""
         return self.payload()
 
-    def check(self) -> tuple[Check, ...]:
-        """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 @dataclass(slots=True)
-class SimulatedCounters:
+class SimulatedCounters(_Simulated):
     """The simulated counters. `payload` reads them, and more of the CPUs it is given."""
 
     name: str
@@ -68,16 +76,9 @@ class SimulatedCounters:
         """From the next reading on tell more of this CPU's core; with None of no core."""
         self.focused = self.topology.with_siblings(() if cpu is None else (cpu,))
 
-    def check(self) -> tuple[Check, ...]:
-        """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 @dataclass(slots=True)
-class SimulatedProcesses:
+class SimulatedProcesses(_Simulated):
     """The simulated threads. `payload` reads them, with the processes of a CPU described."""
 
     name: str
@@ -94,16 +95,9 @@ class SimulatedProcesses:
         """From the next reading on describe the processes of this CPU; None: of no CPU."""
         self.selected = cpu
 
-    def check(self) -> tuple[Check, ...]:
-        """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 @dataclass(slots=True)
-class SimulatedBoxes:
+class SimulatedBoxes(_Simulated):
     """The simulated counters outside the cores. `payload` reads them, or all there are."""
 
     name: str
@@ -119,13 +113,6 @@ class SimulatedBoxes:
     def detail(self, *, wanted: bool) -> None:
         """From the next reading on tell all that there is, or no longer."""
         self.detailed = wanted
-
-    def check(self) -> tuple[Check, ...]:
-        """That it works, and that it is simulated."""
-        return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from nftop.derive.cache.ways import ways_of
 from nftop.derive.findings.inputs import FindingInputs, of_packages, summed
 from nftop.derive.findings.rule import RDT, STABLE, TALK, FindingKey, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.core import PAPER
-from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
@@ -332,12 +332,12 @@ def _neighbours(seen: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> I
     if others:
         traffic = cache.readings["mbm_total_bytes_per_s"]
         yield _Neighbour(traffic, f"cpu {format_cpu_list(others)} in the same class")
-    mine = _ways(cache)
+    mine = ways_of(cache)
     for other in seen.frame.groups:
         for theirs in other.caches:
             if other.name == group.name or theirs.l3 != cache.l3:
                 continue
-            ways = _ways(theirs)
+            ways = ways_of(theirs)
             shared = 0 if mine is None or ways is None else (mine.bits & ways.bits).bit_count()
             if shared:
                 count = f"{shared} way{'s' if shared > 1 else ''}"
@@ -371,12 +371,6 @@ def _strangers(seen: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) 
         if not isinstance(group, Missing) and group.name == name and info.l3 == l3:
             cpus.append(int(info.cpu))
     return cpus
-
-
-def _ways(cache: GroupCacheRow) -> Cbm | None:
-    if isinstance(cache.cbm, Missing):
-        return None
-    return cache.cbm if cache.code is None else cache.cbm.union(cache.code)
 
 
 def _class(group: GroupRow, cache: GroupCacheRow) -> str:

@@ -20,6 +20,7 @@ from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.cores.columns import column_name
 from nftop.render.cores.rows import CpuView
+from nftop.render.frame.changes import clock_of
 
 
 def banner_lines(position: Position, width: int) -> list[Line]:
@@ -209,12 +210,7 @@ def badge_lines(host: Host) -> list[Line]:
 
 def time_of_day(frame: Frame) -> str:
     """Time of the frame in UTC: `12:41:07Z`."""
-    return clock_time(frame.wall_ns)
-
-
-def clock_time(wall_ns: int) -> str:
-    """Time of day in UTC: `12:41:07Z`."""
-    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
+    return clock_of(frame.wall_ns)
 
 
 def size_of(topology: Topology) -> str:

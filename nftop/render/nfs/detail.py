@@ -31,7 +31,8 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.cores.table import estimates, is_bound
-from nftop.render.frame.header import badge_lines, clock_time, time_of_day
+from nftop.render.frame.changes import clock_of
+from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
 from nftop.render.nfs.table import MARKS, class_text
 from nftop.render.pages.help import section, source_facts
@@ -271,7 +272,7 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     base = baseline_of(frame.baselines, nf, frame.nfs)
     if base is None or frame.baselines is None:
         return []
-    since = f"BASELINE {clock_time(frame.baselines.wall_ns)}"
+    since = f"BASELINE {clock_of(frame.baselines.wall_ns)}"
     widths = {"then": 9, "spread": 8, "ticks": 6, "now": 9, "change": 9}
     lines = [header_line([_name(since), *(_head(label, cells) for label, cells in widths.items())])]
     lines += [_level_line(nf, base, name) for name in KEPT if name in base.levels]
