@@ -82,7 +82,7 @@ class Backend(Protocol[StepT]):
         """State, limited to what a state of these cells contains."""
 
     def read_back(self, foreseen: State) -> State:
-        """The same after a change that should lead to `foreseen`; waits for delayed effects."""
+        """State after a change that should lead to `foreseen`; waits for delayed effects."""
 
     def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:
         """The changes with the values that the kernel has turned them into where it may."""
@@ -94,7 +94,7 @@ class Backend(Protocol[StepT]):
         """Groups by thread (`TID@STARTTIME`) for the threads in these groups."""
 
     def rules(self) -> Rules:
-        """What classes it accepts; empty if it has none."""
+        """Limits on its cache classes; empty if it has none."""
 
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[StepT, ...]:
         """Operations for these changes, in an order in which each one is valid."""

@@ -33,7 +33,7 @@ _MOST_BYTES = 1 << 20
 
 
 def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], bool]) -> Proposal:
-    """What a file asks for; what is wrong is told, and mended only as far as `ask` says yes.
+    """Proposal of a profile file; errors are printed, and fixed only if `ask` agrees.
 
     With `--fix` every edit that is offered is accepted. A profile that does not fit is a proposal
     with refusals.

@@ -58,7 +58,7 @@ def pollers(
     topology: Topology,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[Poller, ...]:
-    """Who polls here, by some looks at the threads of source `processes`."""
+    """Threads that poll on this host, from several readings of source `processes`."""
     late = frozenset(info.cpu for info in topology.cpus if info.nohz_full)
     state = ThreadState()
     for look in range(_LOOKS):

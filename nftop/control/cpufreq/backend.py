@@ -163,7 +163,7 @@ def propose(
     actions: Sequence[Action],
     commands: tuple[str, ...] = (),
 ) -> Proposal:
-    """What the actions, in their order, would change; nothing is touched.
+    """Changes that the actions, in their order, would make; writes nothing.
 
     The proposal's base has only the policies that change: changes of others are no conflict.
     """

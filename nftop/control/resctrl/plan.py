@@ -320,7 +320,7 @@ def result_of(state: State, rules: Rules, actions: Sequence[Action]) -> Result:
 def propose(
     state: State, rules: Rules, actions: Sequence[Action], commands: tuple[str, ...] = ()
 ) -> Proposal:
-    """What the actions, in their order, would change in a state; nothing is touched."""
+    """Changes that the actions, in their order, would make to a state; writes nothing."""
     result = result_of(state, rules, actions)
     base, rounded = result.base, result.rounded
     if result.refusals:

@@ -115,7 +115,7 @@ def propose(
     commands: tuple[str, ...],
     keepers: Callable[[], tuple[str, ...]],
 ) -> Proposal:
-    """What the actions, in their order, would change; nothing is touched.
+    """Changes that the actions, in their order, would make; writes nothing.
 
     The proposal's base has only the power domains and CPUs that change.
 
