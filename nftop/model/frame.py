@@ -9,6 +9,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.change import Noticed
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
+from nftop.model.incident import Incident
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import NOT_REPORTED, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import Owner
@@ -405,6 +406,8 @@ class Frame:
         frequencies: the host's cpufreq, or why it is absent; rows of `cpus` have their share of it.
         apart: how perf and a sensor server have disagreed for some time; "" if they agree.
         findings: facts beyond a limit that have lasted, most severe first, of all CPUs.
+        incidents: findings by cause, the most harmful first. past_incidents: those that ended, the
+            last first; the oldest of many are left out.
         notice: message for the operator of this host; never recorded.
         interfaces: the kernel's network interfaces.
         baselines: what numbers are compared with; None if none is kept.
@@ -434,6 +437,8 @@ class Frame:
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    past_incidents: tuple[Incident, ...] = ()
     lost: tuple[Lost, ...] = ()
     processes: tuple[ProcessFacts, ...] = ()
     schema: str = SCHEMA
