@@ -8,7 +8,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.rules import MB
 from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
-from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, ROOT, UNLIMITED_MBPS, class_name
 
 _MOST_NAMED = 6
 
@@ -22,10 +22,10 @@ def describe(cell: Cell) -> str:
     """Text for a cell."""
     cpus = cell.name or str(cell.number)
     words = {
-        "group": f"group {cell.group}",
-        "monitor": f"monitoring group {cell.group}:{cell.name}",
-        "mode": f"the mode of {cell.group}",
-        "schemata": f"{cell.name} {cell.number} of {cell.group}",
+        "group": f"group {class_name(cell.group)}",
+        "monitor": f"monitoring group {class_name(cell.group, cell.name)}",
+        "mode": f"the mode of {class_name(cell.group)}",
+        "schemata": f"{cell.name} {cell.number} of {class_name(cell.group)}",
         "cpu": f"the group of CPU {cell.number}",
         "task": f"the group of thread {cell.name.partition('@')[0]}",
         "governor": f"the governor of CPU {cpus}",
@@ -95,11 +95,11 @@ def offline_sentences(
             by_group.setdefault(str(goal.get(cell)), []).append(cell.number)
     sentences = [
         f"CPU {format_cpu_list(cpus)}: offline, so it can't be moved back to {_group_text(where)}; "
-        "the kernel puts it into the root group when it is online again"
+        f"the kernel puts it into {DEFAULT} when it is online again"
         for where, cpus in by_group.items()
     ]
     sentences += [
-        f"{cell.name} {cell.number}: offline, so {cell.group} can't be set back to "
+        f"{cell.name} {cell.number}: offline, so {class_name(cell.group)} can't be set back to "
         f"{_shown(cell, goal.get(cell))} there; the kernel resets it to "
         f"{'all ways' if cell.name in MASK_LINES else 'no limit'} when it is online again"
         for cell in every
@@ -131,8 +131,7 @@ def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
 
 
 def _group_text(where: str) -> str:
-    group, monitor = parts(where)
-    return f"{group}:{monitor}" if monitor else group
+    return class_name(*parts(where))
 
 
 def _of_policy(cell: Cell) -> bool:
@@ -193,7 +192,7 @@ def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> s
     falls = group != ROOT and target[cells[0]] == ROOT
     home = Cell("group", group) if falls else Cell("monitor", group, monitor)
     fate = "is another of that name now" if home in target else "is gone"
-    heir = "the root group has" if falls or group == ROOT else f"{group} itself has"
+    heir = f"{DEFAULT} has" if falls or group == ROOT else f"{class_name(group)} itself has"
     return f"{describe(home)} {fate}: {heir} {cpus_and_threads(cells)}, which was in it"
 
 

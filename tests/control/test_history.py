@@ -217,8 +217,8 @@ def test_whose_group_is_gone_falls_to_the_root_group_and_that_is_said() -> None:
     host.lab.rmdir("/vpp")
     host.lab.rmdir("/mon_groups/m")
     assert back(gate).unmet == (
-        "group vpp is gone: the root group has CPU 2-3 and thread 100, which was in it",
-        "monitoring group /:m is gone: the root group has CPU 5, which was in it",
+        "group vpp is gone: default has CPU 2-3 and thread 100, which was in it",
+        "monitoring group default:m is gone: default has CPU 5, which was in it",
     )
     found = host.state([Cell("task", "", "100@100")])
     assert {value for cell, value in found.items() if cell.kind in ("cpu", "task")} == {"/"}
@@ -233,7 +233,7 @@ def test_who_is_taken_back_after_a_crash_falls_to_the_root_group_too() -> None:
     receipt = recover(host, gate.journal)
     assert receipt is not None
     assert receipt.outcome == "overwritten"
-    assert "group vpp is gone: the root group has CPU 2, which was in it" in receipt.sentences
+    assert "group vpp is gone: default has CPU 2, which was in it" in receipt.sentences
     assert not any("by somebody else" in sentence for sentence in receipt.sentences)
     assert host.state()[Cell("cpu", "", number=2)] == "/"
 
@@ -245,7 +245,7 @@ def test_a_new_group_of_the_same_name_is_not_where_it_came_from() -> None:
     do(gate, [CreateGroup(A), MoveCpus((Cpu(1),), A)])
     host.lab.rmdir("/vpp")
     host.lab.mkdir("/vpp")
-    is_new = "group vpp is another of that name now: the root group has CPU {}, which was in it"
+    is_new = "group vpp is another of that name now: default has CPU {}, which was in it"
     assert back(gate).unmet == (is_new.format(1),)
     assert back(gate).unmet == (is_new.format(2),)
     assert host.state()[Cell("cpu", "", number=1)] == "/"

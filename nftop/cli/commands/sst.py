@@ -31,7 +31,7 @@ from nftop.model.change import (
 )
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT, class_directory, class_name
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstState, Switch
 from nftop.render.base.text import printable
@@ -40,7 +40,6 @@ from nftop.sources.cpufreq.isst import read_sst
 # Of an NF nothing is known before the second reading.
 _FRAMES = 3
 _LOOK_S = 0.5
-_ROOT_NAMES = ("/", "default")
 
 
 def sst(options: argparse.Namespace) -> int:
@@ -103,14 +102,14 @@ def _cpus(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> t
 
 
 def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
-    group = ROOT if options.group in _ROOT_NAMES else options.group
+    group = class_directory(options.group)
     state = classes_gate(options).host.state()
     if group != ROOT and not any(cell.group == group for cell in state):
         raise GoneError(f"there is no group {group}")
     cpus = [cell.number for cell, where in state.items()
              if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
     if not cpus:
-        raise GoneError(f"group {group} has no CPU")
+        raise GoneError(f"group {class_name(group)} has no CPU")
     return tuple(map(Cpu, sorted(cpus)))
 
 
@@ -144,7 +143,7 @@ def _command(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -
     elif options.cpus:
         words += ["--cpus", format_cpu_list(options.cpus)]
     elif options.group is not None:
-        words += ["--group", options.group]
+        words += ["--group", class_name(class_directory(options.group))]
     elif options.nf is not None:
         words += ["--nf", options.nf]
     else:

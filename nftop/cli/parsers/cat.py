@@ -110,7 +110,7 @@ def _add_profiles(deeds: Commands) -> None:
 def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = deeds.add_parser(name, help=text)
     parser.add_argument("--group", metavar="G", required=True,
-                        help="the class, by its directory; / is the root group")  # fmt: skip
+                        help="the class: its directory; default: the root group")  # fmt: skip
     add_confirmation(parser)
     return parser
 

@@ -21,10 +21,9 @@ from nftop.model.change import (
     SetSchemata,
     parts,
 )
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name
 
 Threads: TypeAlias = Callable[[int], tuple[int, ...]]
-_ROOT_NAMES = ("/", "default")  # the second is what nftop's screen calls it
 
 
 class UsageError(Exception):
@@ -40,7 +39,7 @@ def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequ
 
     `threads` gives a process's; of this host where it is not told.
     """
-    group = ROOT if options.group in _ROOT_NAMES else options.group
+    group = class_directory(options.group)
     if getattr(options, "tasks", None):
         return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
     return _DEEDS[options.deed](options, group)
@@ -116,7 +115,7 @@ def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
 
 def command(options: argparse.Namespace, program: str) -> str:
     """The command line of `program` that does the same, for the history."""
-    words = ["cat", options.deed, "--group", options.group]
+    words = ["cat", options.deed, "--group", class_name(class_directory(options.group))]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
         for domain, value in getattr(options, option, ()):
             text = "unlimited" if value is None else format(value, base)

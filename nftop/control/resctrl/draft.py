@@ -31,7 +31,7 @@ from nftop.model.change import (
 )
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
@@ -227,7 +227,7 @@ def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
             continue
         group = item.group
         key = ("create" if group in created else deed, group)
-        words.setdefault(key, ["cat", key[0], "--group", group]).extend(options)
+        words.setdefault(key, ["cat", key[0], "--group", class_name(group)]).extend(options)
     return tuple(f"{program} {shlex.join(word)}" for word in words.values())
 
 
@@ -258,7 +258,7 @@ def _masked(
     """Change the mask of the first domain, and copy it to the others."""
     bits, rule = mask(draft, group, line, domains[0]), draft.rules.masks.get(line)
     if bits is None or rule is None:
-        return draft, f"{group} has no {line} {domains[0]} to set"
+        return draft, f"{class_name(group)} has no {line} {domains[0]} to set"
     new = changed(bits, rule)
     if isinstance(new, str):
         return draft, new
@@ -350,9 +350,9 @@ def _named(wish: ClassAction) -> str:
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"
         values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)
-        return f"{wish.group} {wish.resource} {values}"
+        return f"{class_name(wish.group)} {wish.resource} {values}"
     if isinstance(wish, MoveCpus):
-        return f"CPU {format_cpu_list(wish.cpus)} into {wish.group}"
+        return f"CPU {format_cpu_list(wish.cpus)} into {class_name(wish.group)}"
     return f"{'making' if isinstance(wish, CreateGroup) else 'removing'} {wish.group}"
 
 

@@ -43,7 +43,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, owner_of
+from nftop.model.rdt.rdt import DEFAULT, OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, owner_of
 from nftop.model.struct import dataclass, field, replace
 
 _MOST_NAMED = 6
@@ -87,11 +87,12 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
         if apart and not (set(apart) & set(moved) and min(apart) < cpu):
             other = parts(places[apart[0]])[0]
             yield (
-                f"CPU {cpu} is in {group} and its sibling {format_cpu_list(apart)} in {other}: "
+                f"CPU {cpu} is in {class_name(group)} and its sibling {format_cpu_list(apart)} in "
+                f"{class_name(other)}: "
                 "they share a core's own caches"
             )
     if moved and not cpus_in(target, ROOT):
-        yield "the root group has no CPU left: whatever is in no group runs in others' classes"
+        yield f"{DEFAULT} has no CPU left: whatever is in no group runs in others' classes"
 
 
 def strangers(
@@ -147,18 +148,17 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
         both = int(value, 16) & bits if rivals(cell, other) else 0
         new = both & gained
         # With CDP both masks of another group may have them: it is listed once.
-        if new and other.group not in shared.setdefault((both, new), []):
-            shared[both, new].append(other.group)
+        if new and class_name(other.group) not in shared.setdefault((both, new), []):
+            shared[both, new].append(class_name(other.group))
     for (both, new), groups in shared.items():
         some = f" ({_list(new)} {'is' if new.bit_count() == 1 else 'are'} new)" * (new != both)
-        yield f"{cell.name} {cell.number} of {cell.group}: shares {ways_text(both)}{some} with " + (
+        yield f"{describe(cell)}: shares {ways_text(both)}{some} with " + (
             ", ".join(groups[:_MOST_NAMED]) + more(len(groups) - _MOST_NAMED)
         )
     io, origin = rules.io.get(cell.number, (0, ""))
     if cell.name.startswith("L3") and gained & io:
         yield (
-            f"{cell.name} {cell.number} of {cell.group}: devices write into "
-            f"{ways_text(gained & io)} too (DDIO, {origin})"
+            f"{describe(cell)}: devices write into {ways_text(gained & io)} too (DDIO, {origin})"
         )
 
 
@@ -172,9 +172,10 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
             if monitor not in monitors_of(target, group):
                 continue  # it is to go: that is what was asked for
             if cell.kind == "cpu":
-                lost.setdefault(f"{group}:{monitor}", set()).add(cell.number)
+                lost.setdefault(class_name(group, monitor), set()).add(cell.number)
             else:
-                threads[f"{group}:{monitor}"] = threads.get(f"{group}:{monitor}", 0) + 1
+                name = class_name(group, monitor)
+                threads[name] = threads.get(name, 0) + 1
     for name, cpus in lost.items():
         yield f"monitoring group {name} meters CPU {format_cpu_list(cpus)} no more"
     for name, count in threads.items():
@@ -192,7 +193,7 @@ def _fallen(changes: Iterable[Change]) -> Iterator[str]:
         movers = [f"CPU {cpus}"] * bool(cpus) + [counted(threads, "thread")] * bool(threads)
         if movers:
             falls = "falls" if len(fallen) == 1 else "fall"
-            yield f"{' and '.join(movers)} of {group} {falls} to the root group's class"
+            yield f"{' and '.join(movers)} of {class_name(group)} {falls} to {DEFAULT}"
 
 
 def judged(
@@ -244,19 +245,21 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
             continue
         bits, rule = int(new, 16), rules.masks.get(cell.name)
         if rule is not None and mode(cell) == EXCLUSIVE and bits & rule.shareable:
-            yield f"{cell.group} is exclusive and can't have ways of I/O ({rule.shareable:x})"
+            name = class_name(cell.group)
+            yield f"{name} is exclusive and can't have ways of I/O ({rule.shareable:x})"
         for other in caches[cell.name[:2], cell.number]:
             both = int(target[other], 16) & bits if rivals(cell, other) else 0
             if not both:
                 continue
             alone = {mode(cell), mode(other)} & {EXCLUSIVE} or mode(other) == _LOCKED
             if alone:
+                own, theirs = class_name(cell.group), class_name(other.group)
                 yield (
                     f"{cell.name} {cell.number}={new}: {ways_text(both)} can't be shared "
-                    f"with {other.group}, which is {mode(other)}"
+                    f"with {theirs}, which is {mode(other)}"
                     if mode(other) != SHAREABLE
-                    else f"{cell.name} {cell.number}={new}: {cell.group} is exclusive, and "
-                    f"{other.group} has {ways_text(both)}"
+                    else f"{cell.name} {cell.number}={new}: {own} is exclusive, and "
+                    f"{theirs} has {ways_text(both)}"
                 )
 
 
@@ -275,7 +278,7 @@ class _Draft:
         """Whether a control group exists; adds a refusal if not."""
         if group == ROOT or Cell("group", group) in self.state:
             return True
-        self.refusals.append(f"there is no group {group}")
+        self.refusals.append(f"there is no group {class_name(group)}")
         return False
 
     def move(self, name: str, where: str) -> None:
@@ -344,7 +347,7 @@ def _set(draft: _Draft, action: SetSchemata) -> None:
             draft.refusals.append(
                 f"{resource} has no domain {domain}; it has {format_cpu_list(here)}"
                 if here
-                else f"{group} has no {resource}; it has {names}"
+                else f"{class_name(group)} has no {resource}; it has {names}"
             )
             continue
         rule = _limit if resource == MB else _mask
@@ -449,7 +452,9 @@ def _remove(draft: _Draft, action: RemoveGroup) -> None:
     if group == ROOT or not group.startswith(OWN_PREFIX):
         by_name = owner_of(group)
         owner = f" ({by_name}'s by its name)" if by_name else ""
-        draft.refusals.append(f"group {group}{owner} is not nftop's, so nftop does not remove it")
+        draft.refusals.append(
+            f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it"
+        )
         return
     if draft.state.get(Cell("mode", group)) == EXCLUSIVE:
         # nftop does not set modes, so it could not restore the group.
@@ -483,9 +488,11 @@ def _create_monitor(draft: _Draft, action: CreateMonitor) -> None:
     if not _NAME.fullmatch(name):
         draft.refusals.append(f"nftop's own monitoring groups are called {OWN_PREFIX}NAME")
     elif cell in draft.state:
-        draft.refusals.append(f"there is a monitoring group {name} in {group} already")
+        draft.refusals.append(f"there is a monitoring group {name} in {class_name(group)} already")
     elif not cpus <= cpus_in(draft.state, group):
-        draft.refusals.append(f"a monitoring group of {group} meters CPUs of {group} only")
+        draft.refusals.append(
+            f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
+        )
     else:
         draft.state[cell] = UNBORN
         for cpu in cpus:
@@ -498,7 +505,7 @@ def _remove_monitor(draft: _Draft, action: RemoveMonitor) -> None:
     if not draft.knows(group):
         return
     if cell not in draft.state:
-        draft.refusals.append(f"there is no monitoring group {name} in {group}")
+        draft.refusals.append(f"there is no monitoring group {name} in {class_name(group)}")
     elif not name.startswith(OWN_PREFIX):
         draft.refusals.append(f"monitoring group {name} is not nftop's, so it does not remove it")
     else:

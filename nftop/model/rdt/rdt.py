@@ -43,6 +43,25 @@ ORIGIN = "Linux kernel, Documentation/filesystems/resctrl.rst"
 
 # The root group as /proc/PID/cpu_resctrl_groups writes it: no directory can have this name.
 ROOT = "/"
+# The name of its class on screen, on command lines and in messages.
+DEFAULT = "default"
+
+
+def class_name(group: str, monitor: str = "") -> str:
+    """Name of a class as shown: `default` for the root group, else its directory (untrusted text).
+
+    A directory that is itself called `default` is `/default`. `monitor`: a monitoring group of it.
+    """
+    name = DEFAULT if group == ROOT else f"/{group}" if group == DEFAULT else group
+    return f"{name}:{monitor}" if monitor else name
+
+
+def class_directory(name: str) -> str:
+    """The group of a name as `class_name` shows it or as a command line has it."""
+    if name in (ROOT, DEFAULT):
+        return ROOT
+    return name.removeprefix("/") if name == f"/{DEFAULT}" else name
+
 
 # From this many MBps on a limit is none. The kernel starts with 32 bits set, of which Linux 6.1
 # makes 4 MBps when they are written, since it rounds up to tens in 32 bits.

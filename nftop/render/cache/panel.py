@@ -11,7 +11,7 @@ from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, CacheDomain
+from nftop.model.rdt.rdt import CacheDomain, class_name
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
@@ -81,8 +81,8 @@ class _Shape:
 
 
 def group_name(name: str) -> str:
-    """Name of a class as shown: the root group is `default`."""
-    return "default" if name == ROOT else printable(name)
+    """Name of a class as shown, see `rdt.class_name`."""
+    return printable(class_name(name))
 
 
 def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:

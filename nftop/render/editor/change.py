@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
+from nftop.model.rdt.rdt import UNLIMITED_MBPS, MbaUnit, class_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 
@@ -59,9 +59,7 @@ def limit(value: int, unit: MbaUnit) -> str:
 
 def named(where: str) -> str:
     """A control group, with its monitoring group if any."""
-    group, monitor = parts(where)
-    shown = "/ (root)" if group == ROOT else printable(group)
-    return f"{shown}:{printable(monitor)}" if monitor else shown
+    return printable(class_name(*parts(where)))
 
 
 def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
@@ -69,7 +67,7 @@ def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
         cell = change.cell
         if cell.kind in ("group", "monitor"):
             what = "group" if cell.kind == "group" else "monitoring group"
-            name = printable(cell.group) + (f":{printable(cell.name)}" if cell.name else "")
+            name = printable(class_name(cell.group, cell.name))
             old, new = ("absent", "created") if change.old is None else ("present", "removed")
             yield f"{what} {name}", old, new
 

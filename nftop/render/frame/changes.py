@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from nftop.derive.cache.changes import groups_in, is_own_change
 from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
@@ -98,7 +98,7 @@ def _moves(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _named(group: str) -> str:
-    return "default" if group == ROOT else printable(group)
+    return printable(class_name(group))
 
 
 # As requested: not reported.

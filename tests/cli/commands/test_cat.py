@@ -76,7 +76,7 @@ def test_options_are_actions(line: str, expected: list[Action]) -> None:
     "line",
     [
         "set --group vpp --l3 0=3f0 --l3 1=ff --mba 0=50",
-        "move --group / --cpus 2,3",
+        "move --group default --cpus 2,3",
         "create --group nftop.a --l3 0=3 --cpus 4",
         "remove --group vpp --monitor nftop.m",
     ],

@@ -109,9 +109,7 @@ def test_nftop_stays_where_it_was_started() -> None:
 def test_classes_are_shown_and_everything_says_so() -> None:
     text = called("demo", "cat", "show")
     assert (text.returncode, text.stderr) == (0, "")
-    assert text.stdout.startswith(
-        "SIMULATED: nothing of this machine is shown or changed\n/ (root)"
-    )
+    assert text.stdout.startswith("SIMULATED: nothing of this machine is shown or changed\ndefault")
     shown = json.loads(called("demo", "--scenario", "noisy", "cat", "show", "--json").stdout)
     assert shown["simulated"] is True
     assert [group["name"] for group in shown["groups"]] == ["/", "vpp", "switch", "tenant"]

@@ -163,7 +163,7 @@ def test_a_group_is_removed_in_one_step() -> None:
         ResctrlStep("rmdir", "nftop.a"),
     )
     assert planned(host, [RemoveGroup("nftop.a")]).effects == (
-        "CPU 1 and 1 thread of nftop.a fall to the root group's class",
+        "CPU 1 and 1 thread of nftop.a fall to default",
     )
 
 

@@ -161,7 +161,7 @@ def test_limits_are_rounded_as_the_kernel_does_and_said() -> None:
 def test_what_comes_with_it_is_said() -> None:
     proposal = propose(world(), RULES, [l3(0x7F0), MoveCpus((Cpu(1),), "nftop.a")])
     assert proposal.effects == (
-        "L3 0 of vpp: shares ways 4-10 with /",
+        "L3 0 of vpp: shares ways 4-10 with default",
         "L3 0 of vpp: devices write into ways 9-10 too (DDIO, CPUID's hint, not register)",
         "occupancy follows as lines are evicted: give it seconds before judging",
         "monitoring group vpp:m meters CPU 1 no more",
@@ -171,9 +171,9 @@ def test_what_comes_with_it_is_said() -> None:
 
 def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
     for bits, said in (
-        (0x1F, "L3 0 of vpp: shares ways 3-4 (4 is new) with /"),
-        (0x7F, "L3 0 of vpp: shares ways 3-6 (4-6 are new) with /"),
-        (0x30, "L3 0 of vpp: shares ways 4-5 (5 is new) with /"),
+        (0x1F, "L3 0 of vpp: shares ways 3-4 (4 is new) with default"),
+        (0x7F, "L3 0 of vpp: shares ways 3-6 (4-6 are new) with default"),
+        (0x30, "L3 0 of vpp: shares ways 4-5 (5 is new) with default"),
         (0x8, ""),
     ):
         state = {**world(), Cell("schemata", "/", "L3", 0): "7f8",
@@ -188,12 +188,12 @@ def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
 def test_threads_of_one_core_in_two_classes_are_warned_of_once() -> None:
     proposal = propose(world(), RULES, [MoveCpus((Cpu(0),), "vpp")])
     assert proposal.warnings == (
-        "CPU 0 is in vpp and its sibling 2 in /: they share a core's own caches",
+        "CPU 0 is in vpp and its sibling 2 in default: they share a core's own caches",
     )
     both: list[Action] = [MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(2),), "nftop.a")]
     first, last = propose(world(), RULES, both).warnings
     assert first.startswith("CPU 0 is in vpp and its sibling 2 in nftop.a")
-    assert last.startswith("the root group has no CPU left")
+    assert last.startswith("default has no CPU left")
 
 
 def test_nothing_to_do_is_no_change() -> None:

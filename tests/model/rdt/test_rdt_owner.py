@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.rdt.rdt import NFTOP, OWN_PREFIX, ROOT, owner_of
+from nftop.model.rdt.rdt import (
+    NFTOP,
+    OWN_PREFIX,
+    ROOT,
+    class_directory,
+    class_name,
+    owner_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +47,12 @@ def test_owner(name: str, owner: str | None) -> None:
 @given(st.text(min_size=1, alphabet=st.characters(exclude_characters="\n")))
 def test_what_nftop_makes_is_its_own(name: str) -> None:
     assert owner_of(OWN_PREFIX + name) == NFTOP
+
+
+@given(
+    st.text(st.characters(exclude_characters="/"), min_size=1) | st.sampled_from([ROOT, "default"])
+)
+def test_a_name_on_screen_stands_for_one_directory(group: str) -> None:
+    assert class_directory(class_name(group)) == group
+    assert class_directory("default") == class_directory("/") == ROOT
+    assert class_name(ROOT, "m") == "default:m"

@@ -40,9 +40,9 @@ def test_what_changes_is_drawn() -> None:
         "vpp L3 0                                           ...####.... 0f0 -> .######.... 3f0",
         "nftop.a L3 0                                       not set -> .........## 003",
         "vpp MB 1                                           100 % -> 50 %",
-        "CPU 2-3                                            / (root) -> vpp",
+        "CPU 2-3                                            default -> vpp",
         "CPU 5                                              vpp:nftop.m -> vpp",
-        "thread 100,101,102,103,104,105,106,107 and 4 more  / (root) -> vpp",
+        "thread 100,101,102,103,104,105,106,107 and 4 more  default -> vpp",
         "warning: a warning",
         "note: an effect",
     ]
@@ -70,7 +70,7 @@ def test_limits_have_their_unit() -> None:
     assert limit(0xFFFF_FFFF, "MBps") == limit(0xFFFF_FFFA, "MBps") == "no limit"
     assert limit(64, "GBps/8") == "64/8 GB/s"
     assert drawn(0b101, 4) == ".#.# 5"
-    assert named("/m") == "/ (root):m"
+    assert named("/m") == "default:m"
 
 
 def odd() -> ResctrlTable:
