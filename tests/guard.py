@@ -41,7 +41,7 @@ MAY: Mapping[str, str] = {
     # descriptor: the limit raised is our own.
     "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",
     # Facts of one process.
-    "sources/process/facts.py": "psutil.Process psutil.NoSuchProcess",
+    "sources/process/source.py": "psutil.Process psutil.NoSuchProcess",
     # One module, the distribution's own, from a file that only root can have written.
     "sources/pyperf/module.py": "importlib.machinery.ExtensionFileLoader "
     "importlib.machinery.EXTENSION_SUFFIXES importlib.util.spec_from_loader "
@@ -54,7 +54,7 @@ MAY: Mapping[str, str] = {
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.
-    "sources/netdev/links.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
+    "sources/netdev/source.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
     # Names of the users that sockets belong to, and who can replace the socket's file.
     "sources/trust/trust.py": "pwd.getpwuid os.fstat os.stat_result",
@@ -91,8 +91,8 @@ MAY: Mapping[str, str] = {
     "sources/vpp/worker.py": "os.dup os.dup2 os.write os.sched_setaffinity signal.signal "
     "resource.setrlimit resource.RLIMIT_CPU "
     "signal.SIG* signal.setitimer signal.ITIMER_PROF sys.stdin sys.argv sys.exit",
-    "sources/vpp/reader.py": "os.fstat",
-    "sources/vpp/compat.py": "importlib.metadata.version importlib.metadata.PackageNotFoundError",
+    "sources/vpp/reader.py": "os.fstat "
+    "importlib.metadata.version importlib.metadata.PackageNotFoundError",
     # The package's own data files; formulas are parsed by Python's grammar and never run as code.
     "uarch": "importlib.resources.files ast.*",
     # What papers measured.

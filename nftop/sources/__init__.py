@@ -1,5 +1,4 @@
-"""The only code that reads the host: one interface a module, root or path injected.
+"""Readers of the host: one interface per module, with its root or path as a parameter.
 
-A source gives raw, cumulative values and the reason where it has none; it does no arithmetic that
-a recording would lose.
+A source returns raw, cumulative values, or the reason why there are none.
 """

@@ -10,11 +10,8 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
-# Counters that could not be opened are tried again after this long: perf_event_paranoid may have
-# been lowered, another program may have ended.
-RETRY_AFTER_NS = 10_000_000_000
-# How long `check` lets counter groups run before it reads them.
-SETTLE_S = 0.1
+RETRY_AFTER_NS = 10_000_000_000  # until counters that could not be opened are tried again
+SETTLE_S = 0.1  # for which `check` lets counter groups run before it reads them
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Check:
     Attributes:
         name: what was checked (`perf`, `perf cycles`, `dpdk nfa`).
         reason: PRESENT when it works.
-        text: the result, or why there is none, in one sentence.
+        text: the result, or why there is none.
         fix: what to do, if possible a command; "" for nothing.
         why: why it matters, with its reference; "" if obvious.
         advised: False if it works but is not set as `why` advises.
@@ -41,6 +38,11 @@ class Check:
     def state(self) -> str:
         """`ok`, `tune` if not set as advised, or the key of the reason."""
         return "tune" if self.reason is Reason.PRESENT and not self.advised else self.reason.key
+
+
+def missing_check(name: str, why: Missing, fix: str = "") -> tuple[Check]:
+    """The check of a source that gives no values."""
+    return (Check(name, why.reason, why.message, fix),)
 
 
 class Source(Protocol):
@@ -134,14 +136,14 @@ class Detailing(Protocol):
 
 @runtime_checkable
 class Turning(Protocol):
-    """A source that counts one thing for most of a tick and another in what is left of it.
-
-    `turn` is called at the start of that rest, for inline sources only, in the sampler's thread.
-    """
+    """A source that counts one group for most of a tick and another in the rest of it."""
 
     @property
     def turning(self) -> bool:
-        """Whether `turn` is to be called. If no source wants it, the sampler does not wake up."""
+        """Whether `turn` is to be called. If no source needs it, the sampler does not wake up."""
 
     def turn(self) -> None:
-        """Count the other events until the next reading, which reports any failure."""
+        """Count the other events until the next reading, which reports any failure.
+
+        Called in the sampler's thread, for inline sources only.
+        """

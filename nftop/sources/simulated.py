@@ -1,7 +1,6 @@
 """The simulated host's sources: the model of `nftop.sim`, read at the clock's time.
 
-They answer as the real ones of the same names do, and every `check` says that it is a simulation.
-Nothing of the machine nftop runs on is looked at.
+They have the names and payloads of the real sources, and read nothing of this machine.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from nftop.sim.frequency import DRIVER, cpufreq_table
 from nftop.sim.model import Model, model_of
 from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
-from nftop.sim.processor import Processor
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sim.world import World
@@ -28,91 +26,59 @@ from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
 
-class _Simulated:
-    """What all simulated sources share."""
+@dataclass(slots=True)
+class SimulatedView:
+    """What the simulated sources measure in more detail: a core, processes of a CPU, all boxes."""
 
-    __slots__ = ()
+    topology: Topology
+    core: frozenset[Cpu] = frozenset()
+    processes_of: Cpu | None = None
+    detailed: bool = False
+
+
+@dataclass(slots=True)
+class SimulatedSource:
+    """One source of the simulated host: `payload` reads it at the clock's time."""
+
     name: str
+    payload: Callable[[], Any]
     text: str
+    view: SimulatedView
+    inline: bool = True
+
+    def read(self) -> Any:
+        return self.payload()
 
     def check(self) -> tuple[Check, ...]:
-        """That it works, and that it is simulated."""
+        """One line, marked as a simulation."""
         return (Check(self.name, Reason.PRESENT, f"SIMULATED: {self.text}"),)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedSource(_Simulated):
-    """One source of the simulated host. `payload` reads it, `text` is what doctor says of it."""
-
-    name: str
-    payload: Callable[[], Any]
-    text: str
-    inline: bool = True
-
-    def read(self) -> Any:
-        """Its payload at the clock's time."""
-        return self.payload()
-
-
-@dataclass(slots=True)
-class SimulatedCounters(_Simulated):
-    """The simulated counters. `payload` reads them, and more of the CPUs it is given."""
-
-    name: str
-    payload: Callable[[frozenset[Cpu]], Any]
-    text: str
-    topology: Topology
-    inline: bool = True
-    focused: frozenset[Cpu] = frozenset()
-
-    def read(self) -> Any:
-        """Its payload at the clock's time."""
-        return self.payload(self.focused)
+class SimulatedCounters(SimulatedSource):
+    """The simulated counters of cores."""
 
     def focus(self, cpu: Cpu | None) -> None:
-        """From the next reading on tell more of this CPU's core; with None of no core."""
-        self.focused = self.topology.with_siblings(() if cpu is None else (cpu,))
+        """As `Focusing`."""
+        self.view.core = self.view.topology.with_siblings(() if cpu is None else (cpu,))
 
 
-@dataclass(slots=True)
-class SimulatedProcesses(_Simulated):
-    """The simulated threads. `payload` reads them, with the processes of a CPU described."""
-
-    name: str
-    payload: Callable[[Cpu | None], Any]
-    text: str
-    inline: bool = True
-    selected: Cpu | None = None
-
-    def read(self) -> Any:
-        """Its payload at the clock's time."""
-        return self.payload(self.selected)
+class SimulatedProcesses(SimulatedSource):
+    """The simulated threads."""
 
     def focus_processes(self, cpu: Cpu | None) -> None:
-        """From the next reading on describe the processes of this CPU; None: of no CPU."""
-        self.selected = cpu
+        """As `ProcessFocusing`."""
+        self.view.processes_of = cpu
 
 
-@dataclass(slots=True)
-class SimulatedBoxes(_Simulated):
-    """The simulated counters outside the cores. `payload` reads them, or all there are."""
-
-    name: str
-    payload: Callable[[bool], Any]
-    text: str
-    inline: bool = True
-    detailed: bool = False
-
-    def read(self) -> Any:
-        """Its payload at the clock's time."""
-        return self.payload(self.detailed)
+class SimulatedBoxes(SimulatedSource):
+    """The simulated counters outside the cores."""
 
     def detail(self, *, wanted: bool) -> None:
-        """From the next reading on tell all that there is, or no longer."""
-        self.detailed = wanted
+        """As `Detailing`."""
+        self.view.detailed = wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +88,7 @@ class SimulatedHost:
     host: Host
     model: Model
     world: World
-    sources: tuple[SimulatedSource | SimulatedCounters | SimulatedProcesses | SimulatedBoxes, ...]
+    sources: tuple[SimulatedSource, ...]
     uarch: uarch_table.Uarch
 
 
@@ -134,18 +100,16 @@ def simulated_host(
     clock_ns: Callable[[], int] = time.monotonic_ns,
     turns: bool = True,
 ) -> SimulatedHost:
-    """A host that starts now, by `clock_ns`: CLOCK_MONOTONIC unless it is frozen or stepped.
+    """A host that starts now, by `clock_ns` (CLOCK_MONOTONIC by default).
 
     Args:
         scenario: a name of `sim.scenario.names()`.
         cpus: 2 to 512.
         not_counted: of the host's topology, the CPUs that get no hardware counters.
-        turns: count level 2 of top-down too, in groups that take turns.
-        clock_ns: the clock; a test's own stands still until it is told to go on.
+        turns: count level 2 of top-down too, in multiplexed groups.
+        clock_ns: the clock; tests step it.
 
-    Raises:
-        ValueError: there is no such scenario, or the host can't have so many CPUs, or
-            `not_counted` says so.
+    Raises ValueError: no such scenario or number of CPUs, or `not_counted` raises it.
     """
     model = model_of(scenarios.load(scenario), cpus)
     topology = model.layout.topology
@@ -153,13 +117,34 @@ def simulated_host(
     table = uarch_table.load(processor.uarch).with_smt(
         on=any(info.siblings for info in topology.cpus)
     )
-    # Its counters are all free, so the plan that comes first is the one that is counted.
+    # All simulated counters are free, so the first plan is the one counted.
     uarch = replace(table, plans=table.plans[:1])
-    boxes = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
-    uncore = [event for turn in boxes for event in turn]
-    groups = uarch.plans[0].groups if turns else uarch.plans[0].groups[:1]
-    quiet = frozenset(not_counted(topology))
     world = World(rdt_of(model), clock_ns)
+    view = SimulatedView(topology)
+    payload_of = _payloads(world, uarch, frozenset(not_counted(topology)), view, turns=turns)
+    texts = _texts(model, uarch, turns=turns)
+    kinds = {
+        "perf": SimulatedCounters,
+        "processes": SimulatedProcesses,
+        "uncore": SimulatedBoxes,
+    }
+    sources = tuple(
+        kinds.get(name, SimulatedSource)(name, payload, texts[name], view)
+        for name, payload in payload_of.items()
+    )
+    host = Host("demo", f"simulated {processor.title}", uarch.name, simulated=True)
+    return SimulatedHost(host, model, world, sources, uarch)
+
+
+def _payloads(
+    world: World,
+    uarch: uarch_table.Uarch,
+    quiet: frozenset[int],
+    view: SimulatedView,
+    *,
+    turns: bool,
+) -> dict[str, Callable[[], Any]]:
+    """What reads each source, in the order of a sample."""
 
     def now(read: Callable[[Rdt, int, int], Any]) -> Callable[[], Any]:
         def at_clock() -> Any:
@@ -168,87 +153,60 @@ def simulated_host(
 
         return at_clock
 
-    def counted(focus: frozenset[Cpu]) -> Any:
-        moment = world.now()
-        return payloads.focused_table(
-            moment.rdt.model, moment.t_ns, uarch, quiet, turns=turns, focus=focus
-        )
+    return {
+        "perf": now(
+            lambda rdt, t_ns, _: payloads.focused_table(
+                rdt.model, t_ns, uarch, quiet, turns=turns, focus=view.core
+            )
+        ),
+        "kernel": now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)),
+        "processes": now(
+            lambda rdt, t_ns, at_ns: payloads.thread_table(
+                rdt.model, t_ns, at_ns, view.processes_of
+            )
+        ),
+        "dpdk": now(lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns)),
+        "ovs": now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),
+        "vpp": now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
+        "uncore": now(
+            lambda rdt, t_ns, _: uncore_table(rdt.model, t_ns, uarch, detailed=view.detailed)
+        ),
+        "resctrl": now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
+        "pcm": now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
+        "cpufreq": now(lambda rdt, _, __: cpufreq_table(rdt.frequencies, world.start_ns)),
+        "topology": lambda: view.topology,
+    }
 
-    def threads(selected: Cpu | None) -> Any:
-        moment = world.now()
-        return payloads.thread_table(moment.rdt.model, moment.t_ns, moment.at_ns, selected)
 
-    def outside(detailed: bool) -> Any:  # noqa: FBT001 - as `SimulatedBoxes` calls it
-        moment = world.now()
-        return uncore_table(moment.rdt.model, moment.t_ns, uarch, detailed=detailed)
-
+def _texts(model: Model, uarch: uarch_table.Uarch, *, turns: bool) -> dict[str, str]:
+    """What doctor shows of each source."""
+    topology, layout, scenario = model.layout.topology, model.layout, model.scenario
+    groups = uarch.plans[0].groups if turns else uarch.plans[0].groups[:1]
+    counted = dict.fromkeys(name for group in groups for name in group)
+    boxes = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
+    limits = " and ".join(f"{hz / 1e9:.1f}" for hz in scenario.processor.start_hz)
     size = (
         f"{len(topology.packages)} packages, {topology.core_count} cores, "
-        f"{len(topology.cpus)} CPUs; scenario {model.scenario.name}: {model.scenario.title}"
+        f"{len(topology.cpus)} CPUs; scenario {scenario.name}: {scenario.title}"
     )
-    names = {placed.task.name for placed in model.layout.placed}
-    absent = [task.name for task in model.scenario.tasks if task.name not in names]
+    names = {placed.task.name for placed in layout.placed}
+    absent = [task.name for task in scenario.tasks if task.name not in names]
     if absent:
-        size += f"; too small for {', '.join(absent)}: --cpus gives it more"
-    sources = (
-        SimulatedCounters(
-            "perf",
-            counted,
-            f"counts {', '.join(dict.fromkeys(name for group in groups for name in group))}; "
-            f"{len(groups)} groups of them take turns",
-            topology,
-        ),
-        SimulatedSource(
-            "kernel", now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)), "CPU times"
-        ),
-        SimulatedProcesses(
-            "processes",
-            threads,
-            _listed("threads of", (placed.name for placed in model.layout.placed)),
-        ),
-        SimulatedSource(
-            "dpdk",
-            now(lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns)),
-            _listed("applications", (app.prefix for app in dpdk_table(model, 0, 0).apps)),
-        ),
-        SimulatedSource(
-            "ovs",
-            now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),
-            _listed("vswitchds", (switch.rundir for switch in ovs_table(model, 0, 0).switches)),
-        ),
-        SimulatedSource(
-            "vpp",
-            now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
-            _listed("segments", (instance.socket for instance in vpp_table(model, 0, 0).instances)),
-        ),
-        SimulatedBoxes(
-            "uncore",
-            outside,
-            f"counts {', '.join(uncore)}",
-        ),
-        SimulatedSource(
-            "resctrl",
-            now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
-            f"cache classes {', '.join(group.name for group in model.scenario.groups)}",
-        ),
-        SimulatedSource(
-            "pcm",
-            now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
-            "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",
-        ),
-        SimulatedSource(
-            "cpufreq",
-            now(lambda rdt, _, __: cpufreq_table(rdt.frequencies, world.start_ns)),
-            f"{DRIVER}, every CPU between {_limits(processor)} GHz at the start",
-        ),
-        SimulatedSource("topology", lambda: topology, size),
-    )
-    host = Host("demo", f"simulated {processor.title}", uarch.name, simulated=True)
-    return SimulatedHost(host, model, world, sources, uarch)
-
-
-def _limits(processor: Processor) -> str:
-    return " and ".join(f"{hz / 1e9:.1f}" for hz in processor.start_hz)
+        size += f"; too small for {', '.join(absent)}: give it more CPUs with --cpus"
+    switches = ovs_table(model, 0, 0).switches
+    return {
+        "perf": f"counts {', '.join(counted)}; {len(groups)} groups of them take turns",
+        "kernel": "CPU times",
+        "processes": _listed("threads of", (placed.name for placed in layout.placed)),
+        "dpdk": _listed("applications", (app.prefix for app in dpdk_table(model, 0, 0).apps)),
+        "ovs": _listed("vswitchds", (switch.rundir for switch in switches)),
+        "vpp": _listed("segments", (item.socket for item in vpp_table(model, 0, 0).instances)),
+        "uncore": f"counts {', '.join(event for turn in boxes for event in turn)}",
+        "resctrl": f"cache classes {', '.join(group.name for group in scenario.groups)}",
+        "pcm": "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",
+        "cpufreq": f"{DRIVER}, every CPU between {limits} GHz at the start",
+        "topology": size,
+    }
 
 
 def _listed(what: str, names: Iterable[str]) -> str:

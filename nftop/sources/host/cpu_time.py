@@ -9,7 +9,8 @@ import numpy as np
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes
-from nftop.sources.base import Check
+from nftop.sources.base import Check, missing_check
+from nftop.sources.host.sysfs import unreadable
 
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 # Enough for the lines of about 512 CPUs; doubled on a host that needs more.
@@ -19,40 +20,27 @@ _FIRST_READ_BYTES = 64 * 1024
 class KernelSource:
     """Per-CPU time from one /proc/stat that stays open: one system call a tick."""
 
+    name = "kernel"
+    inline = True
+
     def __init__(self, root: Path = Path("/")) -> None:
         self._path = root / "proc/stat"
         self._handle: int | None = None
         self._size = _FIRST_READ_BYTES
 
-    @property
-    def name(self) -> str:
-        return "kernel"
-
-    @property
-    def inline(self) -> bool:
-        return True
-
     def read(self) -> CpuTimes | Missing:
-        """Every online CPU's ticks now."""
+        """Ticks of every online CPU."""
         try:
-            text = self._text()
-        except PermissionError:
-            return Missing(Reason.PERMISSION, f"{self._path} can't be read; run as root")
-        except FileNotFoundError:
-            return Missing(Reason.SOURCE, f"there is no {self._path}; is /proc mounted?")
-        except OSError as error:
-            self.close()
-            return Missing(Reason.ERROR, f"{self._path}: {error.strerror}")
-        try:
-            return parse_cpu_times(text, os.sysconf("SC_CLK_TCK"))
-        except ValueError as error:
-            return Missing(Reason.ERROR, f"{self._path}: {error}")
+            return parse_cpu_times(self._text(), os.sysconf("SC_CLK_TCK"))
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError):
+                self.close()
+            return unreadable(self._path, error)
 
     def check(self) -> tuple[Check, ...]:
-        """Whether CPU times can be read, and for how many CPUs."""
         times = self.read()
         if isinstance(times, Missing):
-            return (Check(self.name, times.reason, times.message, "mount -t proc proc /proc"),)
+            return missing_check(self.name, times, "mount -t proc proc /proc")
         return (Check(self.name, Reason.PRESENT, f"CPU times of {len(times.cpus)} online CPUs"),)
 
     def close(self) -> None:
@@ -64,8 +52,8 @@ class KernelSource:
     def _text(self) -> bytes:
         if self._handle is None:
             self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        # The CPU lines come first and the kernel makes the whole text for any read, so one read
-        # that holds them all is a consistent picture, and what follows need not be copied.
+        # The kernel makes the whole text for any read, and the CPU lines come first: one read that
+        # holds them all is consistent.
         while True:
             text = os.pread(self._handle, self._size, 0)
             if len(text) < self._size or b"\nintr" in text:
@@ -76,11 +64,8 @@ class KernelSource:
 def parse_cpu_times(text: bytes, ticks_per_s: int) -> CpuTimes:
     """The `cpuN` lines of /proc/stat as a table.
 
-    Fields beyond `steal` (guest times, already within user and nice) are dropped; a kernel that
-    has fewer gives fewer.
-
-    Raises:
-        ValueError: there is no such line, or they are not alike.
+    Guest times, which user and nice include, are dropped. Older kernels have fewer fields. Raises
+    ValueError: there is no such line, or the lines differ in their number of fields.
     """
     start = text.find(b"\ncpu") + 1  # after the line that sums all CPUs up
     if start == 0:

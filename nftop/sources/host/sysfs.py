@@ -1,41 +1,46 @@
-"""Reading sysfs so that nothing found there can raise; what made no sense is noted."""
+"""Small text files of sysfs and procfs, read so that their contents never raise."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
+from nftop.model.reading import Missing, Reason
 
 _MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8})*")
 _NUMBER = re.compile(r"-?[0-9]{1,12}")
 _ABSENT = (FileNotFoundError, NotADirectoryError)
-# No file read here is longer on 8192 CPUs; a bound keeps a fake one from filling the memory.
-_LIMIT_BYTES = 1 << 16
+_LIMIT_BYTES = 1 << 16  # longer than any of these files on 8192 CPUs
+_COMM_BYTES = 64
 
 
 class SysTree:
-    """A folder of small text files. An absent file is no note; an unreadable one is."""
+    """A folder of small text files.
+
+    Unreadable files and invalid contents are noted; absent files are not.
+    """
 
     def __init__(self, base: Path) -> None:
         self._base = os.fspath(base)
         self._notes: dict[tuple[str, str], list[Cpu]] = {}
 
     def note(self, what: str, why: str, cpu: Cpu | None = None) -> None:
-        """Remember that `what` of `cpu` (of the host if None) went wrong."""
+        """Note that `what` of `cpu` (of the host if None) failed."""
         self._notes.setdefault((what, why), []).extend([] if cpu is None else [cpu])
 
     def notes(self) -> tuple[str, ...]:
-        """What went wrong, a sentence for each kind and not for each CPU."""
+        """One sentence per kind of failure, with its CPUs."""
         return tuple(
             f"{what}{' of CPU ' + format_cpu_list(cpus) if cpus else ''} {why}"
             for (what, why), cpus in self._notes.items()
         )
 
     def text(self, path: str, limit: int = _LIMIT_BYTES, cpu: Cpu | None = None) -> str | None:
-        """The file's text without blanks at its ends; None if it is absent or can't be read."""
+        """The stripped text; None if the file is absent or can't be read."""
         try:
             data = read_up_to(f"{self._base}/{path}", limit)
         except _ABSENT:
@@ -46,7 +51,7 @@ class SysTree:
         return data.decode("ascii", "replace").strip(" \t\n\0")
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder; empty if it is absent or can't be read."""
+        """Names in a folder; empty if it is absent or can't be read."""
         try:
             with os.scandir(f"{self._base}/{path}") as entries:
                 return [entry.name for entry in entries]
@@ -67,7 +72,7 @@ class SysTree:
         return int(text) if int(text) >= 0 else None
 
     def cpus(self, path: str, cpu: Cpu | None = None) -> tuple[Cpu, ...] | None:
-        """A list or mask of CPUs; None if absent or unreadable."""
+        """CPUs of a list or mask; None if absent or unreadable."""
         text = self.text(path, cpu=cpu)
         if text is None:
             return None
@@ -77,11 +82,11 @@ class SysTree:
         try:
             return parse_cpu_list(text) if _is_list(path) else parse_cpu_mask(text)
         except ValueError:
-            self.note(_label(path, cpu), "names no CPUs that can be read", cpu)
+            self.note(_label(path, cpu), "is not a list of CPUs", cpu)
             return None
 
     def members(self, directory: str, names: Iterable[str], cpu: Cpu) -> set[Cpu] | None:
-        """The first of the files `names` that lists CPUs, `cpu` itself among them."""
+        """CPUs of the first of the files `names` that lists `cpu`."""
         for name in names:
             listed = self.cpus(f"{directory}/{name}", cpu)
             if listed is not None and cpu in listed:
@@ -92,8 +97,7 @@ class SysTree:
 def parse_cpu_mask(text: str) -> tuple[Cpu, ...]:
     """CPUs of a kernel mask: hexadecimal words of 32 bits, the highest first (`00ff,0000000f`).
 
-    Raises:
-        ValueError: the text is not such a mask.
+    Raises ValueError: the text is not such a mask.
     """
     if not _MASK.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not a CPU mask")
@@ -102,9 +106,9 @@ def parse_cpu_mask(text: str) -> tuple[Cpu, ...]:
 
 
 def read_up_to(path: str, limit: int) -> bytes:
-    """A file's first `limit` bytes. OSError where it can't be read."""
-    # Unbuffered, since thousands of these files are read at start; not blocking, should one be a
-    # pipe; in a loop, since sysfs gives a page at a time.
+    """A file's first `limit` bytes. Raises OSError."""
+    # Unbuffered: thousands of files are read at start. Non-blocking in case of a pipe. In a loop:
+    # sysfs returns a page at a time.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         data = b""
@@ -115,17 +119,56 @@ def read_up_to(path: str, limit: int) -> bytes:
         os.close(handle)
 
 
+def entries(path: str | Path) -> list[str]:
+    """Names in a folder; empty if it is absent or can't be read."""
+    try:
+        with os.scandir(path) as items:
+            return [item.name for item in items]
+    except OSError:
+        return []
+
+
+def numbered(path: str | Path) -> list[int]:
+    """Numeric names in a folder, ascending: pids of /proc, tids of a task folder.
+
+    Raises OSError.
+    """
+    with os.scandir(path) as items:
+        return sorted(int(item.name) for item in items if item.name.isdecimal())
+
+
+def comm(process: str | Path) -> str:
+    """Name of a process or thread by its folder in /proc, untrusted text. Raises OSError."""
+    return read_up_to(f"{process}/comm", _COMM_BYTES).decode("utf-8", "replace").removesuffix("\n")
+
+
+def link_target(path: str | Path) -> str:
+    """Target of a symbolic link; "" if it can't be read."""
+    try:
+        return os.readlink(path)  # noqa: PTH115 - read for thousands of descriptors
+    except OSError:
+        return ""
+
+
+def unreadable(path: str | Path, error: OSError | ValueError) -> Missing:
+    """Why a file gives no value: SOURCE if absent, PERMISSION if closed to nftop, else ERROR."""
+    if not isinstance(error, OSError):
+        return Missing(Reason.ERROR, f"{path}: {error}")
+    if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
+        return Missing(Reason.SOURCE, f"there is no {path}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Missing(Reason.PERMISSION, f"{path} can't be read; run as root")
+    return Missing(Reason.ERROR, f"{path}: {error.strerror}")
+
+
 def _is_list(path: str) -> bool:
     name = path.rpartition("/")[2]
     return name.endswith("list") or name in {"present", "online", "isolated", "nohz_full"}
 
 
 def _label(path: str, cpu: Cpu | None) -> str:
-    """The path as a note names it: for a CPU's file without the CPU, so that notes merge."""
+    """The path in a note: without the CPU, so that notes merge."""
     return path if cpu is None else path.removeprefix(f"cpu/cpu{cpu}/")
-
-
-_LONGEST_BYTES = 65_536  # sysfs gives a page at most; pages are up to 64 KiB
 
 
 class OnlineCpus:
@@ -138,22 +181,17 @@ class OnlineCpus:
         self._cpus: tuple[Cpu, ...] = ()
 
     def read(self) -> tuple[Cpu, ...]:
-        """The online CPUs, ascending.
-
-        Raises:
-            OSError: the file can't be read.
-            ValueError: it holds no CPU list.
-        """
+        """The online CPUs, ascending. OSError: unreadable; ValueError: it holds no CPU list."""
         if self._fd < 0:
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        text = os.pread(self._fd, _LONGEST_BYTES, 0)
+        text = os.pread(self._fd, _LIMIT_BYTES, 0)
         if text != self._text:
             self._cpus = parse_cpu_list(text.decode("ascii"))
             self._text = text
         return self._cpus
 
     def close(self) -> None:
-        """Give the descriptor back; safe to call twice."""
+        """Close the descriptor; safe to call twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

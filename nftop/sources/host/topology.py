@@ -2,8 +2,8 @@
 
 Files: the kernel's Documentation/ABI/stable/sysfs-devices-system-cpu,
 Documentation/ABI/testing/sysfs-devices-system-cpu (caches, isolated, nohz_full) and
-Documentation/ABI/stable/sysfs-devices-node. A value that is absent or makes no sense stays unknown;
-if it was to be expected, `Topology.notes` has a sentence.
+Documentation/ABI/stable/sysfs-devices-node. Absent and invalid values are unknown; `Topology.notes`
+lists those to be expected.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 from nftop.sources.base import Check
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
@@ -37,19 +37,13 @@ _CORE_MEMBERS = ("core_cpus_list", "core_cpus", "thread_siblings_list", "thread_
 _CACHE_MEMBERS = ("shared_cpu_list", "shared_cpu_map")
 
 
-@dataclass(frozen=True, slots=True)
-class _Location:
-    """Where a CPU sits, as firmware numbers it; -1 where the kernel does not say."""
-
-    package: int
-    die: int
-    core: int
+_Location: TypeAlias = tuple[int, int, int]  # package, die, core_id; -1 if unknown
 
 
 def read_topology(root: Path = Path("/")) -> Topology:
     """Every present CPU and what it shares, from `root`/sys/devices/system.
 
-    Never raises for what it finds there: a host without sysfs gives no CPU and a note.
+    Never raises: a host without sysfs gives no CPU and a note.
     """
     tree = SysTree(root / "sys/devices/system")
     present = _present(tree)
@@ -64,13 +58,13 @@ def read_topology(root: Path = Path("/")) -> Topology:
     node_of = _nodes(tree, present)
 
     def info(cpu: Cpu) -> CpuInfo:
-        location = places.get(cpu, _Location(-1, -1, -1))
+        package, die, _ = places.get(cpu, (-1, -1, -1))
         return CpuInfo(
             cpu=cpu,
             online=cpu in online,
             core=core_of.get(cpu),
-            package=Package(location.package) if location.package >= 0 else None,
-            die=location.die if location.die >= 0 else None,
+            package=Package(package) if package >= 0 else None,
+            die=die if die >= 0 else None,
             l3=l3_of.get(cpu),
             node=node_of.get(cpu),
             siblings=tuple(c for c in cores[core_of[cpu]] if c != cpu) if cpu in core_of else (),
@@ -82,7 +76,7 @@ def read_topology(root: Path = Path("/")) -> Topology:
 
 
 def read_host(root: Path = Path("/"), uarch: str = "generic") -> Host:
-    """The host's name and CPU model; `unknown host` and `unknown CPU` where it does not say."""
+    """Name and CPU model; `unknown host` and `unknown CPU` if not available."""
     tree = SysTree(root / "proc")
     name = tree.text("sys/kernel/hostname") or "unknown host"
     # Several architectures have no name for their CPU (arm64) or call it otherwise (powerpc).
@@ -92,7 +86,7 @@ def read_host(root: Path = Path("/"), uarch: str = "generic") -> Host:
 
 
 def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
-    """Vendor, family, model and stepping as /proc/cpuinfo has them; None where it has not."""
+    """Vendor, family, model and stepping of /proc/cpuinfo; None if not available."""
     text = SysTree(root / "proc").text("cpuinfo", _CPUINFO_BYTES) or ""
     matches = [pattern.search(text) for pattern in _CPUID]
     vendor, *numbers = (hit[1].strip() if hit else "" for hit in matches)
@@ -104,11 +98,11 @@ def read_cpuid(root: Path = Path("/")) -> tuple[str, int, int, int] | None:
 
 def _present(tree: SysTree) -> tuple[Cpu, ...]:
     match_name = _CPU_DIRECTORY.fullmatch
-    # Every present CPU has a directory, so a mangled list can't make us believe in a million.
+    # Every present CPU has a directory, which bounds a corrupt list.
     directories = {Cpu(int(hit[1])) for hit in map(match_name, tree.names("cpu")) if hit}
     listed = tree.cpus("cpu/present")
     if listed is None:
-        tree.note("cpu/present", "can't be read; the CPU directories are taken for it")
+        tree.note("cpu/present", "can't be read; the CPU directories are used")
         return tuple(sorted(directories))
     if not directories.issuperset(listed):
         tree.note("cpu/present", "names CPUs that have no directory; they are left out")
@@ -119,27 +113,24 @@ def _online(tree: SysTree, present: Iterable[Cpu]) -> frozenset[Cpu]:
     listed = tree.cpus("cpu/online")
     if listed is not None:
         return frozenset(listed) & frozenset(present)
-    tree.note("cpu/online", "can't be read; CPUs that show a topology are taken as online")
+    tree.note("cpu/online", "can't be read; CPUs that have a topology count as online")
     return frozenset(cpu for cpu in present if tree.names(f"cpu/cpu{cpu}/topology"))
 
 
 def _location(tree: SysTree, cpu: Cpu) -> _Location:
     names = ("physical_package_id", "die_id", "core_id")
-    package, die, core = (tree.number(f"cpu/cpu{cpu}/topology/{name}", cpu) for name in names)
-    if package is None and core is None:
-        tree.note("topology", "is not told", cpu)
-    return _Location(
-        package=-1 if package is None else package,
-        die=-1 if die is None else die,
-        core=-1 if core is None else core,
-    )
+    values = [tree.number(f"cpu/cpu{cpu}/topology/{name}", cpu) for name in names]
+    if values[0] is None and values[2] is None:
+        tree.note("topology", "is unknown", cpu)
+    package, die, core = (-1 if value is None else value for value in values)
+    return package, die, core
 
 
 def _cores(tree: SysTree, places: Mapping[Cpu, _Location]) -> tuple[tuple[Cpu, ...], ...]:
     """The online CPUs by physical core, in (package, die, core_id) order.
 
-    The lists of siblings decide, not the ids: a core_id is unique only within its die, and older
-    kernels do not name the die.
+    The lists of siblings decide: a core_id is unique only within its die, and older kernels do not
+    name the die.
     """
     left = set(places)
     cores = []
@@ -148,19 +139,12 @@ def _cores(tree: SysTree, places: Mapping[Cpu, _Location]) -> tuple[tuple[Cpu, .
             continue
         members = tree.members(f"cpu/cpu{cpu}/topology", _CORE_MEMBERS, cpu)
         if members is None:
-            location = places[cpu]
-            members = {
-                c for c in left if c == cpu or (location.core >= 0 and places[c] == location)
-            }
+            known = places[cpu][2] >= 0
+            members = {c for c in left if c == cpu or (known and places[c] == places[cpu])}
         core = tuple(sorted(left & members))
         left.difference_update(core)
         cores.append(core)
-
-    def order(core: tuple[Cpu, ...]) -> tuple[int, int, int, int]:
-        location = places[core[0]]
-        return location.package, location.die, location.core, core[0]
-
-    return tuple(sorted(cores, key=order))
+    return tuple(sorted(cores, key=lambda core: (places[core[0]], core[0])))
 
 
 def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:
@@ -176,7 +160,7 @@ def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:
         cpus = tuple(sorted(left & members))
         left.difference_update(cpus)
         ways = tree.number(f"{directory}/ways_of_associativity", cpu)
-        # 0 is the kernel's word for "fully associative or not told".
+        # 0 is the kernel's word for "fully associative or unknown".
         instances.append((tree.number(f"{directory}/id", cpu), size_bytes, ways or None, cpus))
     ids = [cache_id for cache_id, *_ in instances]
     # Virtual machines often have no id, some give every cache the same.
@@ -220,7 +204,10 @@ def _nodes(tree: SysTree, present: Iterable[Cpu]) -> Mapping[Cpu, int]:
 
 
 class TopologySource:
-    """One pread a tick, and a new look at sysfs when the online CPUs have changed."""
+    """One pread a tick; reads sysfs again when the online CPUs have changed."""
+
+    name = "topology"
+    inline = True
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -228,20 +215,12 @@ class TopologySource:
         self._seen: tuple[Cpu, ...] = ()
         self._topology: Topology | None = None
 
-    @property
-    def name(self) -> str:
-        return "topology"
-
-    @property
-    def inline(self) -> bool:
-        return True
-
     def read(self) -> Topology | Missing:
         """The topology; the same object as long as no CPU comes or goes."""
         try:
             online = self._online.read()
         except (OSError, ValueError):
-            online = ()  # without that file, what was seen first must do
+            online = ()  # keep what was read first
         if self._topology is None or online != self._seen:
             self._seen = online
             self._topology = read_topology(self._root)
@@ -250,7 +229,6 @@ class TopologySource:
         return self._topology
 
     def check(self) -> tuple[Check, ...]:
-        """How many packages, cores and CPUs, and what could not be read of them."""
         topology = read_topology(self._root)
         online = sum(info.online for info in topology.cpus)
         text = (
@@ -262,5 +240,4 @@ class TopologySource:
         return (Check(self.name, Reason.PRESENT, text),)
 
     def close(self) -> None:
-        """Close the one file."""
         self._online.close()

@@ -1,4 +1,4 @@
-"""One pass over /proc: the threads worth watching, their roles and virtual machines.
+"""One pass over /proc: threads of interest, their roles, virtual machines.
 
 Plain file reads instead of psutil, which has no schedstat and no thread names, takes the path of
 /proc from a global, and costs about ten times as much per thread. No file is read for which the
@@ -7,6 +7,7 @@ kernel locks the process, as it does for `cmdline` and `maps`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -15,12 +16,12 @@ from pathlib import Path
 
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
 from nftop.model.struct import dataclass, field
-from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.host.sysfs import comm, link_target, numbered, read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 
-# As libvirt's virSystemdMakeScopeName escapes it: `machine-qemu\x2d3\x2dvm1.scope`.
-# Names of virtual machines: systemd-machined and libvirt name the control group after the machine;
-# otherwise QEMU's arguments have it (`-name vm1`, `-name guest=vm1,...`; qemu(1)).
+# Names of virtual machines: systemd-machined and libvirt name the control group after the machine,
+# `machine-qemu\x2d3\x2dvm1.scope` (libvirt's virSystemdMakeScopeName); otherwise QEMU's arguments
+# have the name (`-name vm1`, `-name guest=vm1,...`; qemu(1)).
 _SCOPE = re.compile(r"/machine-qemu\\x2d\d+\\x2d([^/\n]+)\.scope")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _LIMIT_BYTES = 1 << 16
@@ -30,8 +31,8 @@ _MOST_LETTERS = 64
 def vm_name(process: Path) -> str:
     """Name of the virtual machine of process /proc/PID (untrusted text); "" if unknown.
 
-    Arguments are read where the group does not tell, since for that the kernel takes a lock of the
-    process: ask once.
+    Reads the arguments, for which the kernel locks the process, only if the control group has no
+    name.
     """
     scope = _SCOPE.search(_text(process / "cgroup"))
     if scope is not None:
@@ -45,7 +46,7 @@ def vm_name(process: Path) -> str:
 
 
 def _of_option(value: str) -> str:
-    """`vm1`, `vm1,debug-threads=on`, `guest=vm1,...`; a comma of the name's own is doubled."""
+    """`vm1`, `vm1,debug-threads=on`, `guest=vm1,...`; a comma within the name is doubled."""
     fields = value.replace(",,", "\0").split(",")
     named = next((field for field in fields if field.startswith("guest=")), fields[0])
     return named.removeprefix("guest=").replace("\0", ",")
@@ -81,17 +82,17 @@ _EAL_SERVICE = re.compile(
 _NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
 
 
-def role_of(comm: str) -> Role:
-    """The role of a thread by its name; `NO_ROLE` if it has none."""
+def role_of(thread: str) -> Role:
+    """Role of a thread by its name; `NO_ROLE` if it has none."""
     for name, pattern in NF_PATTERNS.items():
-        if hit := pattern.fullmatch(comm):
+        if hit := pattern.fullmatch(thread):
             return Role(name, int(hit[1]) if hit.groups() else None)
-    hit = _QEMU_VCPU.fullmatch(comm)
+    hit = _QEMU_VCPU.fullmatch(thread)
     return NO_ROLE if hit is None else Role("qemu_vcpu", int(hit[1]))
 
 
 def has_dpdk_main(comms: Sequence[str]) -> bool:
-    """Whether a process with threads of these names is an application with a DPDK main lcore."""
+    """Whether the process with threads of these names has a DPDK main lcore."""
     roles = {role_of(comm).name for comm in comms}
     # Another framework owns the main thread, and EAL's main lcore forwards nothing.
     if any(NF_KINDS.get(role, "dpdk") != "dpdk" for role in roles):
@@ -100,17 +101,16 @@ def has_dpdk_main(comms: Sequence[str]) -> bool:
 
 
 def is_nf(comms: Sequence[str]) -> bool:
-    """Whether a process with threads of these names is a network function in user space."""
+    """Whether the process with threads of these names is a network function in user space."""
     known = any(role_of(comm).name in NF_KINDS for comm in comms)
     return known or has_dpdk_main(comms) or not _NFS_WITHOUT_POLLERS.isdisjoint(comms)
 
 
 def settle_index(role: Role, comm: str, allowed: Sequence[int]) -> Role:
-    """The role without its index where the kernel may have cut the last digit off.
+    """The role without its index if the kernel may have cut off its last digit.
 
-    `lcore-worker-10` fills the name, so it is lcore 10 as well as any of 100 to 109. EAL numbers
-    lcores after CPUs unless told otherwise: a thread that may run on a CPU such as 104 only can't
-    be taken for lcore 10, nor with certainty for 104.
+    `lcore-worker-10` fills the name, so it is lcore 10 or any of 100 to 109. EAL numbers lcores
+    after CPUs by default: a thread bound to a CPU such as 104 is not taken for lcore 10.
     """
     cut = len(comm.encode()) == _COMM_LIMIT and comm[-1:].isdigit()
     if not cut or role.index is None or len(allowed) != 1:
@@ -121,14 +121,13 @@ def settle_index(role: Role, comm: str, allowed: Sequence[int]) -> Role:
 
 
 GONE = (FileNotFoundError, ProcessLookupError)
-# A thread that may move is watched when it hardly ever sleeps, so that an NF somebody forgot to
-# pin is seen too.
+# A thread that is not pinned is watched if it hardly ever sleeps.
 UNPINNED_POLLER_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadCandidate:
-    """A thread worth watching; the fields as in `model.sample.ThreadRow`."""
+    """A thread of interest; fields as in `model.sample.ThreadRow`."""
 
     pid: int
     tid: int
@@ -141,17 +140,14 @@ class ThreadCandidate:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """A recycled tid is another thread."""
         return self.tid, self.start_ticks
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a pass found.
+    """Result of a pass.
 
-    Attributes:
-        hidden: processes that may not be looked into; at least that many, because with
-            hidepid=2 the kernel does not even list them.
+    `hidden`: processes closed to nftop; a lower bound, since hidepid=2 does not list them.
     """
 
     threads: tuple[ThreadCandidate, ...]
@@ -161,7 +157,7 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """What a thread had used when it was looked at."""
+    """CPU and wait time of a thread at one moment."""
 
     at_ns: int
     run_ns: int
@@ -170,7 +166,7 @@ class _Usage:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A thread as one pass sees it. The ratios are since the last pass, None at the first."""
+    """A thread in one pass. The ratios are since the last pass; None in the first."""
 
     tid: int
     stat: Stat
@@ -185,7 +181,10 @@ class _Seen:
             return True
         if self.run_ratio + self.wait_ratio <= POLLING_RATIO:
             return False
-        return len(self.files.status().allowed) == 1
+        try:
+            return len(self.files.status().allowed) == 1
+        except (*GONE, ValueError):
+            return False
 
 
 @dataclass(slots=True)
@@ -198,29 +197,25 @@ class _Pass:
     hidden: int = 0
 
 
-_COMM_BYTES = 64
 NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def process_names(proc: str) -> list[tuple[int, str]]:
-    """Every process by pid with its name, untrusted text; OSError when `proc` can't be listed."""
-    with os.scandir(proc) as entries:
-        pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+    """Pid and name (untrusted text) of every process. Raises OSError."""
     names = []
-    for pid in pids:
-        try:
-            comm = read_up_to(f"{proc}/{pid}/comm", _COMM_BYTES)
-        except OSError:
-            continue  # it has ended, or is hidden
-        names.append((pid, comm.decode("utf-8", "replace").removesuffix("\n")))
+    for pid in numbered(proc):
+        with contextlib.suppress(OSError):  # it has ended, or is hidden
+            names.append((pid, comm(f"{proc}/{pid}")))
     return names
 
 
 class Scanner:
-    """Passes over /proc, each comparing with the one before."""
+    """Passes over `proc`, where procfs is mounted; each is compared with the one before.
+
+    `clock` returns CLOCK_MONOTONIC nanoseconds.
+    """
 
     def __init__(self, proc: str, clock: Callable[[], int]) -> None:
-        """`proc` is where procfs is mounted, `clock` gives CLOCK_MONOTONIC nanoseconds."""
         self._proc = proc
         self._clock = clock
         self._kernel: set[int] = set()
@@ -237,10 +232,8 @@ class Scanner:
     def scan(self, most_threads: int | None = None) -> ScanResult | None:
         """Examine all processes, up to `most_threads` threads in this call.
 
-        Returns None while the pass is incomplete; the next call continues it.
-
-        Raises:
-            OSError: /proc can't be listed.
+        Returns None while the pass is incomplete; the next call continues it. Raises OSError: /proc
+        can't be listed.
         """
         if self._steps is None:
             self._steps = self._look()
@@ -258,26 +251,18 @@ class Scanner:
 
     def _look(self) -> Generator[None, None, ScanResult]:
         """One pass; yields before each thread it reads."""
-        with os.scandir(self._proc) as entries:
-            pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
-        # Kernel threads stay kernel threads while they are listed; on a large host they are ten
-        # thousand, and looking at each again would be most of a pass.
+        pids = numbered(self._proc)
+        # A large host has ten thousand kernel threads: they are not examined again.
         self._kernel.intersection_update(pids)
-        own = self._own_pid()
+        own = link_target(f"{self._proc}/self")
         self._pass = _Pass(hidden=0 if 1 in pids else 1)
         for pid in pids:
-            if pid not in self._kernel and pid != own:
+            if pid not in self._kernel and str(pid) != own:
                 yield from self._look_at(pid)
         self._usage = self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
         return ScanResult(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
-
-    def _own_pid(self) -> int | None:
-        try:
-            return int(Path(self._proc, "self").readlink().name)
-        except (OSError, ValueError):
-            return None
 
     def _look_at(self, pid: int) -> Iterator[None]:
         try:
@@ -291,10 +276,8 @@ class Scanner:
             self._pass.hidden += 1
 
     def _members(self, pid: int) -> Generator[None, None, list[_Seen]]:
-        with os.scandir(f"{self._proc}/{pid}/task") as entries:
-            tids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
         members = []
-        for tid in tids:
+        for tid in numbered(f"{self._proc}/{pid}/task"):
             yield
             try:
                 seen = self._see(pid, tid)
@@ -312,7 +295,6 @@ class Scanner:
         sched = None if stat.kernel else files.schedstat()
         now = _Usage(
             self._clock(),
-            # Clock ticks are coarse, but over a pass they tell a poller from a sleeper.
             stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns,
             0 if sched is None else sched.wait_ns,
         )
@@ -322,13 +304,8 @@ class Scanner:
         if before is None or now.at_ns <= before.at_ns:
             return _Seen(tid, stat, files, None, None)
         elapsed_ns = now.at_ns - before.at_ns
-        return _Seen(
-            tid,
-            stat,
-            files,
-            (now.run_ns - before.run_ns) / elapsed_ns,
-            (now.wait_ns - before.wait_ns) / elapsed_ns,
-        )
+        run_ratio = (now.run_ns - before.run_ns) / elapsed_ns
+        return _Seen(tid, stat, files, run_ratio, (now.wait_ns - before.wait_ns) / elapsed_ns)
 
     def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[ThreadCandidate]:
         comms = {seen.tid: seen.stat.comm for seen in members}
@@ -339,7 +316,7 @@ class Scanner:
             role = role_of(seen.stat.comm)
             if role == NO_ROLE and seen.tid == pid:
                 role = main
-            if not seen.stat.dead and (role != NO_ROLE or _polls(seen)):
+            if not seen.stat.dead and (role != NO_ROLE or seen.polls()):
                 wanted.append((seen, role))
         container = self._in_container(pid) if wanted else None
         has_vcpus = any(role.name == "qemu_vcpu" for _, role in wanted)
@@ -357,15 +334,5 @@ class Scanner:
         return self._vms[pid, start_ticks]
 
     def _in_container(self, pid: int) -> bool | None:
-        try:
-            ours = Path(self._proc, "self/ns/mnt").readlink()
-            return Path(self._proc, str(pid), "ns/mnt").readlink() != ours
-        except OSError:
-            return None
-
-
-def _polls(seen: _Seen) -> bool:
-    try:
-        return seen.polls()
-    except (*GONE, ValueError):
-        return False
+        own, other = (link_target(f"{self._proc}/{name}/ns/mnt") for name in ("self", pid))
+        return own != other if own and other else None

@@ -7,13 +7,14 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import dataclass
-from nftop.sources.base import Check
-from nftop.sources.process.facts import FactsReader, process_facts
+from nftop.sources.base import Check, missing_check
+from nftop.sources.host.sysfs import read_up_to, unreadable
 from nftop.sources.process.scan import (
     GONE,
     NS_PER_TICK,
@@ -23,17 +24,54 @@ from nftop.sources.process.scan import (
     settle_index,
 )
 from nftop.sources.process.threads import ThreadFiles
+from nftop.sources.trust.trust import user_name
 
 _SCAN_EVERY_NS = 5_000_000_000
 # The second pass comes soon, since pollers show only by comparing two.
 _SECOND_SCAN_AFTER_NS = 500_000_000
 _FILES_PER_THREAD = 3
-# Threads that one read examines at least, in about 0.1 s. Hosts with more have a pass spread over
+# Minimum of threads examined by one read, in about 0.1 s. With more threads a pass is spread over
 # several reads, each with its share of `_PASS_NS`; watched threads are sampled at every read.
 _THREADS_PER_READ = 1000
 _PASS_NS = 10_000_000_000
-# Processes of the selected CPU that are described at most.
-_MAX_DESCRIBED = 8
+_MAX_DESCRIBED = 8  # processes of the selected CPU
+_COMMAND_CHARACTERS = 512
+_CGROUP_BYTES = 4096
+_CGROUP_V2 = "0::"  # cgroups(7), /proc/PID/cgroup: the line of the unified hierarchy
+
+FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
+
+
+def process_facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
+    """Facts of a process for `cpu`; None if it has ended. A fact that can't be read is empty.
+
+    Reading a command line makes the kernel lock the process' memory map, so this is done once for
+    each process of one selected CPU.
+    """
+    import psutil  # noqa: PLC0415 - needed only once a CPU is selected, and slow to import
+
+    try:
+        facts = psutil.Process(pid).as_dict(["cmdline", "uids", "nice", "create_time"])
+    except psutil.NoSuchProcess:
+        return None
+    return ProcessFacts(
+        pid=pid,
+        cpu=cpu,
+        command=" ".join(facts["cmdline"] or ())[:_COMMAND_CHARACTERS],
+        user="" if facts["uids"] is None else user_name(facts["uids"].real),
+        cgroup=_cgroup(pid),
+        nice_value=facts["nice"],
+        started_s=facts["create_time"],
+    )
+
+
+def _cgroup(pid: int) -> str:
+    try:
+        lines = read_up_to(f"/proc/{pid}/cgroup", _CGROUP_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    paths = [line for line in lines.splitlines() if line.startswith(_CGROUP_V2)]
+    return paths[0].removeprefix(_CGROUP_V2) if paths else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +83,12 @@ class _Watched:
 class ProcessSource:
     """Scans /proc every few seconds; each read samples the watched threads.
 
-    A thread bound to one CPU costs two system calls a tick. run_ns and wait_ns are as fresh as the
-    kernel makes them: updated by the timer tick, which comes once a second on a nohz_full CPU that
-    runs a single thread.
+    A thread bound to one CPU costs two system calls a tick. run_ns and wait_ns are updated by the
+    timer tick, which comes once a second on a nohz_full CPU that runs a single thread.
     """
+
+    name = "processes"
+    inline = False
 
     def __init__(
         self,
@@ -59,12 +99,15 @@ class ProcessSource:
         clock: Callable[[], int] = time.monotonic_ns,
         facts: FactsReader | None = None,
     ) -> None:
-        """`root`/proc is scanned; `clock` gives CLOCK_MONOTONIC nanoseconds.
+        """Set up.
 
-        `facts` describes one process for a CPU that it runs on; by default psutil does.
-
-        A read examines up to `threads_per_read` threads to find those to watch, or more where a
-        pass would else take above 10 s; None: all of them. The first read examines all.
+        Args:
+            root: its /proc is scanned.
+            scan_every_ns: between two passes.
+            threads_per_read: threads examined in a read, or more if a pass would take above 10 s;
+                None: all. The first read examines all.
+            clock: CLOCK_MONOTONIC nanoseconds.
+            facts: describes one process for a CPU that it runs on; psutil by default.
         """
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
@@ -83,33 +126,20 @@ class ProcessSource:
         # By pid, start of its oldest thread there, and CPU; None for a process that has ended.
         self._facts: dict[tuple[int, int, Cpu], ProcessFacts | None] = {}
 
-    @property
-    def name(self) -> str:
-        return "processes"
-
-    @property
-    def inline(self) -> bool:
-        return False
-
     def read(self) -> ThreadTable | Missing:
-        """The watched threads now."""
         try:
             return self._read()
-        except PermissionError:
-            return Missing(Reason.PERMISSION, f"{self._proc} can't be listed; run as root")
-        except FileNotFoundError:
-            return Missing(Reason.SOURCE, f"there is no {self._proc}; is /proc mounted?")
         except OSError as error:
-            return Missing(Reason.ERROR, f"{self._proc}: {error.strerror}")
+            return unreadable(self._proc, error)
 
     def check(self) -> tuple[Check, ...]:
-        """What can be seen of this host's processes, by a scan of its own."""
+        """The visible processes, by a scan of its own."""
         scanner = Scanner(self._proc, self._clock)
         try:
             result = scanner.scan() or ScanResult((), 0, 0)
         except OSError as error:
-            why = f"{self._proc} can't be looked at: {error.strerror}"
-            return (Check(self.name, Reason.SOURCE, why, "mount -t proc proc /proc"),)
+            why = Missing(Reason.SOURCE, f"{self._proc} can't be listed: {error.strerror}")
+            return missing_check(self.name, why, "mount -t proc proc /proc")
         return (_check_processes(self.name, result), self._check_schedstat())
 
     def focus_processes(self, cpu: Cpu | None) -> None:
@@ -175,7 +205,6 @@ class ProcessSource:
         self._scanned_at_ns, self._next_scan_ns = began_ns, began_ns + pause_ns
 
     def _rows(self) -> tuple[ThreadRow, ...]:
-        """Every watched thread now; one that has ended is watched no more."""
         rows = []
         for watched in tuple(self._watched.values()):
             try:
@@ -189,12 +218,12 @@ class ProcessSource:
         return tuple(rows)
 
     def _adopt(self) -> None:
-        """Watch what the pass found and nothing else."""
+        """Watch the threads of the pass and no others."""
         wanted = {thread.identity: thread for thread in self._result.threads}
         for identity, watched in list(self._watched.items()):
             if identity not in wanted:
                 self._drop(watched)
-        # Half of the descriptors at most: counter groups and sockets need theirs.
+        # At most half of the descriptors: counter groups and sockets need some.
         room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 // _FILES_PER_THREAD
         for identity, thread in wanted.items():
             known = self._watched.get(identity)
@@ -220,10 +249,7 @@ class ProcessSource:
 
 
 def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
-    """The thread at `read_at_ns`, which is now.
-
-    None when it has ended, or when its tid is another thread's by now.
-    """
+    """The thread now, at `read_at_ns`; None if it has ended or its tid is reused."""
     thread, files = watched.thread, watched.files
     status = files.status()
     if status.dead:
@@ -262,6 +288,6 @@ def _check_processes(name: str, result: ScanResult) -> Check:
     roles = sum(thread.role.name != "" for thread in result.threads)
     text = f"{result.processes} processes, {roles} threads of network functions among them"
     if result.hidden:
-        why = f"{text}; {result.hidden} more can't be looked into"
+        why = f"{text}; {result.hidden} more are closed to nftop"
         return Check(name, Reason.PERMISSION, why, "run as root, or mount /proc without hidepid")
     return Check(name, Reason.PRESENT, text)

@@ -1,4 +1,4 @@
-"""One thread's files under /proc/PID/task/TID: what they say, and reading them at every tick.
+"""Files of one thread under /proc/PID/task/TID: parsing, and reading at every tick.
 
 Formats: proc(5); `schedstat` in the kernel's Documentation/scheduler/sched-stats.rst.
 """
@@ -54,12 +54,8 @@ class Status:
 
 
 def parse_stat(data: bytes) -> Stat:
-    """Parse `stat`.
-
-    Raises:
-        ValueError: the text is not that of a stat file.
-    """
-    # The name may hold anything, parentheses too; only the last one ends it.
+    """Parse `stat`. ValueError: not a stat file."""
+    # The name may contain parentheses: only the last one ends it.
     head, bracket, tail = data.rpartition(b") ")
     name = head.partition(b" (")[2]
     fields = tail.split()
@@ -79,21 +75,16 @@ def parse_stat(data: bytes) -> Stat:
 
 
 def parse_schedstat(data: bytes) -> Schedstat | None:
-    """Parse `schedstat`; None from a kernel that does not keep it (it then writes `0 0 0`).
+    """Parse `schedstat`; None if the kernel does not keep it (it then writes `0 0 0`).
 
-    Raises:
-        ValueError: the text is not that of a schedstat file.
+    Raises ValueError: not a schedstat file.
     """
     run_ns, wait_ns, slices = map(int, data.split())
     return Schedstat(run_ns, wait_ns) if run_ns or wait_ns or slices else None
 
 
 def parse_status(data: bytes) -> Status:
-    """Parse `status`.
-
-    Raises:
-        ValueError: the text is not that of a status file.
-    """
+    """Parse `status`. ValueError: not a status file."""
     hit = _STATUS.search(data)
     if hit is None:
         raise ValueError("not a status file")
@@ -109,43 +100,37 @@ def _cpus(text: str) -> tuple[Cpu, ...]:
 class ThreadFiles:
     """The three files of one thread.
 
-    Kept open, they belong to this very thread: once it is gone they fail, even where another has
-    its number, and a read costs a fifth. Without `keep` every read opens the file anew.
+    With `keep` they stay open: a read costs a fifth, and fails once the thread has ended, even if
+    its tid is reused. Without, every read opens the file.
     """
 
     def __init__(self, directory: str, *, keep: bool) -> None:
         self._directory = directory
-        self._keep = keep
+        self.kept = keep
         self._handles: dict[str, int] = {}
 
-    @property
-    def kept(self) -> bool:
-        return self._keep
-
     def stat(self) -> Stat:
-        """Who the thread is now. OSError when it is gone, ValueError when it makes no sense."""
+        """Raises OSError if the thread has ended, ValueError if the file is invalid."""
         return parse_stat(self._read("stat"))
 
     def status(self) -> Status:
-        """Where it may run, and its switches; errors as `stat`."""
+        """Raises as `stat`."""
         return parse_status(self._read("status"))
 
     def schedstat(self) -> Schedstat | None:
-        """Its run and wait time, None where the kernel keeps none; errors as `stat`."""
+        """None if the kernel keeps none. Raises as `stat`."""
         try:
             return parse_schedstat(self._read("schedstat"))
         except FileNotFoundError:
-            # The kernel has no such file, or the thread is gone: the other files tell which.
-            return None
+            return None  # no such file in this kernel, or the thread has ended
 
     def close(self) -> None:
-        """Close what is open."""
         for handle in self._handles.values():
             os.close(handle)
         self._handles.clear()
 
     def _read(self, name: str) -> bytes:
-        if self._keep:
+        if self.kept:
             if name not in self._handles:
                 self._handles[name] = _open(f"{self._directory}/{name}")
             return os.pread(self._handles[name], _LIMIT_BYTES, 0)

@@ -14,7 +14,10 @@ from nftop.sources.runtime.affinity import Affinity, cpus_of
 
 
 class OwnSource:
-    """What nftop uses."""
+    """CPU time, affinity and counter reads of this process."""
+
+    name = "self"
+    inline = True
 
     def __init__(
         self, counting: Iterable[Counting], affinity: Affinity, helped: Iterable[Helped] = ()
@@ -24,16 +27,7 @@ class OwnSource:
         self._own_affinity = affinity
         self._warning = ""
 
-    @property
-    def name(self) -> str:
-        return "self"
-
-    @property
-    def inline(self) -> bool:
-        return True
-
     def read(self) -> SelfUse:
-        """Its CPU time, affinity and counter reads until now."""
         return SelfUse(
             time.process_time_ns() + sum(source.helper_cpu_ns for source in self._helped),
             cpus_of(),
@@ -49,7 +43,6 @@ class OwnSource:
         self._warning = self._own_affinity.keep_off(cpus, topology).warning
 
     def check(self) -> tuple[Check, ...]:
-        """Where nftop runs."""
         text = f"nftop may run on CPU {format_cpu_list(cpus_of())}"
         return (Check(self.name, Reason.PRESENT, text),)
 
