@@ -1,17 +1,16 @@
 """Source `dpdk`: every DPDK application on the host, through its telemetry socket.
 
-EAL puts it at `<runtime>/dpdk/<file prefix>/dpdk_telemetry.v2`, with `:N` behind it for further
+EAL puts it at `<runtime>/dpdk/<file prefix>/dpdk_telemetry.v2`, with `:N` appended for further
 applications of one prefix; `<runtime>` is $RUNTIME_DIRECTORY, else /var/run for root and
-$XDG_RUNTIME_DIR or /tmp for others (eal_create_runtime_dir). Where an application's environment
-differs from nftop's, /proc/net/unix has the path of the socket.
+$XDG_RUNTIME_DIR or /tmp for others (eal_create_runtime_dir). If an application's environment
+differs from nftop's, the path is in /proc/net/unix.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
 from nftop.model.nf.dpdk_busy import busy_advice
@@ -26,16 +25,13 @@ from nftop.sources.dpdk.replies import TEXT_LIMIT
 from nftop.sources.nf_session.connection import RequestLink
 from nftop.sources.nf_session.discovery import (
     ANY_FOLDER,
-    SocketFinder,
     SocketSearch,
     UnixSocket,
-    Views,
-    exists,
     scan,
     sockets_in,
 )
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
-from nftop.sources.nf_session.source import DEADLINE_S, NfSource
+from nftop.sources.nf_session.source import NfSource
 
 REFRESH_NS = 5_000_000_000  # ports, lcores and arguments seldom change
 _SOCKET_NAME = re.compile(r"dpdk_telemetry\.v2(:[0-9]{1,3})?")
@@ -43,7 +39,7 @@ _RUNTIMES = ("run", "run/*", "run/user/*", "var/run", "tmp")
 
 
 class TelemetrySearch(SocketSearch):
-    """Telemetry sockets; `environ` is nftop's, for the runtime directories it names."""
+    """Telemetry sockets, also in the runtime directories of nftop's environment."""
 
     application = "a DPDK application"
     label = "DPDK"
@@ -53,15 +49,9 @@ class TelemetrySearch(SocketSearch):
         re.MULTILINE,
     )
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._own_runtimes = tuple(
-            environ[name].lstrip("/")
-            for name in ("XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY")
-            if environ.get(name, "").startswith("/")
-        )
-
     def usual(self, root: Path, *, own: bool) -> Iterator[Path]:
-        for runtime in (*(self._own_runtimes if own else ()), *_RUNTIMES):
+        named = self.own_folders("XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY") if own else []
+        for runtime in (*named, *_RUNTIMES):
             if runtime == "var/run" and (root / runtime).is_symlink():
                 continue  # /run again, and through /proc/<pid>/root it would lead to the host's
             parents = (
@@ -69,13 +59,10 @@ class TelemetrySearch(SocketSearch):
                 if runtime.endswith("/*")
                 else (root / runtime,)
             )
-            # A closed /run/user/<uid> is no sign of DPDK.
-            yield from (
-                parent / "dpdk" / ANY_FOLDER for parent in parents if exists(parent / "dpdk")
-            )
-
-    def location(self, socket: Path) -> Path:
-        return socket.parent
+            for parent in parents:
+                with contextlib.suppress(OSError):  # a closed /run/user/<uid> is no sign of DPDK
+                    (parent / "dpdk").lstat()
+                    yield parent / "dpdk" / ANY_FOLDER
 
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterator[UnixSocket]:
         folders: Iterable[Path] = (location,)
@@ -150,11 +137,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
 
 
 class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
-    """Reads all applications within `deadline_s`, and keeps one connection to each.
-
-    `root`, `proc` and `environ` are where sockets and processes are found; `clock` is
-    CLOCK_MONOTONIC in nanoseconds. `views` may be shared with other sources.
-    """
+    """Reads all applications within `deadline_s`, and keeps one connection to each."""
 
     name = "dpdk"
     absent = "no DPDK application with a telemetry socket is running"
@@ -162,28 +145,16 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
         "start the application without --no-telemetry, and run nftop as its user or as root"
     )
     leftover_fix = "start the application, or remove its folder"
+    search = TelemetrySearch
 
-    def __init__(
-        self,
-        root: Path = Path("/"),
-        proc: Path = Path("/proc"),
-        environ: Mapping[str, str] = os.environ,
-        *,
-        deadline_s: float = DEADLINE_S,
-        clock: Callable[[], int] = time.monotonic_ns,
-        views: Views | None = None,
-    ) -> None:
-        super().__init__(
-            SocketFinder(TelemetrySearch(environ), root, views or Views(root, proc, clock), clock),
-            lambda socket: DialogueSession(socket, proc, clock, DpdkClient(clock)),
-            deadline_s,
-        )
+    def _session(self, socket: UnixSocket) -> DialogueSession[str, Answers, DpdkApp]:
+        return DialogueSession(socket, self._proc, self._clock, DpdkClient(self._clock))
 
     def read(self) -> DpdkTable:
         """Every application; one that does not answer has a `problem`.
 
-        With a problem, its counters, `read_at_ns` and `took_ns` are those of the last successful
-        poll: 0 and no ports if there was none.
+        Its counters, `read_at_ns` and `took_ns` are then those of the last successful poll; 0 and
+        no ports if there was none.
         """
         return DpdkTable(*self._poll(self._deadline_s))
 
@@ -191,21 +162,22 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
         return rank(sample.owner), sample.prefix, sample.pid, sample.socket
 
     def _check_one(self, sample: DpdkApp) -> Check:
-        return _app_check(sample)
-
-
-def _app_check(app: DpdkApp) -> Check:
-    version = app.version or "version unknown"
-    subject = f"{app.name or 'an application'} (pid {app.pid}, {version}{suffix(app.owner)})"
-    if app.problem is not None:
-        fix = "close other telemetry clients" if app.problem.reason is Reason.TAKEN else ""
-        return Check(
-            f"dpdk {app.prefix}", app.problem.reason, f"{subject}: {app.problem.message}", fix
+        version = sample.version or "version unknown"
+        subject = (
+            f"{sample.name or 'an application'} (pid {sample.pid}, {version}{suffix(sample.owner)})"
         )
-    advice = busy_advice(app)
-    busy = any(lcore.busy_cycles is not None for lcore in app.lcores)
-    usage = "busy cycles known" if busy else f"no busy cycles: {advice.why}"
-    fix = "" if busy else advice.fix
-    lcores = f"{len(app.lcores)} lcores" if app.lcores_told else "lcores unknown"
-    text = f"{subject}: {len(app.ports)} ports, {lcores}, {usage}"
-    return Check(f"dpdk {app.prefix}", Reason.PRESENT, text, fix)
+        if sample.problem is not None:
+            fix = "close other telemetry clients" if sample.problem.reason is Reason.TAKEN else ""
+            return Check(
+                f"dpdk {sample.prefix}",
+                sample.problem.reason,
+                f"{subject}: {sample.problem.message}",
+                fix,
+            )
+        advice = busy_advice(sample)
+        busy = any(lcore.busy_cycles is not None for lcore in sample.lcores)
+        usage = "busy cycles known" if busy else f"no busy cycles: {advice.why}"
+        fix = "" if busy else advice.fix
+        lcores = f"{len(sample.lcores)} lcores" if sample.lcores_told else "lcores unknown"
+        text = f"{subject}: {len(sample.ports)} ports, {lcores}, {usage}"
+        return Check(f"dpdk {sample.prefix}", Reason.PRESENT, text, fix)

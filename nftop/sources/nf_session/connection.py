@@ -27,7 +27,7 @@ class LinkError(Exception):
 
 
 class ReplyError(Exception):
-    """The peer sent something that its protocol does not allow; the text says what."""
+    """The peer's message violates its protocol."""
 
 
 class SocketLink:
@@ -43,6 +43,9 @@ class SocketLink:
     def close(self) -> None:
         self._socket.close()
 
+    def restrict(self) -> None:
+        """Accept less from now on: the peer is not privileged."""
+
 
 L = TypeVar("L", bound=SocketLink)
 Q = TypeVar("Q")
@@ -55,13 +58,13 @@ class BatchTimes:
 
     Attributes:
         sent_at_ns, done_at_ns: CLOCK_MONOTONIC before the first request, after the last reply.
-        in_time: False where the batch took longer than the tick it was sent in, so that
-            `done_at_ns` only says when the replies were noticed.
+        in_time: False if the batch took longer than its tick: `done_at_ns` is then when the replies
+            were noticed.
     """
 
     sent_at_ns: int
     done_at_ns: int
-    in_time: bool
+    in_time: bool = True
 
 
 class RequestLink(SocketLink, ABC, Generic[Q, A]):
@@ -70,46 +73,38 @@ class RequestLink(SocketLink, ABC, Generic[Q, A]):
     @property
     @abstractmethod
     def waiting(self) -> bool:
-        """A request has not been answered yet."""
+        """Whether a request has not been answered yet."""
 
     @property
     @abstractmethod
     def established(self) -> bool:
-        """The peer has sent something, so a reply that stays out is lost."""
+        """Whether the peer has sent something, so that a missing reply is lost."""
 
     @abstractmethod
     def ask(self, requests: tuple[Q, ...]) -> None:
-        """Send a batch; the batch before must have been answered.
+        """Send a batch, after all replies to the last.
 
-        Raises:
-            LinkError: the connection has ended. ReplyError: the peer sent an unexpected message.
+        Raises LinkError: the connection has ended; ReplyError: the peer sent an unexpected message.
         """
 
     @abstractmethod
     def hear(self) -> bool:
         """Receive what has arrived; False if nothing has.
 
-        Raises:
-            LinkError: the connection has ended. ReplyError: the message is not a valid reply.
+        Raises LinkError: the connection has ended; ReplyError: the message is not a valid reply.
         """
 
     @abstractmethod
     def answers(self, times: BatchTimes) -> A:
-        """The replies to the batch; call it once `waiting` is False."""
+        """The replies to the batch, once `waiting` is False."""
 
 
 def connect(path: str, kind: int, label: str, link: Callable[[socket.socket], L]) -> L:
-    """Connect to the socket at `path`.
+    """Connect to the socket at `path`, of type `kind` (SOCK_STREAM or SOCK_SEQPACKET).
 
-    Args:
-        path: of the socket.
-        kind: SOCK_STREAM or SOCK_SEQPACKET.
-        label: what the socket serves, for messages.
-        link: makes the link of the connected socket.
-
-    Raises:
-        NoListenerError: no process listens there. PermissionError: nftop may not connect.
-        LinkError: it does not accept connections now.
+    `label` is what the socket serves, for messages; `link` makes the link. Raises NoListenerError:
+    no process listens; PermissionError: nftop may not connect; LinkError: no connections are
+    accepted now.
     """
     with contextlib.ExitStack() as on_failure:
         try:

@@ -1,8 +1,7 @@
 """Sockets of network functions: in nftop's own file system and in every container's.
 
-Containers are read through /proc/<pid>/root, with one process for each mount namespace. A socket in
-an unusual location is found by /proc/net/unix (proc_net_unix(5)), which has the path that its owner
-bound.
+Containers are read through /proc/<pid>/root, with one process for each mount namespace. Sockets in
+unusual locations are listed in /proc/net/unix (proc_net_unix(5)) with the path that was bound.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass
+from nftop.sources.host.sysfs import link_target
 from nftop.sources.trust import trust
 
 SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
@@ -39,8 +39,7 @@ class FileSystemView:
 
     @property
     def network(self) -> str:
-        """Network namespace whose sockets it lists; "" if unknown."""
-        return link(self.unix_sockets.parent.parent / "ns" / "net")
+        return link_target(self.unix_sockets.parent.parent / "ns" / "net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class UnixSocket:
 
 
 def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
-    """The socket in a folder that has this status."""
     path = str(folder / name)
     key = (status.st_dev, status.st_ino)
     return UnixSocket(key, path, folder.name[:_PREFIX_LIMIT], trust.of_socket(path, None))
@@ -70,7 +68,6 @@ def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
 def sockets_in(
     folder: Path, name: re.Pattern[str], on_closed: Callable[[str], None]
 ) -> Iterator[UnixSocket]:
-    """The sockets in a folder whose names match."""
     for entry in scan(folder, on_closed):
         if not name.fullmatch(entry.name):
             continue
@@ -83,7 +80,7 @@ def sockets_in(
 
 
 def best_paths(sockets: Iterable[UnixSocket]) -> list[UnixSocket]:
-    """Each socket once, by the first path to it that is not an unprivileged user's."""
+    """Each socket once, by the first path that is not an unprivileged user's."""
     best: dict[tuple[int, int], UnixSocket] = {}
     for socket in sockets:
         other = best.get(socket.key)
@@ -95,7 +92,6 @@ def best_paths(sockets: Iterable[UnixSocket]) -> list[UnixSocket]:
 def admitted(
     sockets: Iterable[UnixSocket], what: str
 ) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
-    """The sockets to read, privileged ones first, and a sentence for each group left out."""
     once = best_paths(sockets)
     chosen, sentences = trust.admitted(once, lambda socket: socket.owner, MAX_SOCKETS, what)
     return tuple(chosen), sentences
@@ -104,7 +100,7 @@ def admitted(
 class Views:
     """nftop's own view and one for each other mount namespace, updated every five seconds.
 
-    Safe from any thread, so that sources share the expensive /proc scan.
+    Thread-safe: sources share the expensive /proc scan.
     """
 
     def __init__(
@@ -121,7 +117,7 @@ class Views:
         self._seen: tuple[tuple[FileSystemView, ...], int] = ((), 0)
 
     def look(self) -> tuple[tuple[FileSystemView, ...], int]:
-        """The views, nftop's own first, and the number of processes that are closed to nftop."""
+        """The views, nftop's own first, and the number of processes closed to nftop."""
         with self._lock:
             now_ns = self._clock()
             if self._seen_at_ns is None or now_ns - self._seen_at_ns >= SURVEY_NS:
@@ -131,11 +127,11 @@ class Views:
 
 
 def _views(root: Path, proc: Path) -> tuple[tuple[FileSystemView, ...], int]:
-    own = link(proc / "self" / "ns" / "mnt")
+    own = link_target(proc / "self" / "ns" / "mnt")
     first_pid: dict[str, str] = {}
     unseen = 0
     for entry in scan(proc):
-        # Not init: some sandboxes close it to everyone, and it is no network function.
+        # Some sandboxes close init to everyone, and it is no network function.
         if not entry.name.isdigit() or entry.name == "1":
             continue
         try:
@@ -170,9 +166,9 @@ def _is_trusted(path: Path) -> bool:
 def scan(
     folder: Path, on_closed: Callable[[str], None] = lambda _path: None
 ) -> list[os.DirEntry[str]]:
-    """Entries of a folder in order; none if it is gone, or closed, which `on_closed` gets.
+    """Entries of a folder, sorted; none if it is absent, or closed (`on_closed` gets its path).
 
-    At most `_MAX_ENTRIES` of an unprivileged user's folder, which may have any number.
+    At most `_MAX_ENTRIES` of an unprivileged user's folder.
     """
     try:
         most = None if trust.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
@@ -185,25 +181,8 @@ def scan(
     return []
 
 
-def link(path: Path) -> str:
-    """Target of a symbolic link; "" if it can't be read."""
-    try:
-        return str(path.readlink())
-    except OSError:
-        return ""
-
-
-def exists(path: Path) -> bool:
-    """Whether a path exists, as far as nftop may know."""
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
-
-
 def inside(root: Path, path: str) -> Path:
-    """`path` as seen below `root`, where /var/run is usually a link to /run."""
+    """`path` below `root`, where /var/run is usually a link to /run."""
     if path.startswith("/var/run/") and (root / "var" / "run").is_symlink():
         path = path.removeprefix("/var")
     return root / path.lstrip("/")
@@ -219,7 +198,7 @@ def listening(unix_sockets: Path, pattern: re.Pattern[bytes]) -> tuple[str, ...]
 
 
 def bounded(paths: Iterable[Path]) -> list[Path]:
-    """Paths without repetition; `MAX_SOCKETS` at most of those that unprivileged users own."""
+    """Paths without repetition; at most `MAX_SOCKETS` of those that unprivileged users own."""
     own: list[Path] = []
     others: list[Path] = []
     for path in dict.fromkeys(paths):
@@ -229,18 +208,15 @@ def bounded(paths: Iterable[Path]) -> list[Path]:
 
 
 def closed_sentence(path: str, application: str) -> str:
-    """Why sockets at `path` are unknown, and what helps."""
     return f"{path} is closed to this user, so {application} there can't be read{_remedy()}"
 
 
 def unseen_sentence(processes: int, label: str) -> str:
-    """Why sockets of these processes are unknown."""
     subject = "1 process is" if processes == 1 else f"{processes} processes are"
     return f"{subject} closed to this user, so {label} in their containers can't be seen{_remedy()}"
 
 
 def shortened(sentences: list[str]) -> tuple[str, ...]:
-    """Each once, and a bounded number of them."""
     once = list(dict.fromkeys(sentences))
     if len(once) <= _MAX_SENTENCES:
         return tuple(once)
@@ -253,7 +229,9 @@ class SocketSearch(ABC):
     Attributes:
         application: one of its processes, for messages: `a DPDK application`.
         label: the kind; sockets: its sockets, plural.
-        listening: matches a listening socket's line in /proc/net/unix; its first group is the path.
+        listening: matches a listening socket's line in /proc/net/unix; group 1 is the path.
+
+    `environ` is nftop's.
     """
 
     application: ClassVar[str]
@@ -261,13 +239,21 @@ class SocketSearch(ABC):
     sockets: ClassVar[str]
     listening: ClassVar[re.Pattern[bytes]]
 
-    @abstractmethod
-    def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
-        """Usual locations in the file system below `root`; `own` if it is nftop's own."""
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+
+    def own_folders(self, *names: str) -> list[str]:
+        """Absolute paths in these variables, without the leading slash."""
+        paths = (self.environ.get(name, "") for name in names)
+        return [path.lstrip("/") for path in paths if path.startswith("/")]
 
     @abstractmethod
+    def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
+        """Usual locations below `root`; `own` if it is nftop's own file system."""
+
     def location(self, socket: Path) -> Path:
         """The location that a listening socket belongs to."""
+        return socket.parent
 
     @abstractmethod
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
@@ -275,9 +261,9 @@ class SocketSearch(ABC):
 
 
 class SocketFinder:
-    """Finds sockets: surveys all locations every five seconds, reads the known ones every time.
+    """Surveys all locations every five seconds, reads the known ones every time.
 
-    `root` is nftop's own file system as `views` has it.
+    `root` is nftop's own file system as in `views`.
     """
 
     def __init__(
@@ -325,9 +311,16 @@ class SocketFinder:
                 listed[network] = listening(view.unix_sockets, self.search.listening)
             sockets = (inside(view.root, path) for path in listed[network])
             folders = map(self.search.location, sockets)
-            # A folder of that name would stand for all folders beside it.
+            # A folder of that name would stand for all folders of its parent.
             locations |= dict.fromkeys(path for path in folders if path.name != ANY_FOLDER)
-        self._locations = tuple(bounded(locations))
+        kept = bounded(locations)
+        parents = {path.parent for path in kept if path.name == ANY_FOLDER}
+        # A folder that is read as one of its parent's is not read again.
+        self._locations = tuple(
+            path
+            for path in kept
+            if path.name == ANY_FOLDER or path.parent not in parents or path.is_symlink()
+        )
         self._hidden = (unseen_sentence(unseen, self.search.label),) if unseen else ()
 
 

@@ -1,9 +1,8 @@
 """One loop that polls every network function of a source.
 
 All sessions send their requests before any reply is waited for, so a tick takes as long as the
-slowest reply, at most the deadline, for any number of sessions. A reply that misses the deadline is
-read in a later tick. Sessions of unprivileged users are polled after all others, so they can't
-delay them.
+slowest reply, at most the deadline. A late reply is read in a later tick. Sessions of unprivileged
+users are polled last, so they can't delay the others.
 """
 
 from __future__ import annotations
@@ -72,10 +71,9 @@ def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
     """One tick of every session, in about `deadline_s`.
 
     Privileged sessions are polled first, with the whole deadline, or three quarters of it if there
-    are others. The others share the rest in equal parts, in ascending order of the time that nftop
-    has spent on them so far. A session that uses up its part, by long or many replies, is read
-    again in the next tick. In both groups connected sessions come first, so that a second path to
-    the same process is recognized.
+    are others. The others share the rest equally, those first on which nftop has spent the least
+    time. A session that uses up its share is read again in the next tick. In both groups connected
+    sessions come first, so that a second path to the same process is recognized.
     """
     every = list(sessions)
     claimed = {session.identity for session in every if session.connected}
@@ -99,11 +97,8 @@ def _poll(
 ) -> None:
     """One tick of some sessions until CLOCK_MONOTONIC `end_s`.
 
-    Args:
-        sessions: in order of polling.
-        claimed: see `Polled.begin`.
-        end_s: seconds; with `share_s`, sessions not begun by then wait for the next tick.
-        share_s: seconds that nftop may spend on one session; None for no limit.
+    With `share_s`, the seconds to spend on one session, sessions not begun by `end_s` wait for the
+    next tick.
     """
     used_ns = {id(session): session.spent_ns for session in sessions}
     begun: list[Polled] = []

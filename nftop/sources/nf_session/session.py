@@ -1,4 +1,4 @@
-"""One session per socket: its connection, its latest replies, and when to try again."""
+"""One session per socket: its connection, its latest replies, and the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ class SocketSession(ABC, Generic[L, T]):
 
     @property
     @abstractmethod
-    def identity(self) -> Identity:
-        """The process behind the socket; (0, 0) before the first connection."""
+    def identity(self) -> Identity: ...
 
     @property
     @abstractmethod
@@ -73,8 +72,7 @@ class SocketSession(ABC, Generic[L, T]):
 
     @property
     @abstractmethod
-    def pressing(self) -> bool:
-        """See `Polled`."""
+    def pressing(self) -> bool: ...
 
     @property
     def helper_cpu_ns(self) -> int:
@@ -82,10 +80,7 @@ class SocketSession(ABC, Generic[L, T]):
         return 0
 
     def begin(self, claimed: set[Identity]) -> None:
-        """Start a tick: connect if necessary, receive late replies, send requests.
-
-        `claimed` holds the processes other sessions are connected to, and gets this one's.
-        """
+        """See `Polled`."""
         self._tick += 1
         self._end_lost()
         claimed_before = self.standing is PeerStanding.DUPLICATE and self.identity in claimed
@@ -94,13 +89,12 @@ class SocketSession(ABC, Generic[L, T]):
         self._poll()
 
     @abstractmethod
-    def hear(self) -> bool:
-        """Receive what has arrived and send what follows from it; False if nothing has arrived."""
+    def hear(self) -> bool: ...
 
     def sample(self) -> T | None:
-        """What a sample has of it; None if there is no process, or none that nftop may read.
+        """Its part of a sample; None if there is no process, or none that nftop may read.
 
-        With a problem, the counters and their time are those of the last poll that succeeded.
+        With a problem, the counters and their time are those of the last successful poll.
         """
         if self.standing is not PeerStanding.APPLICATION or not self._tick:
             return None
@@ -148,6 +142,8 @@ class SocketSession(ABC, Generic[L, T]):
 
     def _adopt(self, link: L, claimed: set[Identity]) -> None:
         self.owner = trust.of_socket(self.socket.path, link.peer.uid)
+        if not self.owner.privileged:
+            link.restrict()
         if self.privileged_only and not (
             trust.is_trusted(link.peer.uid) and self.owner.reason != SOCKET_FILE
         ):
@@ -236,11 +232,7 @@ class DialogueSession(SocketSession[RequestLink[Q, A], T], Generic[Q, A, T]):
     """A session whose peer answers requests; `client` has the protocol."""
 
     def __init__(
-        self,
-        socket: UnixSocket,
-        proc: Path,
-        clock: Callable[[], int],
-        client: NfClient[Q, A, T],
+        self, socket: UnixSocket, proc: Path, clock: Callable[[], int], client: NfClient[Q, A, T]
     ) -> None:
         super().__init__(socket, proc, clock)
         self._client = client

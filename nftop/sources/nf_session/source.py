@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Generic
 
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.nf_session.connection import L
-from nftop.sources.nf_session.discovery import SocketFinder, UnixSocket, closed_sentence
+from nftop.sources.nf_session.discovery import (
+    SocketFinder,
+    SocketSearch,
+    UnixSocket,
+    Views,
+    closed_sentence,
+)
 from nftop.sources.nf_session.poll_loop import PeerStanding, poll_all
 from nftop.sources.nf_session.session import SocketSession, T
 
@@ -22,10 +30,10 @@ class NfSource(ABC, Generic[L, T]):
     """Reads all network functions of a kind within `deadline_s`, and keeps a session for each.
 
     Attributes:
-        name: of the source.
-        absent, absent_fix: doctor's text where none is running, and what helps.
-        leftover_fix: what helps where a socket is left over.
-        one_per_folder: a left-over socket next to one that is in use is of no interest.
+        name: of the source; search: its sockets.
+        absent, absent_fix: doctor's text if none is running, and what helps.
+        leftover_fix: what helps if a socket is left over.
+        one_per_folder: a left-over socket next to one in use is not reported.
         check_deadline_s: how long doctor waits; None: as long as a tick.
     """
 
@@ -36,15 +44,25 @@ class NfSource(ABC, Generic[L, T]):
     leftover_fix: ClassVar[str]
     one_per_folder: ClassVar[bool] = False
     check_deadline_s: ClassVar[float | None] = None
+    search: ClassVar[type[SocketSearch]]
 
     def __init__(
         self,
-        finder: SocketFinder,
-        session: Callable[[UnixSocket], SocketSession[L, T]],
-        deadline_s: float,
+        root: Path = Path("/"),
+        proc: Path = Path("/proc"),
+        environ: Mapping[str, str] = os.environ,
+        *,
+        deadline_s: float = DEADLINE_S,
+        clock: Callable[[], int] = time.monotonic_ns,
+        views: Views | None = None,
     ) -> None:
-        self._finder = finder
-        self._session = session
+        """Set up. Sockets are in `root`, processes in `proc`; `environ` may name further folders.
+
+        `clock` is CLOCK_MONOTONIC in nanoseconds; `views` may be shared with other sources.
+        """
+        views = views or Views(root, proc, clock)
+        self._finder = SocketFinder(self.search(environ), root, views, clock)
+        self._proc, self._clock = proc, clock
         self._deadline_s = deadline_s
         self._sessions: dict[tuple[int, int], SocketSession[L, T]] = {}
         self._ended_cpu_ns = 0
@@ -52,7 +70,7 @@ class NfSource(ABC, Generic[L, T]):
 
     @property
     def helper_cpu_ns(self) -> int:
-        """CPU time of helper processes that read for it, as of its last poll."""
+        """CPU time of its helper processes, as of the last poll."""
         return self._helper_cpu_ns
 
     def check(self) -> tuple[Check, ...]:
@@ -72,19 +90,19 @@ class NfSource(ABC, Generic[L, T]):
         return tuple(checks) if samples else (self._check_absence(hidden), *checks)
 
     def close(self) -> None:
-        """End every session. Safe to call twice."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
+
+    @abstractmethod
+    def _session(self, socket: UnixSocket) -> SocketSession[L, T]: ...
 
     @abstractmethod
     def _check_one(self, sample: T) -> Check:
         """Doctor's line of one network function."""
 
     @abstractmethod
-    def _order(self, sample: T) -> tuple[int, str, int, str]:
-        """Sort key of a sample."""
-
+    def _order(self, sample: T) -> tuple[int, str, int, str]: ...
     def _poll(self, deadline_s: float) -> tuple[tuple[T, ...], tuple[str, ...]]:
         """Samples of all network functions in order, and a message for each closed location."""
         sockets, hidden = self._finder.find()
@@ -117,11 +135,14 @@ class NfSource(ABC, Generic[L, T]):
         return [s for s in self._sessions.values() if s.standing is standing]
 
     def _left_over(self) -> list[UnixSocket]:
-        running = {_folder(session.socket) for session in self._standing(PeerStanding.APPLICATION)}
+        running = {
+            os.path.split(session.socket.path)[0]
+            for session in self._standing(PeerStanding.APPLICATION)
+        }
         return [
             session.socket
             for session in self._standing(PeerStanding.NOBODY)
-            if not (self.one_per_folder and _folder(session.socket) in running)
+            if not (self.one_per_folder and os.path.split(session.socket.path)[0] in running)
         ]
 
     def _check_absence(self, hidden: Sequence[str]) -> Check:
@@ -141,10 +162,6 @@ def _untrusted(sockets: Iterable[tuple[str, str]]) -> list[str]:
         f"memory is read only of root and of the user who runs nftop ({paths[0]})"
         for user, paths in sorted(by_user.items())[:_MOST_USERS]
     ]
-
-
-def _folder(socket: UnixSocket) -> str:
-    return socket.path.rpartition("/")[0]
 
 
 def _sudo() -> str:

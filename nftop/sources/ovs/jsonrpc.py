@@ -1,8 +1,7 @@
 """One control connection: SOCK_STREAM, JSON objects one after the other, answered in order.
 
-The connection is kept and never blocks: the caller waits with poll(2). A late reply is still
-expected: the connection stays open until it has arrived, because closing early makes the daemon
-log a failed write.
+The connection is kept and never blocks: the caller waits with poll(2). It stays open until a late
+reply has arrived: closing early makes the daemon log a failed write.
 """
 
 from __future__ import annotations
@@ -20,19 +19,16 @@ from nftop.sources.ovs.commands import ALLOWED, OvsCall
 from nftop.sources.ovs.replies import Reply, reply, request
 
 MAX_REPLY_BYTES = 4 << 20  # a thousand PMD threads, or some ten thousand queues
+_UNPRIVILEGED_REPLY_BYTES = 256 << 10
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
 _SPACE = b" \t\r\n"
 
 
 class Framing:
-    """Splits a stream into JSON objects; every byte is scanned once.
+    """Splits a stream into JSON objects by the brackets outside of strings; scans each byte once.
 
-    It only finds the end of an object, by its brackets outside of strings; the parser checks
-    whether it is JSON.
-
-    Attributes:
-        most_bytes: a longer object is refused.
+    `most_bytes` is the longest object accepted.
     """
 
     def __init__(self) -> None:
@@ -43,11 +39,7 @@ class Framing:
         self._in_text = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The objects that are complete now, in order.
-
-        Raises:
-            ReplyError: it is not an object, or is too long.
-        """
+        """The objects that are complete now, in order. ReplyError: not an object, or too long."""
         self._held += piece
         whole: list[bytes] = []
         while (end := self._next_end()) is not None:
@@ -85,7 +77,6 @@ class Framing:
         return None
 
     def _begin(self) -> None:
-        """Skip white space before an object."""
         gap = len(self._held) - len(self._held.lstrip(_SPACE))
         del self._held[:gap]
         if self._held and not self._held.startswith(b"{"):
@@ -160,9 +151,8 @@ class ControlLink(RequestLink[OvsCall, ControlReplies]):
             self._answered = True
         return True
 
-    def limit_replies(self, most_bytes: int) -> None:
-        """Refuse longer replies than `most_bytes` from now on."""
-        self._framing.most_bytes = most_bytes
+    def restrict(self) -> None:
+        self._framing.most_bytes = _UNPRIVILEGED_REPLY_BYTES
 
     def answers(self, times: BatchTimes) -> ControlReplies:
         return ControlReplies(self._replies, times.sent_at_ns, times.in_time)

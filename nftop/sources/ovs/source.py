@@ -1,15 +1,13 @@
 """Source `ovs`: every ovs-vswitchd with a userspace datapath, through its control socket.
 
-ovs-vswitchd makes `<rundir>/<program>.<pid>.ctl` (unixctl_server_create), where the pid is that of
-its own pid namespace. `<rundir>` is $OVS_RUNDIR or a build-time default; where its environment
-differs from nftop's, /proc/net/unix has the path of the socket.
+ovs-vswitchd makes `<rundir>/<program>.<pid>.ctl` (unixctl_server_create), with the pid of its own
+pid namespace. `<rundir>` is $OVS_RUNDIR or a build-time default; otherwise the path is in
+/proc/net/unix.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -21,25 +19,21 @@ from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Check
 from nftop.sources.nf_session.connection import ReplyError, RequestLink
 from nftop.sources.nf_session.discovery import (
-    SocketFinder,
     SocketSearch,
     UnixSocket,
-    Views,
     sockets_in,
 )
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
-from nftop.sources.nf_session.source import DEADLINE_S, NfSource
+from nftop.sources.nf_session.source import NfSource
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.commands import COUNTING, VERSION, OvsCall, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import ControlReplies
 from nftop.sources.ovs.parse import OvsCounters, counters
 from nftop.sources.ovs.replies import Reply, text
-from nftop.sources.trust import trust
 
 # Distributions call the program with DPDK ovs-vswitchd-dpdk or ovs-vswitchd.ovs-dpdk.
 _SOCKET_NAME = re.compile(r"ovs-vswitchd[\w.-]{0,32}\.[0-9]{1,10}\.ctl")
 _RUNDIRS = ("var/run/openvswitch", "run/openvswitch", "usr/local/var/run/openvswitch")
-_UNPRIVILEGED_REPLY_BYTES = 256 << 10
 # The time of the counters in a slower reply is too uncertain, so it is requested again.
 _SLOW_NS = 10_000_000
 # Name of the userspace datapath, where there is more than one datapath (ofproto-dpif.c).
@@ -52,7 +46,7 @@ ControlDialogue: TypeAlias = Generator[tuple[OvsCall, ...], ControlReplies, None
 
 
 class ControlSearch(SocketSearch):
-    """Control sockets; `environ` is nftop's, for $OVS_RUNDIR."""
+    """Control sockets, also in $OVS_RUNDIR of nftop's environment."""
 
     application = "an ovs-vswitchd"
     label = "OVS"
@@ -63,21 +57,14 @@ class ControlSearch(SocketSearch):
         re.MULTILINE,
     )
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        rundir = environ.get("OVS_RUNDIR", "")
-        self._own_rundirs = (rundir.lstrip("/"),) if rundir.startswith("/") else ()
-
     def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
         # A linked /var/run is /run again, and through /proc/<pid>/root it would lead to the host's.
         linked = (root / "var" / "run").is_symlink()
         return [
             root / rundir
-            for rundir in (*(self._own_rundirs if own else ()), *_RUNDIRS)
+            for rundir in (*(self.own_folders("OVS_RUNDIR") if own else ()), *_RUNDIRS)
             if not (linked and rundir.startswith("var/run/"))
         ]
-
-    def location(self, socket: Path) -> Path:
-        return socket.parent
 
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
         return sockets_in(location, _SOCKET_NAME, on_closed)
@@ -102,10 +89,7 @@ class OvsClient(NfClient[OvsCall, ControlReplies, OvsSwitch]):
         self._counters: OvsCounters | None = None
 
     def connect(self, path: str) -> RequestLink[OvsCall, ControlReplies]:
-        link = jsonrpc.connect(path, self._clock)
-        if not trust.of_socket(path, link.peer.uid).privileged:
-            link.limit_replies(_UNPRIVILEGED_REPLY_BYTES)
-        return link
+        return jsonrpc.connect(path, self._clock)
 
     def forget(self) -> None:
         self._protocol = self._counters = None
@@ -151,32 +135,16 @@ class OvsClient(NfClient[OvsCall, ControlReplies, OvsSwitch]):
 
 
 class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
-    """Reads all daemons within `deadline_s`, and keeps one connection to each.
-
-    `root`, `proc` and `environ` are where sockets and processes are found; `clock` is
-    CLOCK_MONOTONIC in nanoseconds. `views` may be shared with other sources.
-    """
+    """Reads all daemons within `deadline_s`, and keeps one connection to each."""
 
     name = "ovs"
     absent = "no ovs-vswitchd is running"
     leftover_fix = "start OVS"
     one_per_folder = True
+    search = ControlSearch
 
-    def __init__(
-        self,
-        root: Path = Path("/"),
-        proc: Path = Path("/proc"),
-        environ: Mapping[str, str] = os.environ,
-        *,
-        deadline_s: float = DEADLINE_S,
-        clock: Callable[[], int] = time.monotonic_ns,
-        views: Views | None = None,
-    ) -> None:
-        super().__init__(
-            SocketFinder(ControlSearch(environ), root, views or Views(root, proc, clock), clock),
-            lambda socket: DialogueSession(socket, proc, clock, OvsClient(clock)),
-            deadline_s,
-        )
+    def _session(self, socket: UnixSocket) -> DialogueSession[OvsCall, ControlReplies, OvsSwitch]:
+        return DialogueSession(socket, self._proc, self._clock, OvsClient(self._clock))
 
     def read(self) -> OvsTable:
         """Every daemon; one that does not answer has a `problem`."""
@@ -186,7 +154,22 @@ class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
         return rank(sample.owner), sample.rundir, sample.pid, sample.socket
 
     def _check_one(self, sample: OvsSwitch) -> Check:
-        return _switch_check(sample)
+        name = f"ovs {sample.rundir}"
+        version = sample.version.rpartition(") ")[2] or "version unknown"
+        subject = f"{sample.name} (pid {sample.pid}, {version}{suffix(sample.owner)})"
+        if sample.problem is not None:
+            return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}")
+        if not sample.pmds:
+            fix = "only its userspace datapath is read: bridges with datapath_type=netdev"
+            return Check(name, Reason.SOURCE, f"{subject}: no PMD threads", fix)
+        queues = sum(len(pmd.queues) for pmd in sample.pmds)
+        exact = all(pmd.busy_cycles is not None for pmd in sample.pmds)
+        busy = "busy cycles known" if exact else "busy from its queues' shares"
+        packets = all(pmd.rx_packets is not None for pmd in sample.pmds)
+        counts = "" if packets else "; no packet counters (OVS 2.10 or later has them)"
+        threads = f"{len(sample.pmds)} PMD thread{'s' if len(sample.pmds) > 1 else ''}"
+        text = f"{subject}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
+        return Check(name, Reason.PRESENT, text)
 
 
 def _is_slow(replies: ControlReplies) -> bool:
@@ -194,7 +177,7 @@ def _is_slow(replies: ControlReplies) -> bool:
 
 
 def _has_no_datapath(replies: Mapping[OvsCall, Reply]) -> bool:
-    """Whether there is no userspace datapath, not by the usual name either."""
+    """Whether there is no userspace datapath, even by the usual name."""
     return any(
         call != _without_datapath(call) and reply.error == _WHICH_DATAPATH
         for call, reply in replies.items()
@@ -209,11 +192,9 @@ def _without_datapath(call: OvsCall) -> OvsCall:
 def _learn(known: _Protocol, replies: Mapping[OvsCall, Reply]) -> _Protocol:
     """The calls to make from now on: the same if none was refused.
 
-    A daemon with no or several userspace datapaths requires the name of one; if it has none by the
-    usual name, it has no PMD threads.
-
-    Raises:
-        ReplyError: a command failed, or it has none of them.
+    A daemon with no or several userspace datapaths requires the name of one; without one of the
+    usual name it has no PMD threads. Raises ReplyError: a command failed, or no command is
+    supported.
     """
     calls: list[OvsCall] = []
     for call in known.calls:
@@ -229,26 +210,3 @@ def _learn(known: _Protocol, replies: Mapping[OvsCall, Reply]) -> _Protocol:
     if not any(call.method in COUNTING for call in calls):
         raise ReplyError("it offers no statistics of its PMD threads")
     return replace(known, calls=tuple(calls))
-
-
-def _switch_check(switch: OvsSwitch) -> Check:
-    name = f"ovs {switch.rundir}"
-    version = _release(switch.version) or "version unknown"
-    subject = f"{switch.name} (pid {switch.pid}, {version}{suffix(switch.owner)})"
-    if switch.problem is not None:
-        return Check(name, switch.problem.reason, f"{subject}: {switch.problem.message}")
-    if not switch.pmds:
-        fix = "only its userspace datapath is read: bridges with datapath_type=netdev"
-        return Check(name, Reason.SOURCE, f"{subject}: no PMD threads", fix)
-    queues = sum(len(pmd.queues) for pmd in switch.pmds)
-    exact = all(pmd.busy_cycles is not None for pmd in switch.pmds)
-    busy = "busy cycles known" if exact else "busy from its queues' shares"
-    packets = all(pmd.rx_packets is not None for pmd in switch.pmds)
-    counts = "" if packets else "; no packet counters (OVS 2.10 or later has them)"
-    threads = f"{len(switch.pmds)} PMD thread{'s' if len(switch.pmds) > 1 else ''}"
-    text = f"{subject}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
-    return Check(name, Reason.PRESENT, text)
-
-
-def _release(version: str) -> str:
-    return version.rpartition(") ")[2]

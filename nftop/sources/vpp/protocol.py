@@ -22,7 +22,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """/sys/node/*, of the nodes that ever ran: names, and by thread a list of each one's count."""
+    """/sys/node/*, of the nodes that ever ran: names, and t lists (threads) of counts."""
 
     names: list[str]
     clocks: Rows
@@ -60,10 +60,7 @@ class VppReading:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """Result of a request: a reading, or a `Reason` with a message.
-
-    `cpu_ns` is what the worker has used of CPUs since it began.
-    """
+    """A reading, or a `Reason` with a message. `cpu_ns`: CPU time of the worker so far."""
 
     value: VppReading | None = None
     reason: int = 0

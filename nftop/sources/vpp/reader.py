@@ -1,17 +1,24 @@
-"""Client of the process that reads a segment; it never blocks."""
+"""Client of the process that reads a segment, which never blocks, and the tables of a reading."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import weakref
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
+from nftop.model.bounds import VPP_ROWS
+from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
 from nftop.model.reading import Missing, Reason
+from nftop.model.sample import Counts
+from nftop.model.struct import replace
 from nftop.sources.runtime import helper
-from nftop.sources.vpp.protocol import Question, ReadAnswer, VppReading
+from nftop.sources.vpp.protocol import NodeReading, Question, ReadAnswer, Rows, VppReading
 
 _MODULE = "nftop.sources.vpp.worker"
 _LONGEST_LINE = 1 << 24
@@ -20,6 +27,10 @@ MAX_SEGMENT_BYTES = 1 << 30
 _MEMORY_BYTES = 320 << 20  # of addresses, beside the segment: Python, numpy's libraries, a reading
 _MAX_READERS = 16
 _PIECE = 1 << 18
+INSTALL = "pip install 'nftop[vpp]'"
+_LEAST = (2, 4, 1)
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_NAME_LIMIT = 256
 _WHY = {
     "SIGPROF": "reading its stats segment took too long and was given up: VPP began to change it "
     "and did not finish",
@@ -29,19 +40,19 @@ _DECODER = msgspec.json.Decoder(ReadAnswer)
 
 
 class ReaderError(Exception):
-    """There is no reading; `why` is for the operator. `ended`: nor will there be another."""
+    """There is no reading; `why` is for the operator. `ended`: the process has ended."""
 
     def __init__(self, why: Missing, *, ended: bool) -> None:
         super().__init__(why.message)
         self.why, self.ended = why, ended
 
 
-class TooLargeError(Exception):
+class NotReadError(Exception):
     """A segment is not read; `why` is for the operator."""
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.why = Missing(Reason.ERROR, sentence)
+    def __init__(self, why: Missing) -> None:
+        super().__init__(why.message)
+        self.why = why
 
 
 class SegmentReader:
@@ -55,20 +66,19 @@ class SegmentReader:
     def __init__(self, handle: int, *, module: str = _MODULE) -> None:
         """Start it. `handle` is the segment's descriptor, `module` what runs there.
 
-        Raises:
-            TooLargeError: the segment is too large, or too many are read already.
-            OSError: no process can be started.
+        Raises NotReadError: the segment is too large, or too many are read already; OSError: the
+        process can't be started.
         """
         about = os.fstat(handle)
+        why = ""
         if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SEGMENT_BYTES:
-            raise TooLargeError(
-                f"its stats segment is not a file of {MAX_SEGMENT_BYTES >> 20} MiB at most"
-            )
-        if len(_RUNNING) >= _MAX_READERS:
-            raise TooLargeError(f"{_MAX_READERS} stats segments are read already, and no more are")
-        memory_bytes = about.st_size + _MEMORY_BYTES
+            why = f"its stats segment is not a file of {MAX_SEGMENT_BYTES >> 20} MiB at most"
+        elif len(_RUNNING) >= _MAX_READERS:
+            why = f"{_MAX_READERS} stats segments are read already, and no more are"
+        if why:
+            raise NotReadError(Missing(Reason.ERROR, why))
         self._helper = helper.start(
-            module, str(handle), handles=(handle,), memory_bytes=memory_bytes
+            module, str(handle), handles=(handle,), memory_bytes=about.st_size + _MEMORY_BYTES
         )
         _RUNNING.add(self)
         self._helper.channel.settimeout(0)
@@ -88,8 +98,7 @@ class SegmentReader:
     def hear(self) -> VppReading | None:
         """The reading; None if it has not arrived yet.
 
-        Raises:
-            ReaderError: there won't be one. Where the process has `ended`, it is closed too.
+        Raises ReaderError: it will not arrive; if the process has `ended`, it is closed too.
         """
         try:
             while not self._heard.endswith(b"\n"):
@@ -139,3 +148,131 @@ class SegmentReader:
 
 
 _RUNNING: weakref.WeakSet[SegmentReader] = weakref.WeakSet()
+
+
+# The tables of a reading.
+def interfaces_of(reading: VppReading) -> VppInterfaces:
+    """The hardware interfaces.
+
+    A sub-interface, `NAME.<number>` of an interface NAME (src/vnet/interface/stats.c), repeats
+    counts of its interface. Raises ValueError: names and counters do not match, or there are more
+    than a recording holds.
+    """
+    tables = [
+        _counts(r)
+        for r in (reading.rx_packets, reading.tx_packets, reading.rx_misses, reading.drops)
+    ]
+    width = len(reading.names)
+    if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
+        raise ValueError(f"it names {width} interfaces and counts others")
+    known = set(reading.names)
+    own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
+    _check_count(len(own), "interfaces")
+    names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
+    received, sent, misses, drops = (table[:, own] for table in tables)
+    return VppInterfaces(names, received, sent, misses, drops)
+
+
+def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
+    """The nodes of so many threads.
+
+    Raises ValueError: names and counters do not match, or there are more than a recording holds.
+    """
+    _check_count(len(reading.names), "nodes")
+    names = tuple(name[:_NAME_LIMIT] for name in reading.names)
+    tables = [_counts(rows) for rows in (reading.clocks, reading.vectors, reading.calls)]
+    if {table.shape for table in tables} != {(threads, len(names))}:
+        raise ValueError(f"it names {len(names)} nodes and counts others")
+    return VppNodes(names, *tables)
+
+
+def _check_count(count: int, kind: str) -> None:
+    if count > VPP_ROWS:
+        raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
+
+
+def _is_sub_interface(name: str, known: set[str]) -> bool:
+    of, dot, number = name.rpartition(".")
+    return bool(dot) and number.isdecimal() and of in known
+
+
+def _at(numbers: Sequence[int], index: int) -> float | None:
+    return float(numbers[index]) if index < len(numbers) else None
+
+
+def _counts(rows: Rows) -> Counts:
+    """uint64 (t, i). ValueError if rows differ in length or numbers are out of range."""
+    try:
+        table = np.array(rows, dtype=np.uint64)
+    except OverflowError as error:
+        raise ValueError("a counter is out of range") from error
+    return table if table.ndim == 2 else table.reshape(len(rows), -1)
+
+
+_NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
+NOTHING_READ = VppInstance(
+    pid=0,
+    start_ticks=0,
+    name="",
+    socket="",
+    version="",
+    problem=None,
+    heartbeat=0,
+    threads=(),
+    interfaces=VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS),
+    nodes=None,
+    read_at_ns=0,
+    took_ns=0,
+)
+
+
+def after(before: VppInstance, reading: VppReading) -> VppInstance:
+    """`before` with one more reading; nodes stay until VPP has refreshed them.
+
+    Raises ValueError: parts of the reading are not of the same threads, interfaces or nodes.
+    """
+    threads = len(reading.rx_packets)
+    nodes = before.nodes if reading.counts_nodes else None
+    loops, rates = reading.loops_per_s, reading.vector_rate
+    return replace(
+        before,
+        heartbeat=reading.heartbeat,
+        threads=tuple(
+            VppThread(index, None, None, _at(loops, index), _at(rates, index))
+            for index in range(threads)
+        ),
+        interfaces=interfaces_of(reading),
+        nodes=nodes if reading.nodes is None else nodes_of(reading.nodes, threads),
+        read_at_ns=(reading.began_ns + reading.ended_ns) // 2,
+        took_ns=reading.ended_ns - reading.began_ns,
+    )
+
+
+# Whether PyPI's vpp-papi is installed in a version that reads segments correctly. Up to 2.4.0
+# scalars such as the heartbeat are those of the last read of the directory, so a live segment looks
+# frozen. Tested with 2.3.2, 2.4.0, 2.4.1 and 2.4.2.
+def installed() -> str | None:
+    """Installed version of vpp-papi, or None."""
+    from importlib import metadata  # noqa: PLC0415 - it takes long to import
+
+    try:
+        return metadata.version("vpp-papi")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def unfit(version: str | None) -> Missing | None:
+    """Why that version can't read segments; None if it can."""
+    if version is None:
+        return Missing(
+            Reason.SOURCE,
+            f"its stats segment is read with PyPI's vpp-papi, which is not installed: {INSTALL}",
+        )
+    match = _VERSION.match(version)
+    if match is not None and tuple(int(number or 0) for number in match.groups()) >= _LEAST:
+        return None
+    return Missing(
+        Reason.SOURCE,
+        f"its stats segment is read with PyPI's vpp-papi 2.4.1 or later, and this is {version}, "
+        f"which gives old numbers: {INSTALL}",
+    )

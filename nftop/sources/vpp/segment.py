@@ -1,11 +1,11 @@
-"""Reading a stats segment with vpp-papi: only in a process that may crash or be killed.
+"""Reading a stats segment with vpp-papi, only in a process that may crash or be killed.
 
-VPP writes while we read. It marks a change of what is where by `in_progress` and a new epoch, and
-vpp-papi then throws away what it read; counters themselves it changes at any time.
+VPP writes during the read. It marks a change of the layout by `in_progress` and a new epoch, and
+vpp-papi then discards what it read; counters change at any time.
 
-What vpp-papi would wait for without end is looked at here before it is asked: a segment whose VPP
-died in the middle of a change has `in_progress` set for ever. Its own way to connect reads the
-directory at once and with no end, so the mapping is made here, and handed to it.
+A segment whose VPP died during a change has `in_progress` set for ever, so it is checked before
+each call of vpp-papi, which would wait without end. vpp-papi's own connect has no limit either, so
+the mapping is made here.
 """
 
 from __future__ import annotations
@@ -71,10 +71,9 @@ def _bounded_length(stats: Any, offset: int) -> int:
 
 
 def limit_lengths() -> None:
-    """Make vpp-papi read lengths of vectors by `_bounded_length`, and try whether it does.
+    """Make vpp-papi read lengths of vectors by `_bounded_length`, and check that it does.
 
-    Raises:
-        UnreadableError: this vpp-papi reads lengths in another way, so that nothing limits them.
+    Raises UnreadableError: this vpp-papi reads lengths in another way, so nothing limits them.
     """
     vpp_stats.get_vec_len = _bounded_length
     memory = bytearray(256)
@@ -107,19 +106,22 @@ class Segment:
         self._ran: set[int] = set()
 
     def read(self, heartbeat: int | None) -> VppReading:
-        """Everything now, nodes where VPP has refreshed them since `heartbeat`.
+        """Everything now; nodes if VPP has refreshed them since `heartbeat`.
 
-        Raises:
-            UnreadableError: it can't be read now.
+        Raises UnreadableError: it can't be read now.
         """
         why = OSError("")
         for _ in range(_TRIES):
             try:
                 return self._once(heartbeat)
             except _NONSENSE as error:
-                why = error if isinstance(error, OSError) else OSError(_worded(error))
-        if self._stats is not None:  # whatever vpp-papi remembers of it, next time it is another
-            self._stats.statseg.close()  # two mappings may be more than the limit of the process
+                why = (
+                    error
+                    if isinstance(error, OSError)
+                    else OSError(f"{type(error).__name__} {error}".strip())
+                )
+        if self._stats is not None:  # drop what vpp-papi remembers of the segment
+            self._stats.statseg.close()  # two mappings may exceed the limit of the process
             self._stats = None
         if _OTHER in str(why):
             raise UnreadableError(Reason.STALE, "its stats segment changes while it is read")
@@ -142,7 +144,7 @@ class Segment:
         names = list(self._get("/if/names"))
         heartbeat = int(self._get("/sys/heartbeat"))
         loops, rates = (
-            _of_threads(self._get(f"/sys/{name}_per_worker", absent=[[]]))
+            list(next(iter(self._get(f"/sys/{name}_per_worker", absent=[])), ()))
             for name in ("loops", "vector_rate")
         )
         counts_nodes = "/sys/node/clocks" in stats.directory
@@ -182,7 +184,7 @@ class Segment:
         return stats
 
     def _get(self, name: str, *, absent: Any = None) -> Any:
-        """A value; where there is none `absent`, or a LookupError."""
+        """A value; `absent`, or a LookupError, if there is none."""
         if absent is not None and name not in self._stats.directory:
             return absent
         _wait_unlocked(self._stats)
@@ -242,17 +244,8 @@ def _few(table: Any) -> Any:
     return table
 
 
-def _of_threads(table: Sequence[Sequence[int]]) -> list[int]:
-    """Counts of a counter whose columns are threads."""
-    return list(table[0]) if table else []
-
-
 def _even(rows: Rows, width: int, height: int | None = None) -> Rows:
-    """So many rows of this width; what VPP has not made yet has counted nothing."""
+    """`height` rows of this width; what VPP has not created yet has counted nothing."""
     wanted = len(rows) if height is None else height
     padded = [*rows[:wanted], *([] for _ in range(wanted - len(rows)))]
     return [row[:width] + [0] * (width - len(row)) for row in padded]
-
-
-def _worded(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip()

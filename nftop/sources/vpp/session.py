@@ -1,8 +1,8 @@
-"""One VPP: its socket, its segment, the process that reads the segment, and its latest reading.
+"""One VPP: its socket, the state of its process, and its latest reading.
 
-VPP sends the descriptor of its segment to each client that connects. Its main thread does so when
-it has time; closing before that would make it write to a closed connection, so a late descriptor is
-waited for over several ticks.
+VPP sends the descriptor of its segment to each client that connects, when its main thread has time.
+Closing before that makes it write to a closed connection, so a late descriptor is waited for over
+several ticks.
 
 A segment outlives its VPP and stays readable; only /proc and the heartbeat show that nothing
 updates it.
@@ -15,17 +15,12 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
-
-from nftop.model.bounds import VPP_ROWS
 from nftop.model.ids import Cpu
-from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
-from nftop.model.owner import Owner
+from nftop.model.nf.vpp import VppInstance
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink
@@ -36,150 +31,18 @@ from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
 from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
-from nftop.sources.vpp import compat
-from nftop.sources.vpp.protocol import NodeReading, Question, Rows, VppReading
-from nftop.sources.vpp.reader import ReaderError, SegmentReader, TooLargeError
-
-_NAME_LIMIT = 256
-
-
-def interfaces_of(reading: VppReading) -> VppInterfaces:
-    """The hardware interfaces.
-
-    A sub-interface, `NAME.<number>` beside a NAME (src/vnet/interface/stats.c), counts again what
-    its interface counted.
-
-    Raises:
-        ValueError: names and counters can't be of the same interfaces, or there are more than a
-            recording holds.
-    """
-    tables = [
-        _counts(r)
-        for r in (reading.rx_packets, reading.tx_packets, reading.rx_misses, reading.drops)
-    ]
-    width = len(reading.names)
-    if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
-        raise ValueError(f"it names {width} interfaces and counts others")
-    known = set(reading.names)
-    own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
-    _check_count(len(own), "interfaces")
-    names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
-    received, sent, misses, drops = (table[:, own] for table in tables)
-    return VppInterfaces(names, received, sent, misses, drops)
-
-
-def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
-    """The nodes of so many threads.
-
-    Raises:
-        ValueError: their counters are not of as many threads or nodes, or there are more than a
-            recording holds.
-    """
-    _check_count(len(reading.names), "nodes")
-    names = tuple(name[:_NAME_LIMIT] for name in reading.names)
-    tables = [_counts(rows) for rows in (reading.clocks, reading.vectors, reading.calls)]
-    if {table.shape for table in tables} != {(threads, len(names))}:
-        raise ValueError(f"it names {len(names)} nodes and counts others")
-    return VppNodes(names, *tables)
-
-
-def threads_of(reading: VppReading, cpus: Mapping[int, Cpu]) -> tuple[VppThread, ...]:
-    """Its threads, those on the CPUs of `cpus` with theirs."""
-    return tuple(
-        VppThread(
-            index,
-            cpus.get(index),
-            None,
-            _at(reading.loops_per_s, index),
-            _at(reading.vector_rate, index),
-        )
-        for index in range(len(reading.rx_packets))
-    )
-
-
-def _check_count(count: int, kind: str) -> None:
-    if count > VPP_ROWS:
-        raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
-
-
-def _is_sub_interface(name: str, known: set[str]) -> bool:
-    of, dot, number = name.rpartition(".")
-    return bool(dot) and number.isdecimal() and of in known
-
-
-def _at(numbers: Sequence[int], index: int) -> float | None:
-    return float(numbers[index]) if index < len(numbers) else None
-
-
-def _counts(rows: Rows) -> Counts:
-    """uint64 (t, i). ValueError unless all rows are of one length and their numbers fit."""
-    try:
-        table = np.array(rows, dtype=np.uint64)
-    except OverflowError as error:
-        raise ValueError("a counter is out of range") from error
-    return table if table.ndim == 2 else table.reshape(len(rows), -1)
-
-
-_NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
-_NONE_YET = VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS)
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The last reading that worked; of the nodes, the last in which they were new."""
-
-    reading: VppReading
-    interfaces: VppInterfaces
-    nodes: VppNodes | None
-
-    @property
-    def nodes_beat(self) -> int | None:
-        """The heartbeat of the nodes."""
-        return None if self.nodes is None else self.reading.heartbeat
-
-    @property
-    def counted(self) -> int:
-        """All packets, in and out."""
-        return int(self.interfaces.rx_packets.sum()) + int(self.interfaces.tx_packets.sum())
-
-
-def after(before: Last | None, reading: VppReading) -> Last:
-    """Fold one reading in. ValueError where its parts don't fit each other."""
-    held = before.nodes if before is not None and reading.counts_nodes else None
-    nodes = held if reading.nodes is None else nodes_of(reading.nodes, len(reading.rx_packets))
-    return Last(reading, interfaces_of(reading), nodes)
-
-
-def instance(
-    last: Last | None,
-    *,
-    identity: tuple[int, int],
-    name: str,
-    socket_path: str,
-    problem: Missing | None,
-    cpus: Mapping[int, Cpu],
-    owner: Owner | None = None,
-) -> VppInstance:
-    """The same as a sample has it; `cpus` are those of its threads, by index."""
-    reading = None if last is None else last.reading
-    return VppInstance(
-        pid=identity[0],
-        start_ticks=identity[1],
-        name=name,
-        socket=socket_path,
-        version="",
-        problem=problem,
-        heartbeat=0 if reading is None else reading.heartbeat,
-        threads=() if reading is None else threads_of(reading, cpus),
-        interfaces=_NONE_YET if last is None else last.interfaces,
-        nodes=None if last is None else last.nodes,
-        read_at_ns=0 if reading is None else (reading.began_ns + reading.ended_ns) // 2,
-        took_ns=0 if reading is None else reading.ended_ns - reading.began_ns,
-        owner=owner,
-    )
-
+from nftop.sources.vpp import reader
+from nftop.sources.vpp.protocol import Question, VppReading
+from nftop.sources.vpp.reader import (
+    NOTHING_READ,
+    NotReadError,
+    ReaderError,
+    SegmentReader,
+    after,
+)
 
 # Even an idle VPP wakes up a few times per second.
+_NAME_LIMIT = 256
 LIFELESS_NS = 30_000_000_000
 # The operator sets how often VPP updates its segment, so the interval is measured.
 _BEATS, _GRACE_NS = 3, 10_000_000_000
@@ -189,8 +52,7 @@ _BEATS, _GRACE_NS = 3, 10_000_000_000
 class Signs:
     """Values that change while a VPP runs.
 
-    Attributes:
-        counted: the sum of its packets. cpu_ticks: its CPU time; 0 where that is not known.
+    `counted` is the sum of its packets, `cpu_ticks` its CPU time; 0 if unknown.
     """
 
     heartbeat: int
@@ -200,12 +62,12 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """When those values last changed.
+    """When these values last changed.
 
     Attributes:
-        seen: as it was last.
-        lived_at_ns: when any of that changed; counted_at_ns: heartbeat or counters.
-        beat_at_ns: the heartbeat; None while it has not changed once.
+        seen: the latest values.
+        lived_at_ns: when any of them changed; counted_at_ns: heartbeat or counters.
+        beat_at_ns: the heartbeat; None before its first change.
         longest_ns: between two heartbeats; None before the second.
     """
 
@@ -217,21 +79,20 @@ class Pulse:
 
 
 def felt(before: Pulse | None, now: Signs, at_ns: int) -> Pulse:
-    """Fold one observation in."""
+    """The pulse after one more observation."""
     if before is None:
         return Pulse(now, at_ns, at_ns)
-    after = replace(before, seen=now)
-    if now != before.seen:
-        after = replace(after, lived_at_ns=at_ns)
-    if (now.heartbeat, now.counted) != (before.seen.heartbeat, before.seen.counted):
-        after = replace(after, counted_at_ns=at_ns)
-    if now.heartbeat != before.seen.heartbeat:
-        if before.beat_at_ns is not None:
-            after = replace(
-                after, longest_ns=max(before.longest_ns or 0, at_ns - before.beat_at_ns)
-            )
-        after = replace(after, beat_at_ns=at_ns)
-    return after
+    seen, longest_ns = before.seen, before.longest_ns
+    beats = now.heartbeat != seen.heartbeat
+    if beats and before.beat_at_ns is not None:
+        longest_ns = max(longest_ns or 0, at_ns - before.beat_at_ns)
+    return Pulse(
+        seen=now,
+        lived_at_ns=before.lived_at_ns if now == seen else at_ns,
+        counted_at_ns=at_ns if beats or now.counted != seen.counted else before.counted_at_ns,
+        beat_at_ns=at_ns if beats else before.beat_at_ns,
+        longest_ns=longest_ns,
+    )
 
 
 def why_still(pulse: Pulse, at_ns: int) -> Missing | None:
@@ -256,12 +117,12 @@ _WORKER = re.compile(r"(?:.*_)?wk_([0-9]{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A process as it is now.
+    """State of a process.
 
     Attributes:
-        start_ticks: clock ticks from boot to its start: with its pid, its identity.
+        start_ticks: clock ticks from boot to its start; with its pid, its identity.
         comm: its name (untrusted text).
-        cpu_ticks: CPU time it has used.
+        cpu_ticks: CPU time used.
         stopped: by a signal or a debugger.
     """
 
@@ -286,12 +147,12 @@ def look_up(pid: int, proc: Path) -> Life | None:
 
 
 def program(life: Life) -> str:
-    """Name of the program: VPP names its main thread, hence the process, `vpp_main`."""
+    """Name of the program: VPP calls its main thread, hence the process, `vpp_main`."""
     return life.comm.removesuffix("_main") or life.comm
 
 
 def cpus(pid: int, proc: Path) -> Mapping[int, Cpu]:
-    """The CPU of each thread that is bound to a single one, by VPP's index: 0 is the main one."""
+    """The CPU of each thread bound to a single one, by VPP's index; 0 is the main thread."""
     cpu_of: dict[int, Cpu] = {}
     folder = proc / str(pid) / "task"
     try:
@@ -311,7 +172,7 @@ def cpus(pid: int, proc: Path) -> Mapping[int, Cpu]:
 
 
 def _index(comm: str, *, is_first: bool) -> int | None:
-    """VPP's index of a thread by its name; None if the thread does not forward."""
+    """VPP's index of a thread by its name; None if it does not forward."""
     if is_first and _MAIN.fullmatch(comm):
         return 0
     hit = _WORKER.fullmatch(comm)
@@ -327,13 +188,12 @@ _MOST_HANDLES = 4
 
 
 class SegmentLink(SocketLink):
-    """A connection whose segment has not arrived yet."""
+    """A connection before the segment has arrived."""
 
     def hear(self) -> int | None:
-        """Descriptor of the segment, which the caller closes; None while it has not arrived.
+        """Descriptor of the segment, which the caller closes; None if it has not arrived yet.
 
-        Raises:
-            LinkError: it will not arrive.
+        Raises LinkError: it will not arrive.
         """
         try:
             _, ancillary, _, _ = self._socket.recvmsg(
@@ -370,7 +230,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         clock: Callable[[], int],
         read_by: Callable[[int], SegmentReader] = SegmentReader,
     ) -> None:
-        """Set up. `read_by` starts the process that reads a descriptor."""
+        """`read_by` starts the process that reads a descriptor."""
         super().__init__(stats_socket, proc, clock)
         self._read_by = read_by
         self._handle: int | None = None
@@ -380,13 +240,13 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._life: Life | None = None
         self._cpus: Mapping[int, Cpu] = {}
         self._cpus_at_ns: int | None = None
-        self._last: Last | None = None
+        self._last = NOTHING_READ
         self._pulse: Pulse | None = None
         self._probe_at_ns = 0
 
     @property
     def connected(self) -> bool:
-        """It has a segment, or waits for one."""
+        """Whether it has a segment, or waits for one."""
         return self._link is not None or self._handle is not None
 
     @property
@@ -455,7 +315,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             self._life = look_up(self._pid, self._proc)
 
     def _forget(self) -> None:
-        self._last = self._pulse = None
+        self._last, self._pulse = NOTHING_READ, None
         self._cpus, self._cpus_at_ns = {}, None
 
     def _end_lost(self) -> None:
@@ -469,13 +329,16 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._read()
 
     def _sample(self) -> VppInstance:
-        return instance(
+        pid, start_ticks = self.identity
+        bound = (replace(row, cpu=self._cpus.get(row.index)) for row in self._last.threads)
+        return replace(
             self._last,
-            identity=self.identity,
+            pid=pid,
+            start_ticks=start_ticks,
             name="vpp" if self._life is None else program(self._life),
-            socket_path=self.socket.path,
+            socket=self.socket.path,
             problem=self._why_old(),
-            cpus=self._cpus,
+            threads=tuple(bound),
             owner=self.owner,
         )
 
@@ -488,7 +351,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             return False
         try:
             now = look_up(self._pid, self._proc)
-        except OSError:  # such as no free descriptor: it may run
+        except OSError:  # for example no free descriptor: it may run
             return False
         if now is None or now.start_ticks != self._life.start_ticks:
             return True
@@ -506,23 +369,25 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             return
         if not self._due():
             return
-        if self._reader is None:
-            unfit = compat.unfit(compat.installed())
-            if unfit is not None:
-                self._fail(unfit)
-                return
-            try:
-                self._reader = self._read_by(handle)
-            except TooLargeError as error:
-                self._fail(error.why)
-                return
-            except OSError as error:
-                why = f"the process that reads its segment can't be started: {error.strerror}"
-                self._fail(Missing(Reason.ERROR, why))
-                return
-        beat = None if self._last is None else self._last.nodes_beat
+        try:
+            self._reader = self._reader or self._start_reader(handle)
+        except NotReadError as error:
+            self._fail(error.why)
+            return
+        beat = None if self._last.nodes is None else self._last.heartbeat
         self._reader.ask(Question(sorted(os.sched_getaffinity(0)), beat))
         self._sent_tick, self._sent_at_ns = self._tick, now_ns
+
+    def _start_reader(self, handle: int) -> SegmentReader:
+        """Raises NotReadError: vpp-papi is unfit, or no process can be started."""
+        why = reader.unfit(reader.installed())
+        if why is not None:
+            raise NotReadError(why)
+        try:
+            return self._read_by(handle)
+        except OSError as error:
+            text = f"the process that reads its segment can't be started: {error.strerror}"
+            raise NotReadError(Missing(Reason.ERROR, text)) from error
 
     def _take(self, reading: VppReading) -> None:
         try:
@@ -533,7 +398,8 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._problem, self._failures, self._heard_tick = None, 0, self._tick
         now_ns = self._clock()
         ticks = 0 if self._life is None else self._life.cpu_ticks
-        self._pulse = felt(self._pulse, Signs(reading.heartbeat, last.counted, ticks), now_ns)
+        counted = int(last.interfaces.rx_packets.sum()) + int(last.interfaces.tx_packets.sum())
+        self._pulse = felt(self._pulse, Signs(reading.heartbeat, counted, ticks), now_ns)
         if self._cpus_at_ns is None or now_ns - self._cpus_at_ns >= _THREADS_NS:
             self._cpus_at_ns = now_ns
             self._cpus = cpus(self._pid, self._proc) if self._pid else {}
@@ -545,7 +411,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             return self._late("has not handed out its stats segment")
         if self._problem is not None:
             return self._problem
-        if self._last is None:
+        if self._last is NOTHING_READ:
             return _OPENING
         if self._heard_tick != self._tick:
             return self._late("the process that reads its stats segment has not answered")
@@ -555,7 +421,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         return None if self._pulse is None else why_still(self._pulse, self._clock())
 
     def _probe(self) -> None:
-        """Connect again now and then where /proc hides the process, to see whether it listens."""
+        """Connect again now and then if /proc hides the process, to see whether it listens."""
         now_ns = self._clock()
         if now_ns >= self._probe_at_ns:
             self._probe_at_ns = now_ns + _PROBE_NS

@@ -1,15 +1,13 @@
 """Source `vpp`: every VPP on the host, through its stats segment.
 
-VPP makes `stats.sock` in its runtime directory, which is /run/vpp unless its `unix` section says
-otherwise (/run/user/<uid>/vpp if root has not started it), or as its `statseg` section says.
-/proc/net/unix has the path wherever it is.
+VPP makes `stats.sock` in its runtime directory (/run/vpp by default, /run/user/<uid>/vpp if root
+has not started it), or as its `statseg` section says. /proc/net/unix has the path in any case.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -19,15 +17,13 @@ from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.nf_session.discovery import (
-    SocketFinder,
     SocketSearch,
     UnixSocket,
-    Views,
     scan,
     socket_at,
 )
-from nftop.sources.nf_session.source import DEADLINE_S, NfSource
-from nftop.sources.vpp import compat
+from nftop.sources.nf_session.source import NfSource
+from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import SegmentReader
 from nftop.sources.vpp.session import SegmentLink, VppSession
 
@@ -70,7 +66,7 @@ class StatsSearch(SocketSearch):
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The runtime directories there are."""
+    """The existing runtime directories."""
     yield from _called_vpp(root / "run")
     for user in scan(root / "run" / "user"):
         yield from _called_vpp(root / "run" / "user" / user.name)
@@ -87,32 +83,19 @@ def _called_vpp(parent: Path) -> Iterable[Path]:
 class VppSource(NfSource[SegmentLink, VppInstance]):
     """Reads all VPPs within `deadline_s`, each segment in a process of its own.
 
-    A reading costs VPP nothing: it is of memory that VPP shares. Its main thread hands that memory
-    out once. `root` and `proc` are where sockets and processes are found; `clock` is
-    CLOCK_MONOTONIC in nanoseconds, `read_by` starts a reader of a segment. `views` may be shared
-    with other sources.
+    A reading costs VPP nothing: it is of memory that VPP shares, handed out once by its main
+    thread.
     """
 
     name = "vpp"
     absent = "no VPP with a stats socket is running"
     leftover_fix = "start VPP, or remove it"
     check_deadline_s = 20.0  # a process is started and imports vpp-papi
+    search = StatsSearch
+    read_by: Callable[[int], SegmentReader] = staticmethod(SegmentReader)
 
-    def __init__(
-        self,
-        root: Path = Path("/"),
-        proc: Path = Path("/proc"),
-        *,
-        deadline_s: float = DEADLINE_S,
-        clock: Callable[[], int] = time.monotonic_ns,
-        read_by: Callable[[int], SegmentReader] = SegmentReader,
-        views: Views | None = None,
-    ) -> None:
-        super().__init__(
-            SocketFinder(StatsSearch(), root, views or Views(root, proc, clock), clock),
-            lambda socket: VppSession(socket, proc, clock, read_by),
-            deadline_s,
-        )
+    def _session(self, socket: UnixSocket) -> VppSession:
+        return VppSession(socket, self._proc, self._clock, self.read_by)
 
     def read(self) -> VppTable:
         """Every VPP; one that could not be read has a `problem`."""
@@ -122,24 +105,18 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
         return rank(sample.owner), sample.socket, sample.pid, ""
 
     def _check_one(self, sample: VppInstance) -> Check:
-        return _vpp_check(sample)
-
-
-def _vpp_check(vpp: VppInstance) -> Check:
-    name, subject = (
-        f"vpp {Path(vpp.socket).parent.name}",
-        f"{vpp.name} (pid {vpp.pid}{suffix(vpp.owner)})",
-    )
-    if vpp.problem is not None:
-        fix = compat.INSTALL if compat.unfit(compat.installed()) is not None else ""
-        return Check(name, vpp.problem.reason, f"{subject}: {vpp.problem.message}", fix)
-    bound = [thread.cpu for thread in vpp.threads if thread.cpu is not None]
-    where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
-    loose = len(vpp.threads) - len(bound)
-    if bound and loose:
-        where += f" and {loose} on no single one"
-    threads = "1 thread" if len(vpp.threads) == 1 else f"{len(vpp.threads)} threads"
-    counted = "counted" if vpp.nodes is not None else "not counted"
-    interfaces = f"{len(vpp.interfaces.names)} interfaces"
-    text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
-    return Check(name, Reason.PRESENT, text, "" if vpp.nodes is not None else _NO_NODES_FIX)
+        name = f"vpp {Path(sample.socket).parent.name}"
+        subject = f"{sample.name} (pid {sample.pid}{suffix(sample.owner)})"
+        if sample.problem is not None:
+            fix = reader.INSTALL if reader.unfit(reader.installed()) is not None else ""
+            return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}", fix)
+        bound = [thread.cpu for thread in sample.threads if thread.cpu is not None]
+        where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
+        unbound = len(sample.threads) - len(bound)
+        if bound and unbound:
+            where += f" and {unbound} on no single one"
+        threads = "1 thread" if len(sample.threads) == 1 else f"{len(sample.threads)} threads"
+        counted = "counted" if sample.nodes is not None else "not counted"
+        interfaces = f"{len(sample.interfaces.names)} interfaces"
+        text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
+        return Check(name, Reason.PRESENT, text, "" if sample.nodes is not None else _NO_NODES_FIX)

@@ -2,7 +2,7 @@
 
 Its last argument is the segment's descriptor. It exits at the end of its input, and by SIGPROF if a
 reading takes too much CPU time: vpp-papi spins on a segment whose update never ends, and must stop
-even if nftop is gone. RLIMIT_CPU (SIGXCPU) is the second line of defence.
+even if nftop has ended. RLIMIT_CPU (SIGXCPU) is the second limit.
 """
 
 from __future__ import annotations

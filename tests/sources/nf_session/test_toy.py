@@ -18,7 +18,6 @@ from nftop.sources.base import Check
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 from nftop.sources.nf_session.discovery import (
-    SocketFinder,
     SocketSearch,
     UnixSocket,
     Views,
@@ -116,14 +115,10 @@ class ToySource(NfSource[RequestLink[str, Mapping[str, int]], Toy]):
     absent = "no toy is running"
     leftover_fix = "start it"
 
-    def __init__(self, root: Path, clock: Callable[[], int], deadline_s: float) -> None:
-        proc = Path("/proc")
-        views = Views(root, root / "proc")
-        super().__init__(
-            SocketFinder(ToySearch(), root, views, clock),
-            lambda socket: DialogueSession(socket, proc, clock, ToyClient()),
-            deadline_s,
-        )
+    search = ToySearch
+
+    def _session(self, socket: UnixSocket) -> DialogueSession[str, Mapping[str, int], Toy]:
+        return DialogueSession(socket, self._proc, self._clock, ToyClient())
 
     def read(self) -> tuple[Toy, ...]:
         return self._poll(self._deadline_s)[0]
@@ -151,7 +146,12 @@ class Bench:
         self.listener.listen()
         self._open: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
-        self.source = ToySource(root, lambda: self.now_ns, PATIENT_S)
+        self.source = ToySource(
+            root,
+            deadline_s=PATIENT_S,
+            clock=lambda: self.now_ns,
+            views=Views(root, root / "proc"),
+        )
 
     def _serve(self) -> None:
         while True:

@@ -18,10 +18,10 @@ from nftop.model.bounds import VPP_ROWS
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.model.reading import Missing, Reason
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
-from nftop.sources.vpp import session
 from nftop.sources.vpp import session as liveness
 from nftop.sources.vpp.protocol import NodeReading
-from nftop.sources.vpp.session import Pulse, Signs, felt, interfaces_of, nodes_of, why_still
+from nftop.sources.vpp.reader import NOTHING_READ, after, interfaces_of, nodes_of
+from nftop.sources.vpp.session import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.source import StatsSearch, VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
@@ -57,7 +57,7 @@ def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
         host.socket(container / "run/vpp", NAME)
         host.process("30", "mnt:[2]", container)
         expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
-        found, hidden = SocketFinder(StatsSearch(), host.root, Views(host.root, host.proc)).find()
+        found, hidden = SocketFinder(StatsSearch({}), host.root, Views(host.root, host.proc)).find()
         assert ({item.path for item in found}, hidden) == (expected, ())
 
 
@@ -67,7 +67,7 @@ def test_surveys_are_seldom(tmp_path: Path) -> None:
         (host.root / "run/vpp").mkdir(parents=True)
         now_ns = 0
         views = Views(host.root, host.proc, lambda: now_ns)
-        finder = SocketFinder(StatsSearch(), host.root, views, lambda: now_ns)
+        finder = SocketFinder(StatsSearch({}), host.root, views, lambda: now_ns)
         assert finder.find() == ((), ())
         host.socket(host.root / "run/vpp", NAME)
         host.socket(host.root / "run/vpp2", NAME)
@@ -199,14 +199,14 @@ def test_parts_that_do_not_fit_are_no_reading() -> None:
     )
     for changes in broken:
         with pytest.raises(ValueError, match=r"names|range|inhomogeneous|bounds"):
-            session.after(None, replace(TOLD, **changes))
+            after(NOTHING_READ, replace(TOLD, **changes))
 
 
 def test_nodes_are_kept_until_vpp_refreshes_them() -> None:
-    first = session.after(None, TOLD)
-    same = session.after(first, replace(TOLD, nodes=None))
-    assert same.nodes is first.nodes and same.nodes_beat == 7
-    assert session.after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
+    first = after(NOTHING_READ, TOLD)
+    same = after(first, replace(TOLD, nodes=None))
+    assert same.nodes is first.nodes and same.heartbeat == 7
+    assert after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
 
 
 def test_a_program_that_is_no_vpp_gets_no_process(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from nftop.derive.nf.kinds.vpp import clocks_per_packet, step_nodes
 from nftop.model.nf.vpp import VppInstance
 from nftop.model.reading import Missing, Reason
-from nftop.sources.vpp import compat
+from nftop.sources.vpp import reader
 from nftop.sources.vpp.source import VppSource
 from tests.peers.vpp_segment import NAME, Peer, vpp_peer
 from tests.sources.dpdk.test_discovery import as_nobody
@@ -286,7 +286,7 @@ def test_several_and_one_of_them_by_two_paths(desk: Desk) -> None:
 def test_without_vpp_papi_the_fix_is_said(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, version: str | None, words: str
 ) -> None:
-    monkeypatch.setattr(compat, "installed", lambda: version)
+    monkeypatch.setattr(reader, "installed", lambda: version)
     missing = why(desk.one())
     assert missing.reason is Reason.SOURCE
     assert words in missing.message and "pip install 'nftop[vpp]'" in missing.message
@@ -303,11 +303,11 @@ def test_without_vpp_papi_the_fix_is_said(
      ("2.3.2", False), ("1.6", False), ("unknown", False), (None, False)],
 )  # fmt: skip
 def test_which_versions_of_vpp_papi_do(version: str | None, fits: bool) -> None:
-    assert (compat.unfit(version) is None) is fits
+    assert (reader.unfit(version) is None) is fits
 
 
 def test_the_one_installed_does() -> None:
-    assert compat.unfit(compat.installed()) is None
+    assert reader.unfit(reader.installed()) is None
 
 
 def test_a_socket_we_may_not_open_is_hidden_and_no_vpp() -> None:
