@@ -1,10 +1,8 @@
-"""Source `cpufreq`: how fast CPUs may run, who sets that, and which cores the hardware favours.
+"""Source `cpufreq`: CPU frequency limits, what sets them, and cores favoured by hardware.
 
-    files       what sysfs says of policies, intel_pstate and the mesh
-    isst        what intel-speed-select says of SST, where it is installed
-    isst_lines  the lines that it prints
-    keepers     who else sets frequencies here
-    source      what of it is read when
+files    sysfs: policies, intel_pstate, the mesh; other programs that set frequencies
+isst     SST, from intel-speed-select if installed
+source   what is read how often
 
-Nothing here tells how fast a CPU runs now: `scaling_cur_freq` interrupts it before Linux 5.18.
+Current frequencies are not read: `scaling_cur_freq` interrupts the CPU before Linux 5.18.
 """

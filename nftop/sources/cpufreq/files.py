@@ -1,16 +1,16 @@
-"""What sysfs says of frequencies: by cost, since some of these files interrupt the CPU they are of.
+"""What sysfs says of frequencies, by cost: some of these files interrupt the CPU they are of.
 
 Cached by the kernel: limits, governor, driver, and from Linux 5.10 on the preference. Read from
 registers, by an interrupt of that CPU: base_frequency (intel_pstate: HWP_CAPABILITIES or _CPC), the
 preference before 5.10, and the limits of the mesh (of one CPU of the die, until TPMI).
 
-Sources: drivers/cpufreq/cpufreq.c and intel_pstate.c,
-drivers/platform/x86/intel/uncore-frequency/; Documentation/admin-guide/pm/{cpufreq,intel_pstate,
-intel_uncore_frequency_scaling}.rst.
+Sources: drivers/cpufreq/cpufreq.c and intel_pstate.c, drivers/platform/x86/intel/uncore-frequency/;
+Documentation/admin-guide/pm/{cpufreq,intel_pstate,intel_uncore_frequency_scaling}.rst.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nftop.model.ids import Cpu, Package
-from nftop.model.sst import Keeper, PstateDriver, UncoreLimits
+from nftop.model.sst import CpuFrequency, Keeper, PstateDriver, UncoreLimits
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.process.scan import process_names
@@ -27,26 +27,13 @@ _POLICY = re.compile(r"policy(\d{1,6})")
 _DIE = re.compile(r"package_(\d{1,4})_die_(\d{1,4})")
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 _KHZ = 1000
-_WORD_BYTES, _WORDS_BYTES = 64, 1024
+_WORD_BYTES = 64
 _CACHED_EPP_FROM = (5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyFacts:
-    """What of a policy stays while its CPUs do; fields as in `model.sst.CpuFrequency`."""
-
-    policy: int
-    together: tuple[Cpu, ...]
-    driver: str | None
-    governors: tuple[str, ...]
-    epps: tuple[str, ...]
-    hardware_min_hz: int | None
-    hardware_max_hz: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class FrequencyLimits:
-    """What may change at any time and costs no interrupt; likewise."""
+    """Values that may change at any time and cost no interrupt; fields as in `CpuFrequency`."""
 
     governor: str | None
     min_hz: int | None
@@ -54,7 +41,7 @@ class FrequencyLimits:
 
 
 class FrequencyFiles:
-    """/sys/devices/system/cpu of a host. Nothing in it raises; what made no sense is noted."""
+    """/sys/devices/system/cpu of a host. Nothing raises; invalid contents are noted."""
 
     def __init__(self, root: Path) -> None:
         self._base = os.fspath(root / "sys/devices/system/cpu")
@@ -62,11 +49,10 @@ class FrequencyFiles:
         self.tree = SysTree(Path(self._base))
 
     def forget_notes(self) -> None:
-        """Forget the notes about unreadable values."""
         self.tree = SysTree(Path(self._base))
 
     def policy_of(self, cpu: Cpu) -> int | None:
-        """The number of its policy; None where it has none."""
+        """Number of its policy; None if it has none."""
         try:
             target = Path(self._base, f"cpu{cpu}/cpufreq").readlink()
         except FileNotFoundError:
@@ -76,23 +62,28 @@ class FrequencyFiles:
         hit = _POLICY.fullmatch(target.name)
         return int(hit[1]) if hit else cpu
 
-    def standing(self, cpu: Cpu, policy: int) -> PolicyFacts | None:
-        """Of the policy that a CPU has; None where it is not in use, as of CPUs offline."""
+    def standing(self, cpu: Cpu, policy: int) -> CpuFrequency | None:
+        """What a policy keeps, by one of its CPUs; None if it is not in use (CPUs offline)."""
         at = f"cpu{cpu}/cpufreq"
         driver = self._word(f"{at}/scaling_driver", cpu)
         high = self._hz(f"{at}/cpuinfo_max_freq", cpu)
         if driver is None and high is None:
             return None
-        together = self.tree.text(f"{at}/affected_cpus", cpu=cpu) or ""
-        return PolicyFacts(
+        words = self._words(f"{at}/affected_cpus", cpu)
+        return CpuFrequency(
+            cpu=cpu,
             policy=policy,
-            together=tuple(Cpu(int(word)) for word in together.split() if word.isdecimal())
-            or (cpu,),
+            together=tuple(Cpu(int(word)) for word in words if word.isdecimal()) or (cpu,),
             driver=driver,
+            governor=None,
             governors=self._words(f"{at}/scaling_available_governors", cpu),
+            epp=None,
             epps=self._words(f"{at}/energy_performance_available_preferences", cpu),
+            min_hz=None,
+            max_hz=None,
             hardware_min_hz=self._hz(f"{at}/cpuinfo_min_freq", cpu),
             hardware_max_hz=high,
+            base_hz=None,
         )
 
     def limits(self, cpu: Cpu) -> FrequencyLimits:
@@ -152,14 +143,12 @@ class FrequencyFiles:
         return words[0] if words else None
 
     def _words(self, path: str, cpu: Cpu) -> tuple[str, ...]:
-        return tuple((self.tree.text(path, _WORDS_BYTES, cpu) or "").split())
+        return tuple((self.tree.text(path, cpu=cpu) or "").split())
 
 
-# What operators call them, by the name of their process (the kernel keeps 15 characters). Sources:
-# the projects' own unit files and container images.
-# Programs that may set frequencies or governors, recognised by name. A name is only a hint: the
-# program may be configured to leave frequencies alone. Services that set them once and end are
-# recognised by being enabled.
+# Programs that may set frequencies, by process name (15 characters), and services that set them
+# once at the start. A name is only a hint: a program may be configured to leave frequencies alone.
+# Sources: the projects' unit files and container images.
 PROCESSES: Mapping[str, str] = MappingProxyType(
     {
         "tuned": "tuned",
@@ -177,7 +166,6 @@ PROCESSES: Mapping[str, str] = MappingProxyType(
         "vm_power_manage": "DPDK vm_power_manager",
     }
 )
-# Units of systemd and init scripts that set frequencies when the host starts.
 SERVICES: Mapping[str, str] = MappingProxyType(
     {
         "cpupower.service": "cpupower",
@@ -190,24 +178,18 @@ _WANTS = ("multi-user.target.wants", "basic.target.wants", "sysinit.target.wants
 
 
 def read_keepers(root: Path = Path("/")) -> tuple[Keeper, ...]:
-    """Those that run or are enabled now, by name. What can't be read is not seen."""
-    return (*_running(root), *_enabled(root))
-
-
-def _running(root: Path) -> list[Keeper]:
-    try:
+    """Programs that run and services that are enabled now. Unreadable files are ignored."""
+    names: list[tuple[int, str]] = []
+    with contextlib.suppress(OSError):
         names = process_names(os.fspath(root / "proc"))
-    except OSError:
-        return []
-    return [
+    running = [
         Keeper(PROCESSES[comm], f"process {comm}", pid) for pid, comm in names if comm in PROCESSES
     ]
-
-
-def _enabled(root: Path) -> list[Keeper]:
-    keepers: dict[str, Keeper] = {}
-    for folder in _WANTS:
-        for unit, name in SERVICES.items():
-            if os.path.lexists(root / "etc/systemd/system" / folder / unit):
-                keepers.setdefault(unit, Keeper(name, f"{unit} is enabled", None))
-    return list(keepers.values())
+    units = root / "etc/systemd/system"
+    enabled = {
+        unit: Keeper(name, f"{unit} is enabled", None)
+        for folder in _WANTS
+        for unit, name in SERVICES.items()
+        if os.path.lexists(units / folder / unit)
+    }
+    return (*running, *enabled.values())

@@ -1,9 +1,9 @@
-"""SST from intel-speed-select: run seldom, parsed line by line, validated.
+"""SST from intel-speed-select: run rarely, parsed line by line, validated.
 
-It prints a thing a line, as text or as JSON, to standard error; whether that is valid JSON depends
-on its version (those to Linux 5.8 left out brackets), so lines are read and not the whole:
+It prints one item a line, as text or as JSON, to standard error. Versions up to Linux 5.8 left out
+brackets of JSON, so lines are parsed:
 
-    "package-0:die-0:cpu-0": {         or   package-0 / die-0 / cpu-0 below each other
+    "package-0:die-0:cpu-0": {         or   package-0 / die-0 / cpu-0 on separate lines
       "perf-profile-level-0": {
         "speed-select-base-freq": "enabled",
 
@@ -27,8 +27,7 @@ from nftop.sources.runtime.helper import ProgramOutput, find, run
 # A power domain without CPUs is `cpu--1`.
 _UNIT = re.compile(r"(package|die|powerdomain|cpu)-(-?\d{1,5})")
 _LEVEL = re.compile(r"perf-profile-level-(\d{1,2})")
-# Its lists are cut off at so many characters; its masks are long enough for any host.
-_LONGEST_LIST = 511
+_LONGEST_LIST = 511  # characters at which its lists are cut off; its masks are long enough
 _SWITCHES: Mapping[str, Switch] = {"enabled": True, "disabled": False}
 _MHZ = 1_000_000
 _MOST_MHZ = 20_000
@@ -36,7 +35,7 @@ _MOST_MHZ = 20_000
 
 @dataclass(slots=True)
 class IsstUnit:
-    """Where a line belongs."""
+    """The unit that a line is about."""
 
     package: int | None = None
     die: int = 0
@@ -46,13 +45,13 @@ class IsstUnit:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """Of the power domain; only where there is a package."""
+        """Identity of the power domain, if there is a package."""
         return self.package or 0, self.die, self.domain
 
 
 @dataclass(slots=True)
 class ProfileLevel:
-    """What one SST-PP level of a die says."""
+    """Values of one SST-PP level of a die."""
 
     values: dict[str, str] = field(default_factory=dict)
 
@@ -71,7 +70,7 @@ class ProfileLevel:
         return mhz * _MHZ if 0 < mhz <= _MOST_MHZ else None
 
     def cpus(self, name: str) -> tuple[Cpu, ...]:
-        """Of `NAME-list`, or of `NAME-mask` where the list was cut off."""
+        """CPUs of `NAME-list`, or of `NAME-mask` if the list was cut off."""
         listed = self.values.get(f"{name}-list", "")
         try:
             if len(listed) < _LONGEST_LIST:
@@ -83,7 +82,7 @@ class ProfileLevel:
 
 
 def items(text: str) -> Iterator[tuple[IsstUnit, str, str]]:
-    """Every `key: value` and where it belongs; the place is the same object, changed."""
+    """Every `key: value` with its unit, which is one object that changes."""
     unit = IsstUnit()
     for raw in text.splitlines():
         line = raw.strip().rstrip(",")
@@ -97,7 +96,7 @@ def items(text: str) -> Iterator[tuple[IsstUnit, str, str]]:
 
 
 def _moved(unit: IsstUnit, head: str) -> bool:
-    """Go where a heading says; whether it is one."""
+    """Apply a heading to the unit; False if it is none."""
     parts = [_UNIT.fullmatch(word) for word in head.split(":")]
     if all(parts):
         for token in filter(None, parts):
@@ -121,18 +120,16 @@ def _moved(unit: IsstUnit, head: str) -> bool:
 
 PROGRAM = "intel-speed-select"
 LIMIT_S = 10.0
-# So many CPUs the first versions took at once.
-_AT_ONCE = 64
+_AT_ONCE = 64  # CPUs that the first versions took
 _MODEL = re.compile(r"Executing on CPU model:(\d{1,4})\[")
 _MOST_OUTPUT = 200
 _MOST_CLASS = 3
 _NO_TOOL = Missing(
     Reason.SOURCE,
-    f"{PROGRAM} is not installed: SST's state is not told, base frequencies are",
+    f"{PROGRAM} is not installed: the state of SST is unknown, base frequencies are not",
 )
 
 T = TypeVar("T")
-# Runs it with these words.
 Ask = Callable[[Sequence[str]], ProgramOutput | Missing]
 
 
@@ -141,9 +138,9 @@ class Domain:
     """One die, or one power domain of it, at the SST-PP level in use.
 
     Attributes:
-        cpu: one of its CPUs, by which the tool addresses it; None where it has none.
+        cpu: one of its CPUs, by which the tool addresses it; None if it has none.
         bf, tf, cp, and which are supported: as in `SstPackage`.
-        cpus: those that this level has enabled; empty where not told.
+        cpus: enabled by this level; empty if unknown.
         base_hz: the base frequency of all of them without SST-BF.
         bf_high, bf_high_hz, bf_low_hz: as in `SstPackage`.
     """
@@ -168,7 +165,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class SstDomains:
-    """All of them, ascending, one at least; `model` is the CPU's, as the tool says at its start."""
+    """All of them, ascending, at least one; `model` is the CPU's, as the tool prints it."""
 
     model: int | None
     rows: tuple[Domain, ...]
@@ -183,7 +180,7 @@ def read_sst(cpus: Sequence[int], root: Path = Path("/")) -> SstState | Missing:
 
 
 def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
-    """As `read_sst`, of whatever `ask` answers."""
+    """As `read_sst`, through `ask`."""
     output = ask_domains(ask)
     if isinstance(output, Missing):
         return output
@@ -200,7 +197,7 @@ def ask_sst(cpus: Sequence[int], ask: Ask) -> SstState | Missing:
 
 
 def ask_domains(ask: Ask) -> SstDomains | Missing:
-    """What `ask` answers of every power domain."""
+    """Every power domain, through `ask`."""
     output = _query(ask, ("-f", "json", "perf-profile", "info"))
     if isinstance(output, Missing):
         return output
@@ -213,7 +210,7 @@ def ask_domains(ask: Ask) -> SstDomains | Missing:
 
 
 def ask_classes(cpus: Sequence[int], ask: Ask) -> Mapping[int, int] | Missing:
-    """SST-CP class of each of these CPUs that has one; why none, if a call failed."""
+    """SST-CP class of each of these CPUs that has one, or why a call failed."""
     classes: dict[int, int] = {}
     for some in at_once(cpus):
         answer = _query(ask, ("-f", "json", "-c", some, "core-power", "get-assoc"))
@@ -224,7 +221,7 @@ def ask_classes(cpus: Sequence[int], ask: Ask) -> Mapping[int, int] | Missing:
 
 
 def at_once(cpus: Sequence[int]) -> Iterator[str]:
-    """CPUs as its option -c takes them, in as many parts as it takes."""
+    """Lists of CPUs for the option -c, each as long as the tool takes."""
     for first in range(0, len(cpus), _AT_ONCE):
         yield ",".join(f"{cpu:d}" for cpu in cpus[first : first + _AT_ONCE])
 
@@ -253,7 +250,7 @@ def _query(ask: Ask, words: Sequence[str]) -> str | Missing:
 
 
 def _complaint(text: str) -> str:
-    """The last thing it said that is no part of an answer."""
+    """The last line that is no part of an answer."""
     lines = [line.strip() for line in text.splitlines() if line.strip() not in ("", "{", "}", "{}")]
     return lines[-1][:_MOST_OUTPUT] if lines else "it says nothing"
 
@@ -301,19 +298,19 @@ def _package(package: int, die: int, rows: Sequence[Domain]) -> SstPackage:
         die=die,
         level=_same(row.level for row in rows),
         bf=_same(row.bf for row in rows),
-        tf=_same(item.tf for item in rows),
-        cp=_same(item.cp for item in rows),
-        bf_supported=_same(entry.bf_supported for entry in rows),
-        tf_supported=_same(entry.tf_supported for entry in rows),
-        cp_supported=_same(element.cp_supported for element in rows),
-        bf_high=tuple(sorted({cpu for candidate in rows for cpu in candidate.bf_high})),
-        bf_high_hz=_same(element.bf_high_hz for element in rows),
-        bf_low_hz=_same(candidate.bf_low_hz for candidate in rows),
+        tf=_same(row.tf for row in rows),
+        cp=_same(row.cp for row in rows),
+        bf_supported=_same(row.bf_supported for row in rows),
+        tf_supported=_same(row.tf_supported for row in rows),
+        cp_supported=_same(row.cp_supported for row in rows),
+        bf_high=tuple(sorted({cpu for row in rows for cpu in row.bf_high})),
+        bf_high_hz=_same(row.bf_high_hz for row in rows),
+        bf_low_hz=_same(row.bf_low_hz for row in rows),
     )
 
 
 def _same(values: Iterable[T]) -> T | None:
-    """What all are; None where they differ."""
+    """The common value; None if they differ."""
     every = set(values)
     return every.pop() if len(every) == 1 else None
 

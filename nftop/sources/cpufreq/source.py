@@ -1,4 +1,4 @@
-"""Source `cpufreq`: values that cost no interrupt at every tick, the others seldom."""
+"""Source `cpufreq`: values that cost no interrupt every few seconds, the others rarely."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
 from nftop.model.struct import dataclass, replace
-from nftop.sources.base import Check
-from nftop.sources.cpufreq.files import FrequencyFiles, FrequencyLimits, PolicyFacts, read_keepers
+from nftop.sources.base import Check, missing_check
+from nftop.sources.cpufreq.files import FrequencyFiles, FrequencyLimits, read_keepers
 from nftop.sources.cpufreq.isst import read_sst
 from nftop.sources.host.sysfs import OnlineCpus
 
@@ -23,10 +23,10 @@ _GHZ = 1e9
 
 
 def report(table: CpufreqTable | Missing) -> tuple[Check, ...]:
-    """A line for each thing that there is to say."""
+    """Doctor's lines."""
     if isinstance(table, Missing):
-        return (Check(_NAME, table.reason, table.message),)
-    return (_driver(table), _base(table), _sst_check(table.sst), *_keepers(table))
+        return missing_check(_NAME, table)
+    return (_driver(table), _base(table), _sst(table.sst), *_keepers(table))
 
 
 def _driver(table: CpufreqTable) -> Check:
@@ -51,25 +51,22 @@ def _base(table: CpufreqTable) -> Check:
     if not known:
         hint = "intel_pstate tells it where the CPU has HWP and firmware leaves it on"
         return Check(name, Reason.HARDWARE, f"no base frequencies: {hint}")
-    return Check(name, Reason.PRESENT, "; ".join(_by_frequency(known)))
+    texts = []
+    for hz in sorted({row.base_hz or 0 for row in known}, reverse=True):
+        cpus = format_cpu_list(row.cpu for row in known if row.base_hz == hz)
+        texts.append(f"{hz / _GHZ:.1f} GHz on CPU {cpus}")
+    return Check(name, Reason.PRESENT, "; ".join(texts))
 
 
-def _by_frequency(rows: Sequence[CpuFrequency]) -> Iterator[str]:
-    frequencies = sorted({row.base_hz or 0 for row in rows}, reverse=True)
-    for hz in frequencies:
-        cpus = format_cpu_list(row.cpu for row in rows if row.base_hz == hz)
-        yield f"{hz / _GHZ:.1f} GHz on CPU {cpus}"
-
-
-def _sst_check(state: SstState | Missing) -> Check:
+def _sst(state: SstState | Missing) -> Check:
     name = f"{_NAME} SST"
     if isinstance(state, Missing):
-        return Check(name, state.reason, state.message)
+        return missing_check(name, state)[0]
     return Check(name, Reason.PRESENT, "; ".join(map(_package, state.packages)))
 
 
 def _package(row: SstPackage) -> str:
-    words = {True: "on", False: "off", None: "not told"}
+    words = {True: "on", False: "off", None: "unknown"}
     parts = [
         f"{label} {'not supported' if supported is False else words[state]}"
         for label, state, supported in (
@@ -99,10 +96,9 @@ def _counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} ({count})" for name, count in counts.most_common())
 
 
-# What the kernel has cached: three files a CPU, some 25 us.
-LIMITS_EVERY_NS = 5_000_000_000
-# What interrupts a CPU for some microseconds: seldom, and when somebody has changed limits, but not
-# as often as a program that scales its own cores does (l3fwd-power: several times a second).
+LIMITS_EVERY_NS = 5_000_000_000  # cached by the kernel: three files a CPU, some 25 us
+# What interrupts a CPU for some microseconds: rarely, and after a change of limits, but not as
+# often as a program scales its own cores (l3fwd-power: several times a second).
 SELDOM_NS = 600_000_000_000
 AGAIN_AFTER_NS = 60_000_000_000
 KEEPERS_EVERY_NS = 60_000_000_000
@@ -110,9 +106,9 @@ NO_CPUFREQ = (
     "no CPU has cpufreq here: the kernel has no driver for it, as in most guests, or firmware "
     "keeps frequencies to itself"
 )
-_ASKING = Missing(Reason.WARMING, "intel-speed-select has not been asked yet")
+_ASKING = Missing(Reason.WARMING, "intel-speed-select has not run yet")
 _ALL_QUIET = Missing(
-    Reason.SOURCE, "intel-speed-select is not asked: it would interrupt CPUs of --quiet-cpus"
+    Reason.SOURCE, "intel-speed-select is not run: it would interrupt CPUs of --quiet-cpus"
 )
 _NOT_ROOT = Missing(Reason.PERMISSION, "intel-speed-select needs root")
 
@@ -121,9 +117,12 @@ AskSst = Callable[[Sequence[int]], SstState | Missing]
 
 @dataclass(slots=True)
 class _Kept:
-    """What is read seldom. `limits` are those that base frequencies were read at, `read_at_ns`."""
+    """Values read rarely.
 
-    standing: dict[Cpu, PolicyFacts]
+    `limits` are those at which base frequencies were read, at `read_at_ns`.
+    """
+
+    standing: dict[Cpu, CpuFrequency]
     base_hz: dict[Cpu, int | None]
     read_at_ns: dict[Cpu, int]
     epp: dict[Cpu, str | None]
@@ -132,7 +131,7 @@ class _Kept:
 
 
 class CpufreqSource:
-    """Reads limits and governors every few seconds, all that costs interrupts seldom."""
+    """Reads limits and governors every few seconds, and what costs interrupts rarely."""
 
     name = "cpufreq"
     inline = False
@@ -145,13 +144,13 @@ class CpufreqSource:
         ask_sst: AskSst | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up; hardly anything is read before `read`.
+        """Set up.
 
         Args:
             root: of /sys, /proc and /etc.
-            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once, and
-                SST is never asked about them.
-            ask_sst: gives SST's state of CPUs; intel-speed-select unless told otherwise.
+            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once, and SST
+                is never read on them.
+            ask_sst: returns SST's state of CPUs; by default intel-speed-select does.
             clock: CLOCK_MONOTONIC nanoseconds.
         """
         self._root = root
@@ -173,11 +172,11 @@ class CpufreqSource:
         self._soon = threading.Event()
 
     def soon(self) -> None:
-        """Have the next reading look at everything: something was changed. Safe from any thread."""
+        """As `Refreshable`."""
         self._soon.set()
 
     def read(self) -> CpufreqTable | Missing:
-        """What is known; the same object as long as nothing changes."""
+        """The table; the same object as long as nothing changes."""
         now_ns = self._clock()
         try:
             online = self._online.read()
@@ -195,14 +194,12 @@ class CpufreqSource:
         return self._table
 
     def check(self) -> tuple[Check, ...]:
-        """Driver, limits, base frequencies, SST, and other programs that set them."""
         table = self.read()
         if self._sst_due:
             table = self.read()
         return report(table)
 
     def close(self) -> None:
-        """Close the one file that is kept open."""
         self._online.close()
 
     def _ask_about(self, cpus: Sequence[Cpu], now_ns: int) -> None:
@@ -245,9 +242,9 @@ class CpufreqSource:
         return self._table if table == self._table else table
 
     def _stand(self, online: tuple[Cpu, ...]) -> None:
-        """Which CPU has which policy; its files are read once for all CPUs of it."""
-        known: dict[int, PolicyFacts | None] = {}
-        rows: dict[Cpu, PolicyFacts] = {}
+        """Policies of the CPUs; the files of a policy are read once."""
+        known: dict[int, CpuFrequency | None] = {}
+        rows: dict[Cpu, CpuFrequency] = {}
         for cpu in online:
             policy = self._files.policy_of(cpu)
             if policy is None:
@@ -262,7 +259,7 @@ class CpufreqSource:
         self._kept.hybrid = self._files.hybrid
 
     def _limits(self) -> dict[Cpu, FrequencyLimits]:
-        """Of every CPU that has a policy; a policy's are read once."""
+        """Limits of every CPU that has a policy; read once for each policy."""
         known: dict[int, FrequencyLimits] = {}
         rows: dict[Cpu, FrequencyLimits] = {}
         for cpu, standing in self._kept.standing.items():
@@ -276,7 +273,7 @@ class CpufreqSource:
     def _read_seldom(self, limits: dict[Cpu, FrequencyLimits], now_ns: int) -> None:
         """Base frequencies and preferences: of all CPUs, or of those whose limits have changed.
 
-        A change that comes too soon after the last stays one until it has been looked at.
+        A change soon after the last read is read later.
         """
         kept = self._kept
         due = now_ns >= self._next_seldom_ns
@@ -304,20 +301,13 @@ class CpufreqSource:
             kept.limits.pop(gone, None)
 
     def _row(self, cpu: Cpu, limits: FrequencyLimits) -> CpuFrequency:
-        standing = self._kept.standing[cpu]
-        return CpuFrequency(
+        return replace(
+            self._kept.standing[cpu],
             cpu=cpu,
-            policy=standing.policy,
-            together=standing.together,
-            driver=standing.driver,
             governor=limits.governor,
-            governors=standing.governors,
             epp=self._kept.epp.get(cpu),
-            epps=standing.epps,
             min_hz=limits.min_hz,
             max_hz=limits.max_hz,
-            hardware_min_hz=standing.hardware_min_hz,
-            hardware_max_hz=standing.hardware_max_hz,
             base_hz=self._kept.base_hz.get(cpu),
         )
 

@@ -1,7 +1,7 @@
-"""libpqos through PyPI's pqos and its MSR interface: only in a process that may crash.
+"""libpqos through PyPI's pqos and its MSR interface, only in a process that may crash.
 
-What reads changes no class, no mask and no limit. `get_min_cbm_bits` of the binding is never
-called: libpqos finds that out by writing masks.
+Reading changes no class, mask or limit. `get_min_cbm_bits` of the binding is never called: libpqos
+finds that value by writing masks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 
 from nftop.sources.pqos.protocol import MsrState
 
-# PyPI's pqos reads structures of libpqos: a pair that does not fit returns garbage or crashes, so
-# the versions are checked before the first call. Tested: 4.3 to 4.5 of both fit each other, 5.0
-# fits 5.0 only, later libraries have no binding.
+# PyPI's pqos reads structures of libpqos: versions that do not fit return garbage or crash. Tested:
+# 4.3 to 4.5 of both fit each other, 5.0 fits 5.0 only, later libraries have no binding.
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 _PATH = re.compile(r"(/\S*/libpqos\.so\.(\d+)\.(\d+)(?:\.\d+)*)$", re.MULTILINE)
 # The binding's versions, from and to, the library's, and the name that the binding asks for.
@@ -28,7 +27,7 @@ INSTALL = "pip install 'nftop[pqos]'"
 
 
 def binding_version() -> tuple[int, int] | None:
-    """Of PyPI's pqos; None where there is none."""
+    """Version of PyPI's pqos; None if it is not installed."""
     from importlib import metadata  # noqa: PLC0415 - it takes long to import
 
     try:
@@ -39,11 +38,9 @@ def binding_version() -> tuple[int, int] | None:
 
 
 def unfit(binding: tuple[int, int] | None, maps: Path = Path("/proc/self/maps")) -> str:
-    """Why the two don't fit, or one is missing; "" if they do, and the library is then loaded.
+    """Why the versions do not fit, or one is missing; "" after the library is loaded.
 
-    Args:
-        binding: its version.
-        maps: where the kernel tells what this process has loaded.
+    `maps` lists the files that this process has mapped.
     """
     if binding is None:
         return f"PyPI's pqos is not installed: {INSTALL}"
@@ -66,10 +63,10 @@ def unfit(binding: tuple[int, int] | None, maps: Path = Path("/proc/self/maps"))
 def unfit_library(
     maps: str, binding: tuple[int, int], least: tuple[int, int], most: tuple[int, int]
 ) -> str:
-    """Why the library in a text of /proc/PID/maps does not fit; its file's name has its version."""
+    """Why the library in a text of /proc/PID/maps does not fit; its file name has the version."""
     match = _PATH.search(maps)
     if match is None:
-        return "the file of libpqos does not tell its version, so whether it fits is not known"
+        return "the file name of libpqos has no version, so whether it fits is unknown"
     version = int(match[2]), int(match[3])
     if least <= version <= most:
         return ""
@@ -91,14 +88,13 @@ class UnusableError(Exception):
 
 
 class Library:
-    """Both, ready. Raises what the binding raises, `pqos.error.PqosError`.
+    """Binding and library, initialized. Raises `pqos.error.PqosError` as the binding does.
 
-    Attributes:
-        cores: (CPU, its core's class ids of CAT and MBA) of each cache by its first CPU.
+    `cpus`: the CPUs of each cache, by the first of them.
     """
 
     def __init__(self) -> None:
-        """UnusableError where they can't be."""
+        """Raises UnusableError: libpqos can't be used here."""
         why = unfit(binding_version())
         if why:
             raise UnusableError(why)
@@ -134,24 +130,30 @@ class Library:
         self.cpus = {min(cores): tuple(sorted(cores)) for cores in by_cache.values()}
 
     def close(self) -> None:
-        """Give it back."""
         self._pqos.fini()
 
     def look(self, quiet: Collection[int] = ()) -> MsrState:
         """Classes, masks, limits and associations of all but `quiet` CPUs."""
         cat, mba, mon = (self._cap(name) for name in ("l3ca", "mba", "mon"))
         usable = [cache for cache in self.cpus if cache not in quiet]
-        rows = {cache: self._masks(cache) for cache in usable} if cat is not None else {}
-        apart = bool(cat is not None and cat.cdp_on)
-        data = {
-            cache: tuple(row.data_mask if apart else row.mask for row in classes)
-            for cache, classes in rows.items()
+        rows = {
+            cache: self._ordered(self.masks, self.cat_id(cache))
+            for cache in usable
+            if cat is not None
         }
-        codes = {cache: tuple(row.code_mask for row in classes) for cache, classes in rows.items()}
-        wanted = [core for core in sorted(self._infos) if core not in quiet]
+        limits = {
+            cache: tuple(int(row.mb_max) for row in self._ordered(self.limits, self.mba_id(cache)))
+            for cache in usable
+            if mba is not None
+        }
+        apart = bool(cat is not None and cat.cdp_on)
         return MsrState(
             cpus=self.cpus,
-            class_of={core: int(self.classes.assoc_get(core)) for core in wanted},
+            class_of={
+                core: int(self.classes.assoc_get(core))
+                for core in sorted(self._infos)
+                if core not in quiet
+            },
             ways=0 if cat is None else int(cat.num_ways),
             way_bytes=0 if cat is None else int(cat.way_size),
             contention=0 if cat is None else int(cat.way_contention),
@@ -159,34 +161,31 @@ class Library:
             least=0 if mba is None else 100 - int(mba.throttle_max),
             step=0 if mba is None else int(mba.throttle_step),
             rmids=0 if mon is None else int(mon.max_rmid),
-            masks=data,
-            codes=codes if apart else {},
-            limits={
-                cache: tuple(int(row.mb_max) for row in self._ordered(self.limits, "mba_id", cache))
-                for cache in usable
-            }
-            if mba is not None
-            else {},
+            masks={
+                cache: tuple(row.data_mask if apart else row.mask for row in classes)
+                for cache, classes in rows.items()
+            },
+            codes={
+                cache: tuple(row.code_mask for row in classes)
+                for cache, classes in rows.items()
+                if apart
+            },
+            limits=limits,
         )
 
     def cat_id(self, cache: int) -> int:
-        """What masks of a cache are asked for by."""
+        """Number by which libpqos addresses masks of a cache."""
         return int(self._infos[cache].l3cat_id)
 
     def mba_id(self, cache: int) -> int:
-        """What limits of a cache are asked for by."""
+        """Number by which libpqos addresses limits of a cache."""
         return int(self._infos[cache].mba_id)
 
     def rmids(self, cores: Iterable[int]) -> dict[int, int]:
-        """The RMID of each CPU."""
         return {core: int(self.monitors.assoc_get(core)) for core in cores}
 
-    def _masks(self, cache: int) -> list[Any]:
-        return self._ordered(self.masks, "l3cat_id", cache)
-
-    def _ordered(self, table: Any, name: str, cache: int) -> list[Any]:
+    def _ordered(self, table: Any, number: int) -> list[Any]:
         """Rows of a cache by class."""
-        number = {"l3cat_id": self.cat_id, "mba_id": self.mba_id}[name](cache)
         return sorted(table.get(number), key=lambda row: int(row.class_id))
 
     def _cap(self, kind: str) -> Any | None:

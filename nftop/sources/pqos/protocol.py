@@ -1,10 +1,10 @@
-"""What libpqos read, as it goes from one process to another and as resctrl's table."""
+"""Messages of the process that has libpqos, and their values as resctrl's table."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
+
+import msgspec
 
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.masks import Cbm
@@ -25,22 +25,24 @@ from nftop.model.topology import Topology
 
 NOT_METERED = Missing(
     Reason.SOURCE,
-    "nobody meters this class: through MSRs that takes writing RMIDs (--pqos monitor)",
+    "this class is not metered: through MSRs that requires writing RMIDs (--pqos monitor)",
 )
 _NO_CAT = Missing(Reason.HARDWARE, "this CPU has no allocation of last-level cache")
 _NO_MBA = Missing(Reason.HARDWARE, "this class has no limit on memory bandwidth")
 _QUIET = Missing(Reason.SOURCE, "libpqos reads this cache on a CPU of --quiet-cpus")
-_EMPTY = Missing(Reason.IDLE, "no CPU beside this cache is in this class")
+_EMPTY = Missing(Reason.IDLE, "no CPU of this cache is in this class")
+_WARMING = Missing(Reason.WARMING, "its monitor starts with the next reading")
 
 
 @dataclass(frozen=True, slots=True)
 class MsrState:
-    """All that a look found. A cache goes by the number of its first CPU.
+    """Everything that was read. A cache is identified by its first CPU.
 
     Attributes:
-        cpus: of each cache. class_of: of each CPU that was asked.
-        ways, way_bytes, contention: of a cache; 0 ways without CAT. `contention` are those of I/O.
-        apart: code and data have masks of their own.
+        cpus: of each cache. class_of: of each CPU that was read.
+        ways, way_bytes, contention: of a cache; 0 ways without CAT. `contention` is the mask of
+            I/O.
+        apart: code and data have separate masks (CDP).
         least, step: of limits on bandwidth, in percent; 0 without MBA.
         rmids: monitors of a cache; 0 without.
         masks: by cache and class; with CDP those of data. codes: with CDP those of code.
@@ -62,17 +64,17 @@ class MsrState:
 
     @property
     def classes(self) -> int:
-        """How many there are: some may have a mask and no limit, or the reverse."""
+        """Number of classes: some may have a mask and no limit, or the reverse."""
         rows = (*self.masks.values(), *self.limits.values())
         return max((len(row) for row in rows), default=1)
 
 
 @dataclass(frozen=True, slots=True)
 class MsrMetered:
-    """What a class' CPUs beside one cache hold and have moved since they are metered, in bytes.
+    """Bytes that a class' CPUs of one cache hold and have moved since metering began.
 
     Attributes:
-        values: by event; or, for all of them, `why` there are none: a reason's name and a sentence.
+        values: by event; or, for all, `why` there are none: a reason's name and a sentence.
         read_at_ns: CLOCK_MONOTONIC of these values.
     """
 
@@ -83,49 +85,32 @@ class MsrMetered:
     why: tuple[str, str] | None = None
 
 
-def state_of(raw: Mapping[str, Any]) -> MsrState:
-    """From JSON, whose keys are texts.
+@dataclass(frozen=True, slots=True)
+class MsrRequest:
+    """CPUs to leave alone, whether to read classes anew, whether to run monitors."""
 
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is nothing of the kind.
-    """
-    return MsrState(
-        cpus=_rows(raw["cpus"]),
-        class_of={int(cpu): int(clos) for cpu, clos in raw["class_of"].items()},
-        ways=int(raw["ways"]),
-        way_bytes=int(raw["way_bytes"]),
-        contention=int(raw["contention"]),
-        apart=bool(raw["apart"]),
-        least=int(raw["least"]),
-        step=int(raw["step"]),
-        rmids=int(raw["rmids"]),
-        masks=_rows(raw["masks"]),
-        codes=_rows(raw["codes"]),
-        limits=_rows(raw["limits"]),
-    )
+    quiet: list[int]
+    look: bool
+    meter: bool
 
 
-def metered_of(raw: Any) -> tuple[MsrMetered, ...]:
-    """What a worker said of its monitors; errors as of `state_of`."""
-    return tuple(
-        MsrMetered(
-            int(item["clos"]),
-            int(item["cache"]),
-            {str(event): int(value) for event, value in item["values"].items()},
-            int(item["read_at_ns"]),
-            None if item["why"] is None else (str(item["why"][0]), str(item["why"][1])),
-        )
-        for item in raw
-    )
+@dataclass(frozen=True, slots=True)
+class MsrReply:
+    """Classes and monitors, or why there are none: now (`failed`), or at all (`unusable`)."""
+
+    state: MsrState | None = None
+    metered: tuple[MsrMetered, ...] = ()
+    failed: str = ""
+    unusable: str = ""
 
 
-def line(value: Any) -> bytes:
+def line(message: MsrRequest | MsrReply) -> bytes:
     """JSON and the end of a line."""
-    return json.dumps(value).encode() + b"\n"
+    return msgspec.json.encode(message) + b"\n"
 
 
 def group_name(clos: int) -> str:
-    """What pqos' own resctrl groups are called; class 0 is the one that all begin in."""
+    """Name as in pqos' own resctrl groups; class 0 is the root group."""
     return f"COS{clos}" if clos else ROOT
 
 
@@ -139,30 +124,14 @@ def domains(state: MsrState, topology: Topology) -> Mapping[int, L3Domain]:
 def table_of(
     state: MsrState, metered: tuple[MsrMetered, ...], topology: Topology, *, metering: bool
 ) -> ResctrlTable:
-    """Every class as a control group. Classes have no directory: the number stands for its inode.
+    """Every class as a control group; its number stands for its inode.
 
-    Args:
-        state: the classes.
-        metered: what monitors say of them.
-        topology: whose caches they are in.
-        metering: monitors were asked for.
+    `metering`: monitors are in use.
     """
     l3s = domains(state, topology)
     known = {(item.clos, item.cache): item for item in metered}
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
-
-    def in_cache(clos: int, cache: int) -> GroupCache:
-        present = any(state.class_of.get(cpu) == clos for cpu in state.cpus[cache])
-        none = NOT_METERED if not metering else _EMPTY if not present else _warming()
-        return GroupCache(
-            l3=l3s[cache],
-            cbm=_mask(state, state.masks, clos, cache),
-            code=_code(state, clos, cache),
-            mba=_limit(state, clos, cache),
-            values=_values(known.get((clos, cache)), none),
-            read_at_ns=known[clos, cache].read_at_ns if (clos, cache) in known else 0,
-        )
-
+    caches = sorted(l3s, key=lambda cache: l3s[cache])
     groups = [
         ResctrlGroup(
             name=group_name(clos),
@@ -170,24 +139,25 @@ def table_of(
             clos=clos,
             cpus=tuple(Cpu(cpu) for cpu, own in sorted(state.class_of.items()) if own == clos),
             mode="shareable",
-            caches=tuple(in_cache(clos, cache) for cache in sorted(l3s, key=lambda c: l3s[c])),
+            caches=tuple(
+                _cache(state, clos, cache, l3s[cache], known.get((clos, cache)), metering=metering)
+                for cache in caches
+            ),
         )
         for clos in range(state.classes)
     ]
-    every = {cpu for cpus in state.cpus.values() for cpu in cpus}
-    unasked = len(every - state.class_of.keys())
-    notes = (f"{unasked} CPUs of --quiet-cpus were not asked for their class",) if unasked else ()
+    unread = len({cpu for cpus in state.cpus.values() for cpu in cpus} - state.class_of.keys())
     return ResctrlTable(
         groups=tuple(groups),
         domains=tuple(
             CacheDomain(
-                l3=l3,
+                l3=l3s[cache],
                 ways=state.ways or None,
-                size_bytes=sizes.get(l3, state.ways * state.way_bytes),
+                size_bytes=sizes.get(l3s[cache], state.ways * state.way_bytes),
                 io=_io(state),
                 read_on=Cpu(cache),
             )
-            for cache, l3 in sorted(l3s.items(), key=lambda pair: pair[1])
+            for cache in caches
         ),
         limits=Limits(
             closids=state.classes,
@@ -198,16 +168,30 @@ def table_of(
             mba_least=state.least or None,
             mba_step=state.step or None,
         ),
-        notes=notes,
+        notes=(f"the classes of {unread} CPUs of --quiet-cpus were not read",) if unread else (),
     )
 
 
-def _rows(raw: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    return {int(cache): tuple(map(int, values)) for cache, values in raw.items()}
-
-
-def _warming() -> Missing:
-    return Missing(Reason.WARMING, "its monitor starts with the next look")
+def _cache(
+    state: MsrState,
+    clos: int,
+    cache: int,
+    l3: L3Domain,
+    metered: MsrMetered | None,
+    *,
+    metering: bool,
+) -> GroupCache:
+    present = any(state.class_of.get(cpu) == clos for cpu in state.cpus[cache])
+    none = NOT_METERED if not metering else _EMPTY if not present else _WARMING
+    code = _mask(state, state.codes, clos, cache) if state.apart else None
+    return GroupCache(
+        l3=l3,
+        cbm=_mask(state, state.masks, clos, cache),
+        code=code if isinstance(code, Cbm) else None,
+        mba=_limit(state, clos, cache),
+        values=_values(metered, none),
+        read_at_ns=0 if metered is None else metered.read_at_ns,
+    )
 
 
 def _mask(
@@ -218,11 +202,6 @@ def _mask(
     if cache not in masks:
         return _QUIET
     return Cbm(masks[cache][clos], state.ways) if clos < len(masks[cache]) else _NO_CAT
-
-
-def _code(state: MsrState, clos: int, cache: int) -> Cbm | None:
-    mask = _mask(state, state.codes, clos, cache) if state.apart else None
-    return mask if isinstance(mask, Cbm) else None
 
 
 def _limit(state: MsrState, clos: int, cache: int) -> int | Missing:
@@ -246,5 +225,5 @@ def _values(metered: MsrMetered | None, none: Missing) -> dict[Event, int | Miss
 
 def _io(state: MsrState) -> IoWays | Missing:
     if not state.ways or not 0 < state.contention < 1 << state.ways:
-        return Missing(Reason.SOURCE, "CPUID tells no ways that devices write into")
+        return Missing(Reason.SOURCE, "CPUID reports no ways that devices write into")
     return IoWays(Cbm(state.contention, state.ways), "cpuid")

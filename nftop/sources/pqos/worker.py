@@ -1,31 +1,29 @@
-"""The process that has libpqos loaded: asked by a line of JSON, it answers with one.
+"""The process that has libpqos loaded: it answers each line of JSON with one.
 
-`{"quiet": [CPU, ...], "look": true, "meter": true}`: what to leave alone, whether classes are to
-be read anew, whether to meter them. It ends with its input, and then meters nothing any more.
+It ends with its input, after removing its monitors.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import Event
 from nftop.model.struct import dataclass, field
 from nftop.sources.pqos.library import Library, UnusableError
-from nftop.sources.pqos.protocol import MsrMetered, MsrState, line
+from nftop.sources.pqos.protocol import MsrMetered, MsrReply, MsrRequest, MsrState, line
 
-# As libpqos calls them, and the members of its values: a state, and what was added since the poll
-# before.
-# Monitors of classes: an RMID, in the register that also has a CPU's class (IA32_PQR_ASSOC). A
-# start that fails may leave a CPU in another class (a fault of PyPI's pqos and libpqos). So starts
-# known to fail are not tried, and after any failure every CPU is put back into its class.
+# libpqos' names of events, and members of its values: the current value, or the increment since the
+# last poll. A monitor is an RMID in the register that also has a CPU's class (IA32_PQR_ASSOC). A
+# failed start may leave a CPU in another class (a fault of PyPI's pqos and libpqos): starts known
+# to fail are not tried, and after any failure every CPU is put back into its class.
 _EVENTS: Mapping[Event, tuple[str, str]] = {
     "llc_occupancy": ("l3_occup", "llc"),
     "mbm_total_bytes": ("tmem_bw", "mbm_total_delta"),
@@ -36,7 +34,7 @@ MeterKey: TypeAlias = tuple[int, int]
 
 
 class Hardware(Protocol):
-    """What is used of `library.Library`."""
+    """Interface of `library.Library`."""
 
     error: type[Exception]
 
@@ -61,7 +59,7 @@ class _Meter:
 
 @dataclass(slots=True)
 class Meters:
-    """Those of one process: a class' CPUs beside a cache each."""
+    """The monitors of this process: one for a class' CPUs of one cache."""
 
     hardware: Hardware
     _running: dict[MeterKey, _Meter] = field(default_factory=dict)
@@ -71,9 +69,9 @@ class Meters:
     _refused: dict[MeterKey, tuple[str, str]] = field(default_factory=dict)
 
     def read(self, state: MsrState) -> tuple[MsrMetered, ...]:
-        """What every class holds and has moved; monitors follow CPUs that changed their class.
+        """Values of every class; monitors follow CPUs that changed their class.
 
-        What can't begin is tried again with another look.
+        A monitor that can't start is tried again with another `state`.
         """
         if state is not self._state:
             self._state = state
@@ -94,12 +92,12 @@ class Meters:
         return tuple(values)
 
     def stop(self) -> None:
-        """All of them: every CPU has RMID 0 again."""
+        """Stop all: every CPU has RMID 0 again."""
         for key in list(self._running):
             self._stop(key)
 
     def _start(self, key: MeterKey, cores: tuple[int, ...], state: MsrState) -> tuple[str, str]:
-        """Begin; why not, as a reason's name and a sentence."""
+        """Start one; why it failed, as a reason's name and a sentence."""
         clos, cache = key
         members = [cpu for cpu in state.cpus[cache] if cpu in state.class_of]
         try:
@@ -126,7 +124,7 @@ class Meters:
         return ("ERROR", why) if why else ("", "")
 
     def _restore(self, before: Mapping[int, int]) -> str:
-        """Every CPU into the class it was in; which of them were not, in words."""
+        """Put every CPU back into its class; which were not in it, in words."""
         put: list[int] = []
         for core, clos in before.items():
             try:
@@ -138,7 +136,7 @@ class Meters:
         return f"it had moved CPU {format_cpu_list(put)}, now back in its class" if put else ""
 
     def _poll(self) -> dict[MeterKey, tuple[str, str]]:
-        """Add up what was counted; those where that failed, and why."""
+        """Add up what was counted; why that failed, by key."""
         results = {key: self._poll_one(key, first=False) for key in self._running}
         return {key: ("ERROR", why) for key, why in results.items() if why}
 
@@ -173,7 +171,7 @@ class Meters:
 
 
 def _wanted(state: MsrState) -> dict[MeterKey, tuple[int, ...]]:
-    """CPUs to be metered together; those that were not asked for their class are left alone."""
+    """CPUs to meter together; those whose class was not read are left alone."""
     cores: dict[MeterKey, list[int]] = {}
     if not state.rmids:
         return {}
@@ -185,7 +183,7 @@ def _wanted(state: MsrState) -> dict[MeterKey, tuple[int, ...]]:
 
 
 def _busy(cores: Sequence[int], rmids: Mapping[int, int], count: int) -> str:
-    """Why a start is known to fail: a CPU has a monitor, or none is left for it."""
+    """Why a start is known to fail: a CPU has a monitor, or none is free."""
     taken = [core for core in cores if rmids.get(core)]
     if taken:
         return (
@@ -197,12 +195,11 @@ def _busy(cores: Sequence[int], rmids: Mapping[int, int], count: int) -> str:
     return ""
 
 
-# What a terminal sends is for nftop, whose end is the end of the input.
+# Signals of a terminal are for nftop; when it exits, the input ends.
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP)
 
 
 def main() -> int:
-    """Serve until the input ends."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     channel = os.dup(1)
@@ -210,38 +207,30 @@ def main() -> int:
     try:
         library = Library()
     except UnusableError as error:
-        os.write(channel, line({"unusable": str(error)}))
+        os.write(channel, line(MsrReply(unusable=str(error))))
         return 0
     meters = Meters(library)
     state: MsrState | None = None
     try:
         for text in sys.stdin.buffer:
-            request = json.loads(text)
+            request = msgspec.json.decode(text, type=MsrRequest)
+            if not request.meter:
+                meters.stop()
             try:
-                if state is None or request["look"]:
-                    state = library.look(request["quiet"])
-                answer = _answer(state, meters, metering=request["meter"])
+                if state is None or request.look:
+                    state = library.look(request.quiet)
+                reply = MsrReply(state, meters.read(state) if request.meter else ())
             except library.error as error:
-                answer = {"failed": str(error)}
-            _write(channel, line(answer))
+                reply = MsrReply(failed=str(error))
+            data = line(reply)
+            while data:
+                data = data[os.write(channel, data) :]
     except BrokenPipeError:
         pass  # the reader is gone
     finally:
         meters.stop()
         library.close()
     return 0
-
-
-def _answer(state: MsrState, meters: Meters, *, metering: bool) -> dict[str, Any]:
-    if not metering:
-        meters.stop()
-    rows = meters.read(state) if metering else ()
-    return {"looked": asdict(state), "metered": [asdict(row) for row in rows]}
-
-
-def _write(channel: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(channel, data) :]
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ from typing import TypeVar
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
-from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.host.sysfs import read_up_to, unreadable
 from nftop.sources.host.topology import read_cpuid
 
 # More than any file but `tasks` has, on any host; that one has a line for every thread.
 _LIMIT_BYTES = 1 << 16
 TASKS_BYTES = 1 << 22
+_FLAGS_BYTES = 1 << 14  # the first CPU's part of /proc/cpuinfo
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -28,39 +29,36 @@ T = TypeVar("T")
 
 
 def read_text(path: str, limit: int = _LIMIT_BYTES) -> str:
-    """A file's text; OSError where it can't be read."""
+    """A file's text. Raises OSError."""
     return read_up_to(path, limit).decode("ascii", "replace")
 
 
-def read_as(path: str, parse: Callable[[str], T]) -> T | Missing:
-    """A file as `parse` reads it, or why not: ERROR also where it makes no sense."""
+def read_as(path: str, parse: Callable[[str], T], limit: int = _LIMIT_BYTES) -> T | Missing:
+    """A file as parsed, or why not: ERROR also for invalid contents."""
     try:
-        return parse(read_text(path))
-    except OSError as error:
-        return reason(path, error)
-    except ValueError as error:
-        return Missing(Reason.ERROR, f"{path}: {error}")
+        return parse(read_text(path, limit))
+    except (OSError, ValueError) as error:
+        return unreadable(path, error)
 
 
 def read_optional(path: str, parse: Callable[[str], T]) -> T | Missing | None:
-    """As `read_as`; None where there is no such file, as every file of resctrl is optional."""
+    """As `read_as`; None if there is no such file: every file of resctrl is optional."""
     value = read_as(path, parse)
     return None if isinstance(value, Missing) and value.reason is Reason.SOURCE else value
 
 
-def reason(path: str, error: OSError) -> Missing:
-    """Why a file can't be read: SOURCE where there is none, PERMISSION, else ERROR."""
-    if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
-        return Missing(Reason.SOURCE, f"there is no {path}")
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return Missing(Reason.PERMISSION, f"{path} can't be read; run as root")
-    return Missing(Reason.ERROR, f"{path}: {error.strerror}")
+def cpu_flags(root: Path) -> frozenset[str]:
+    """Flags of the first CPU in /proc/cpuinfo; empty if it can't be read."""
+    text = read_as(os.fspath(root / "proc/cpuinfo"), str, _FLAGS_BYTES)
+    lines = [] if isinstance(text, Missing) else text.splitlines()
+    line = next((item for item in lines if item.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
 
 
 def folders(path: str) -> list[tuple[str, str]]:
-    """Name and path of every directory in a directory, by name; OSError where it can't be listed.
+    """Name and path of every directory in a directory, by name. Raises OSError.
 
-    The name is to be shown: what is no UTF-8 in it is escaped.
+    The name is for display: invalid UTF-8 is escaped.
     """
     with os.scandir(path) as entries:
         directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -68,7 +66,7 @@ def folders(path: str) -> list[tuple[str, str]]:
 
 
 def inode(path: str) -> int | None:
-    """A directory's inode; None where it is gone."""
+    """A directory's inode; None if it is gone."""
     try:
         return Path(path).stat().st_ino
     except OSError:
@@ -92,7 +90,7 @@ _MOUNTS_BYTES = 1 << 22  # a container host has thousands of mounts
 
 
 def parse_mounts(text: str) -> tuple[str, frozenset[str]] | None:
-    """Where the first resctrl of /proc/mounts is mounted, and its options; None where none is."""
+    """Path and options of the first resctrl in /proc/mounts; None if there is none."""
     for line in text.splitlines():
         fields = line.split(" ")
         if len(fields) >= 4 and fields[2] == "resctrl" and fields[1].startswith("/"):
@@ -103,7 +101,7 @@ def parse_mounts(text: str) -> tuple[str, frozenset[str]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted resctrl. `path` is where it can be read, `shown` what the operator calls it."""
+    """A mounted resctrl. `path` is where nftop reads it, `shown` the operator's name of it."""
 
     path: str
     shown: str
@@ -111,12 +109,12 @@ class Mount:
 
 
 def find_mount(root: Path) -> Mount | Missing:
-    """The mount that /proc/mounts lists first; SOURCE where there is none, with the fix."""
+    """The first mount in /proc/mounts; SOURCE with the fix if there is none."""
     path = os.fspath(root / "proc/mounts")
     try:
         mounted = parse_mounts(read_up_to(path, _MOUNTS_BYTES).decode("utf-8", "surrogateescape"))
     except OSError as error:
-        return reason(path, error)
+        return unreadable(path, error)
     if mounted is None:
         return _NOT_MOUNTED if _offered(root) else _NO_RESCTRL
     shown, options = mounted
@@ -129,7 +127,7 @@ def mba_unit(mount: Mount, root: Path) -> MbaUnit:
 
 
 def mba_unit_of(mount: Mount, cpuid: tuple[str, int, int, int] | None) -> MbaUnit:
-    """The unit of limits on bandwidth: AMD's hardware takes eighths of GB/s, Intel's per cent.
+    """The unit of limits on bandwidth: AMD's hardware takes eighths of GB/s, Intel's percent.
 
     `cpuid`: as `read_cpuid` returns it.
     """
@@ -157,31 +155,29 @@ _PAUSE_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Whether resctrl's lock is held to read, and until when it may be, by the monotonic clock."""
+    """Whether the lock is held, and until when it may be (CLOCK_MONOTONIC)."""
 
     held: bool
     until_s: float
 
     def in_time(self) -> bool:
-        """Whether it may still be held; if not, release it."""
+        """Whether it may still be held."""
         return time.monotonic() < self.until_s
 
 
 @contextlib.contextmanager
 def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
-    """Hold resctrl's lock to read, if it can be had in time.
+    """Hold resctrl's lock for reading, if it is free within `wait_s`.
 
-    While it is held nobody may take it to change anything.
-
-    Raises:
-        OSError: the mount can't be opened.
+    Meanwhile no program that takes the lock changes anything. Raises OSError: the mount can't be
+    opened.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         held = _locked(handle, wait_s)
         yield Lock(held, time.monotonic() + HOLD_S)
     finally:
-        os.close(handle)  # which lets go of it
+        os.close(handle)  # releases the lock
 
 
 def holder(root: Path, path: str) -> str:

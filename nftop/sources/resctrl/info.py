@@ -1,4 +1,4 @@
-"""What `info` says of the hardware: what may be allocated, how many classes, what is metered."""
+"""Contents of `info`: what can be allocated, how many classes, what is metered."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from nftop.sources.resctrl.tree import (
 
 T = TypeVar("T")
 _NO_IO_WAYS = Missing(
-    Reason.SOURCE, "CPUID tells of no ways that devices write into, and no register was read"
+    Reason.SOURCE, "CPUID reports no ways that devices write into, and no register was read"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What `info` says now.
+    """Contents of `info` now.
 
     Attributes:
         resources: names of what can be allocated: `L3` or `L3CODE` and `L3DATA`, `L2`..., `MB`.
-        ways: of an L3; None where L3 can't be allocated. l2_ways: of an L2.
+        ways: of an L3; None if L3 can't be allocated. l2_ways: of an L2.
         shareable_bits: CPUID's hint at the ways of I/O in an L3.
-        io_alloc: by L3 the mask that io_alloc has set for I/O; empty where it is off or not there.
+        io_alloc: by L3 the mask that io_alloc has set for I/O; empty if off or absent.
         usage: `bit_usage` of the L3 by domain; with CDP that of data.
-        events: what is metered; empty where nothing is.
+        events: what is metered; empty if nothing is.
         notes: what could not be read, a sentence each.
     """
 
@@ -49,12 +49,12 @@ class Info:
     notes: tuple[str, ...]
 
     def io(self, l3: int, register: Cbm | None) -> IoWays | Missing:
-        """The ways of I/O in a cache: io_alloc's where it is on, else the register's, else CPUID's.
+        """Ways of I/O in a cache: by io_alloc if it is on, else the register, else CPUID.
 
-        `register` is what IIO LLC WAYS says; None where it could not be read.
+        `register` is IIO LLC WAYS; None if it could not be read.
         """
         if self.ways is None:
-            return Missing(Reason.HARDWARE, "the kernel tells nothing of this cache's ways")
+            return Missing(Reason.HARDWARE, "the kernel reports no ways of this cache")
         whole = (1 << self.ways) - 1
         if l3 in self.io_alloc:
             return IoWays(Cbm(self.io_alloc[l3] & whole, self.ways), "io_alloc")
@@ -81,13 +81,12 @@ class _Reader:
         return value
 
     def numbers(self, folders: Iterable[str], name: str) -> list[int]:
-        """The number that a file says in each of these folders where it is."""
         values = (self.read(f"{folder}/{name}", parse_number) for folder in folders)
         return [item for item in values if item is not None]
 
 
 def read_info(path: str) -> Info:
-    """What the `info` of a mount says. OSError where it can't be listed."""
+    """The `info` of a mount. Raises OSError: it can't be listed."""
     here = frozenset(name for name, _ in folders(path))
     resources = frozenset(
         name for name in here if name == "MB" or (name[:2] in {"L2", "L3"} and "_" not in name)
@@ -126,13 +125,11 @@ def _ways(files: _Reader, resource: str) -> int | None:
 
 
 def _io_alloc(files: _Reader, l3: str) -> Mapping[int, int]:
-    # The kernel refuses to show the masks where it is not on, so they are not asked for then.
+    # The kernel shows the masks only while it is on.
     if files.read(f"{l3}/io_alloc", str.strip) != "enabled":
         return {}
-    # As in schemata, the kernel may begin with the resource's name.
-    return (
-        files.read(
-            f"{l3}/io_alloc_cbm", lambda text: parse_domains(text.rpartition(":")[2].strip(), 16)
-        )
-        or {}
-    )
+
+    def parse(text: str) -> Mapping[int, int]:  # the line may begin with the resource's name
+        return parse_domains(text.rpartition(":")[2].strip(), 16)
+
+    return files.read(f"{l3}/io_alloc_cbm", parse) or {}

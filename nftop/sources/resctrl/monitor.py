@@ -39,13 +39,11 @@ from nftop.sources.resctrl.tree import (
     sub_monitor,
 )
 
-# Which CPU reads a cache's counters, because the kernel disturbs that CPU. Only a CPU of the cache
-# can read them. Up to Linux 6.8 the kernel interrupts the first CPU of the cache, or none if the
-# reading thread runs on one. From 6.9 on a kernel worker reads on the first CPU that is not
-# nohz_full, wherever the reader runs (if all are nohz_full, as before 6.9). The worker, and with it
-# the reader, waits for real-time tasks of that CPU: the source is then late, which is shown.
-# Sources: `mon_event_read` of arch/x86/kernel/cpu/resctrl in 6.1 and of fs/resctrl in 7.2;
-# `smp_call_function_any` and `cpumask_any_housekeeping`.
+# Only a CPU of the cache can read its counters. Up to Linux 6.8 the kernel interrupts the first CPU
+# of the cache, or none if the reading thread runs on one. From 6.9 on a kernel worker reads on the
+# first CPU that is not nohz_full (if all are nohz_full, as before 6.9), after the real-time tasks
+# of that CPU. Sources: `mon_event_read` of arch/x86/kernel/cpu/resctrl in 6.1 and of fs/resctrl in
+# 7.2; `smp_call_function_any` and `cpumask_any_housekeeping`.
 _RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\b")
 _QUEUES_SINCE = (6, 9)
 
@@ -55,8 +53,8 @@ class CacheReader:
     """Where a cache's counters are read.
 
     Attributes:
-        cpu: the CPU that does it; None for a cache whose CPUs are not known.
-        stay_on: the CPUs on which the reading thread must be for that; empty where it is all one.
+        cpu: the CPU that reads them; None if the cache's CPUs are unknown.
+        stay_on: CPUs on which the reading thread must be; empty if that does not matter.
     """
 
     cpu: Cpu | None
@@ -95,9 +93,9 @@ MonitorCounters: TypeAlias = Mapping[int, Mapping[L3Domain, Metered]]
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """One cache's monitor: its directory's name, the nodes it is divided into, who reads it.
+    """One cache's monitor: its directory, the nodes it is divided into, its reader.
 
-    `silent` is why it must not be read; None where it may.
+    `silent` is why it must not be read; None if it may.
     """
 
     l3: L3Domain
@@ -110,7 +108,7 @@ class Monitored:
 def find_monitors(
     mount: str, reader: Callable[[L3Domain], tuple[CacheReader, Missing | None]]
 ) -> tuple[Monitored, ...]:
-    """The caches that are metered, ascending; every group has the same. Empty where none is."""
+    """The metered caches, ascending; every group has the same."""
     try:
         named = [(monitor_domain(name), name, path) for name, path in folders(f"{mount}/mon_data")]
     except OSError:
@@ -122,7 +120,6 @@ def find_monitors(
 
 
 def unmetered(why: Missing) -> Mapping[Event, Missing]:
-    """No value for any event."""
     return dict.fromkeys(EVENTS, why)
 
 
@@ -134,11 +131,10 @@ def read_counters(
     *,
     staying_on: Callable[[Collection[int]], AbstractContextManager[None]],
 ) -> MonitorCounters:
-    """What every group's counters say now; a group that is another by then has none.
+    """Every group's counters now; a group that was replaced meanwhile has none.
 
-    `staying_on` keeps this thread on CPUs for a while, as `Affinity` does.
-
-    The files of a divided cache sum its nodes, so that each event costs one read all the same.
+    `staying_on` keeps this thread on CPUs for a while, as `Affinity` does. The files of a divided
+    cache sum its nodes, so each event costs one read.
     """
     groups = list(_everyone(tree))
     counters: dict[int, dict[L3Domain, Metered]] = {group.inode: {} for group in groups}
@@ -156,9 +152,9 @@ def read_counters(
 
 
 def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) -> tuple[int, int]:
-    """Reads that `read_counters` takes, and CPUs that are interrupted for it, each time counted.
+    """Reads that `read_counters` takes, and interrupts of CPUs for it.
 
-    A CPU beside the cache reads it in any case; where that is the reader's own none is interrupted.
+    A cache is read by one of its CPUs; if that is the reader's own none is interrupted.
     """
     of_cache = sum(1 for _ in _everyone(tree)) * len(frozenset(events))
     read = [monitor for monitor in monitors if monitor.silent is None]
@@ -166,9 +162,9 @@ def costs(tree: Tree, monitors: Sequence[Monitored], events: Sequence[Event]) ->
 
 
 def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple[str, ...]:
-    """What to say of caches that sub-NUMA clusters divide without the kernel's monitors knowing.
+    """Notes on caches that sub-NUMA clusters divide without the kernel's monitors knowing.
 
-    Clusters share out the monitors: who knows nothing of that reads one cluster's for another's.
+    Clusters share out the monitors: software unaware of them reads one cluster's for another's.
     """
     nodes: dict[int, set[int]] = {}
     for info in topology.cpus:
@@ -227,7 +223,7 @@ _NO_LIMIT = Missing(Reason.UNDEFINED, "this class has no limit on memory bandwid
 
 
 def cache_ids(tree: Tree, monitors: Iterable[Monitored]) -> tuple[L3Domain, ...]:
-    """Every last-level cache that some line of schemata or a monitor is about, ascending."""
+    """Every last-level cache in a line of schemata or with a monitor, ascending."""
     ids = {int(monitor.l3) for monitor in monitors}
     for group in tree.groups:
         if not isinstance(group.schemata, Missing):
@@ -238,14 +234,14 @@ def cache_ids(tree: Tree, monitors: Iterable[Monitored]) -> tuple[L3Domain, ...]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was read, piece by piece.
+    """Everything that was read.
 
     Attributes:
         tree: the groups. info: what the hardware has. mba_unit: of limits on bandwidth.
-        monitors: the caches that are metered. counters: what they said when they were read last.
+        monitors: the metered caches. counters: their latest values.
         tasks: by control group.
         registers: IIO LLC WAYS by cache, where it could be read.
-        notes: what is to be said besides what tree and info noted.
+        notes: besides those of tree and info.
     """
 
     tree: Tree
@@ -259,10 +255,7 @@ class Gathered:
 
 
 def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
-    """All of it as `model.rdt` has it; what could not be read is a reason there.
-
-    The topology gives the caches' sizes.
-    """
+    """The table; what could not be read is a reason in it. The topology has the caches' sizes."""
     ids = cache_ids(read.tree, read.monitors)
     sizes = {cache.id: cache.size_bytes for cache in topology.l3}
     of_monitor = {item.l3: item for item in read.monitors}
@@ -316,7 +309,7 @@ def _group(group: GroupFiles, ids: tuple[L3Domain, ...], read: Gathered) -> Resc
 
 
 def _metered(l3: L3Domain, read: Gathered, own: Mapping[L3Domain, Metered] | None) -> Metered:
-    """What a group's monitor says of a cache, or why there is nothing."""
+    """Values of a group's monitor of a cache, or why there are none."""
     if own is None and any(monitor.l3 == l3 for monitor in read.monitors):
         return Metered(l3, unmetered(_NOT_YET))
     value = None if own is None else own.get(l3)

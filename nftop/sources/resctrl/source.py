@@ -14,17 +14,17 @@ from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
-from nftop.sources.base import Check
+from nftop.sources.base import Check, missing_check
+from nftop.sources.host.sysfs import unreadable
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl.files import (
     FIX,
     NOT_MOUNTED,
     Mount,
+    cpu_flags,
     find_mount,
     holder,
     mba_unit_of,
-    read_text,
-    reason,
     shared_lock,
 )
 from nftop.sources.resctrl.info import Info, read_info
@@ -54,9 +54,9 @@ _BYTES = 8
 
 
 def read_io_ways(root: Path, cpu: Cpu, ways: int) -> Cbm | None:
-    """The ways of a CPU's package; None where they can't be read or are no ways of its cache.
+    """I/O ways of a CPU's package; None if unreadable or not ways of its cache.
 
-    The kernel reads it on that very CPU. It takes the module `msr` and CAP_SYS_RAWIO.
+    The kernel reads the register on that CPU. It takes the module `msr` and CAP_SYS_RAWIO.
     """
     try:
         handle = os.open(root / f"dev/cpu/{cpu}/msr", os.O_RDONLY | os.O_CLOEXEC)
@@ -73,7 +73,6 @@ def read_io_ways(root: Path, cpu: Cpu, ways: int) -> Cbm | None:
 
 
 _NAME = "resctrl"
-_FLAGS_BYTES = 1 << 14  # the first CPU's part of /proc/cpuinfo
 # Flags of /proc/cpuinfo, and the word of the boot parameter rdt= that has the kernel offer what
 # the CPU has: Skylake-SP's kernels hide some of it, and say the flag all the same.
 _FLAGS = {
@@ -87,16 +86,16 @@ _EVENT_FLAGS = dict(zip(EVENTS, ("cqm_occup_llc", "cqm_mbm_total", "cqm_mbm_loca
 
 
 def absent(why: Missing, root: Path) -> Check:
-    """A host where resctrl is not mounted, or not to be had."""
+    """The check of a host where resctrl is not mounted or not available."""
     if why.reason is Reason.SOURCE:
         return Check(_NAME, why.reason, NOT_MOUNTED, FIX)
-    hidden = [word for flag, word in _FLAGS.items() if flag in _flags(root)]
+    hidden = [word for flag, word in _FLAGS.items() if flag in cpu_flags(root)]
     return Check(_NAME, why.reason, why.message, _boot(hidden))
 
 
 def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
     """A mounted resctrl: what it offers and how much of that is in use."""
-    flags = _flags(root)
+    flags = cpu_flags(root)
     return (
         _mounted(mount, table),
         _allocation(table, flags),
@@ -165,7 +164,7 @@ def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
         return Check(name, Reason.HARDWARE, "the kernel meters no group", _boot(hidden))
     used = len(table.groups) + sum(len(group.monitors) for group in table.groups)
     text = f"{', '.join(metered)}; RMIDs: {_used(used, table.limits.rmids)}"
-    text += ", and those in limbo, which the kernel does not tell"
+    text += ", and those in limbo, which the kernel does not report"
     full = table.limits.rmids is not None and used >= table.limits.rmids
     reason = Reason.HARDWARE if lost else Reason.TAKEN if full else Reason.PRESENT
     return Check(name, reason, text + (f"; no {', '.join(lost)}" if lost else ""), _boot(hidden))
@@ -202,22 +201,13 @@ def _boot(hidden: list[str]) -> str:
     return f"this CPU has it ({why}): boot with rdt={','.join(hidden)}"
 
 
-def _flags(root: Path) -> frozenset[str]:
-    try:
-        text = read_text(os.fspath(root / "proc/cpuinfo"), _FLAGS_BYTES)
-    except OSError:
-        return frozenset()
-    line = next((item for item in text.splitlines() if item.startswith("flags")), "")
-    return frozenset(line.partition(":")[2].split())
-
-
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.
 _COUNTERS_EVERY_NS = 750_000_000
-# Reading `tasks` makes the kernel look at every thread: at most this share of the time. What is
-# older by that than this is said.
+# Reading `tasks` makes the kernel examine every thread: at most this share of the time. Older tasks
+# are noted.
 _TASKS_RATIO = 0.02
 _TASKS_OLD_NS = 2_000_000_000
-# The register's ways change by an operator's hand only, and reading it runs on a package's CPU.
+# Only operators change the register, and reading it runs on a CPU of the package.
 _REGISTER_EVERY_NS = 10_000_000_000
 # Without the lock, the tree is read this often at most until it is twice the same.
 _LOOKS = 5
@@ -231,12 +221,15 @@ class _Inventory:
 
 
 class ResctrlSource:
-    """One look at the groups per tick, under their lock; one read per counter and second, after it.
+    """Reads the groups once a tick under their lock, and then each counter once a second.
 
-    The lock is held for some milliseconds at most, since whoever changes groups may not wait. It is
-    not while counters are read: the kernel has another CPU do that, which may take long. A group
-    that is made anew meanwhile has no values in this reading.
+    The lock is held for some milliseconds at most, and not while counters are read: the kernel has
+    another CPU do that, which may take long. A group that is replaced meanwhile has no values in
+    this reading.
     """
+
+    name = _NAME
+    inline = False
 
     def __init__(
         self,
@@ -248,15 +241,15 @@ class ResctrlSource:
         affinity: Affinity | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`root` is where the host's files are.
+        """Set up.
 
         Args:
-            root: of its /proc, /sys and /dev.
-            topology: the caches and the CPUs beside them.
-            quiet_cpus: CPUs that must not be disturbed: a cache's counters are left alone where
-                the kernel would read them on one of these.
+            root: of /proc, /sys and /dev.
+            topology: the caches and their CPUs.
+            quiet_cpus: CPUs not to disturb: a cache's counters are not read if the kernel would
+                read them on one of these.
             io_register: this CPU has the register IIO LLC WAYS, and it may be read.
-            affinity: the process'; one of its own where nobody else changes it.
+            affinity: of this process; by default one of its own.
             clock: CLOCK_MONOTONIC nanoseconds.
         """
         self._root = root
@@ -275,46 +268,27 @@ class ResctrlSource:
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
         self._cpuid: tuple[str, int, int, int] | None = None
-        self._counter_reads, self._counter_interrupts = 0, 0
-
-    @property
-    def counter_reads(self) -> int:
-        """Reads of counters so far."""
-        return self._counter_reads
-
-    @property
-    def counter_interrupts(self) -> int:
-        """How often another CPU than nftop's had to read one so far."""
-        return self._counter_interrupts
-
-    @property
-    def name(self) -> str:
-        return "resctrl"
-
-    @property
-    def inline(self) -> bool:
-        return False
+        self.counter_reads = self.counter_interrupts = 0
 
     def read(self) -> ResctrlTable | Missing:
-        """Every group now."""
         mount = find_mount(self._root)
         if isinstance(mount, Missing):
             return mount
         try:
             return self._table(mount)
         except OSError as error:
-            why = reason(mount.shown, error)
+            why = unreadable(mount.shown, error)
             gone = f"{mount.shown} was unmounted while it was read"
             return replace(why, detail=gone) if why.reason is Reason.SOURCE else why
 
     def check(self) -> tuple[Check, ...]:
-        """What is mounted, what it offers, what is in use, and what reading it disturbs."""
+        """What is mounted, offered and in use, and what reading it disturbs."""
         mount = find_mount(self._root)
         if isinstance(mount, Missing):
             return (absent(mount, self._root),)
         value = self.read()
         if isinstance(value, Missing):
-            return (Check(self.name, value.reason, value.message),)
+            return missing_check(self.name, value)
         return present(mount, value, self._root)
 
     def close(self) -> None:
@@ -350,7 +324,7 @@ class ResctrlSource:
         return table_of(gathered, self._topology)
 
     def _look(self, mount: Mount) -> _Inventory | Missing:
-        """The groups as they are at one moment: under the lock, else twice the same."""
+        """The groups at one moment: under the lock, else twice the same."""
         info = read_info(f"{mount.path}/info")
         notes: tuple[str, ...] = ()
         with shared_lock(mount.path) as lock:
@@ -376,7 +350,7 @@ class ResctrlSource:
         return reader, Missing(Reason.SOURCE, why)
 
     def _know_caches(self, monitors: tuple[Monitored, ...]) -> None:
-        """Look at the topology again, once, for caches that were offline at the start."""
+        """Read the topology again, once, for caches that were offline at the start."""
         unknown = frozenset(monitor.l3 for monitor in monitors if monitor.reader.cpu is None)
         if unknown - self._searched:
             self._topology = read_topology(self._root)
@@ -392,8 +366,8 @@ class ResctrlSource:
                 inventory.tree, monitors, events, self._clock, staying_on=self._affinity.staying_on
             )
             reads, interrupts = costs(inventory.tree, monitors, events)
-            self._counter_reads += reads
-            self._counter_interrupts += interrupts
+            self.counter_reads += reads
+            self.counter_interrupts += interrupts
 
     def _tasks_now(self, tree: Tree) -> Mapping[str, tuple[int, ...]]:
         now_ns = self._clock()
@@ -406,12 +380,12 @@ class ResctrlSource:
         return self._tasks
 
     def _old_tasks(self) -> tuple[str, ...]:
-        """A note where those are much older than the rest."""
+        """A note if the tasks are much older than the rest."""
         age_ns = self._tasks_age_ns
         if age_ns <= _TASKS_OLD_NS:
             return ()
         every_s = (self._next_tasks_ns - self._tasks_at_ns) / 1e9
-        why = f"asked every {every_s:.0f} s, as it is dear"
+        why = f"read every {every_s:.0f} s, as it is expensive"
         return (f"which thread is in which class is {age_ns / 1e9:.0f} s old: {why}",)
 
     def _registers_now(self, ways: int | None) -> Mapping[L3Domain, Cbm]:

@@ -1,7 +1,7 @@
-"""Groups of resctrl: masks, CPUs, tasks (counters: `monitor`), and the parser of their files.
+"""Groups of resctrl: masks, CPUs, tasks, and the parser of their files.
 
-Strict: text that the kernel does not write raises ValueError. Lines that a later kernel may add
-(in schemata, monitors) are skipped.
+Strict: text that the kernel does not write raises ValueError. Unknown lines in schemata and
+monitors are skipped.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from nftop.model.ids import Cpu, L3Domain, parse_cpu_list
 from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
+from nftop.sources.host.sysfs import unreadable
 from nftop.sources.resctrl.files import (
     TASKS_BYTES,
     folders,
     inode,
     read_optional,
     read_text,
-    reason,
 )
 
 # What a line of schemata is by its name, and the base of its numbers.
@@ -44,10 +44,8 @@ Schemata: TypeAlias = Mapping[str, Mapping[int, int]]
 def parse_schemata(text: str) -> Schemata:
     """Masks and limits by the line's name (`L3`, `L3CODE`, `L3DATA`, `L2`..., `MB`) and domain.
 
-    A line of a pseudo-locked group that is not set up yet has no domains.
-
-    Raises:
-        ValueError: a line is not `NAME:DOMAIN=VALUE;...`, or says the same thing twice.
+    A line of a pseudo-locked group that is not set up has no domains. Raises ValueError: a line is
+    not `NAME:DOMAIN=VALUE;...`, or is a duplicate.
     """
     result: dict[str, Mapping[int, int]] = {}
     for line in text.splitlines():
@@ -62,10 +60,9 @@ def parse_schemata(text: str) -> Schemata:
 
 
 def parse_domains(text: str, base: int) -> Mapping[int, int]:
-    """`0=f0;1=ff`: a number by domain, hexadecimal or decimal; blanks before a number are its own.
+    """`0=f0;1=ff`: a number by domain, hexadecimal or decimal, possibly padded with blanks.
 
-    Raises:
-        ValueError: it is something else, or a domain is there twice.
+    Raises ValueError: it is something else, or has a duplicate domain.
     """
 
     def number(word: str) -> int:
@@ -79,8 +76,7 @@ def parse_domains(text: str, base: int) -> Mapping[int, int]:
 def parse_bit_usage(text: str) -> Mapping[int, str]:
     """`0=XXSSS;1=SSSSS`: a letter of `USAGE` for every way, the highest first.
 
-    Raises:
-        ValueError: it is something else, or has a letter that means nothing known.
+    Raises ValueError: it is something else, or has an unknown letter.
     """
 
     def letters(word: str) -> str:
@@ -92,7 +88,7 @@ def parse_bit_usage(text: str) -> Mapping[int, str]:
 
 
 def parse_mask(text: str) -> int:
-    """A mask in hexadecimal, alone in its file. ValueError if it is something else."""
+    """The hexadecimal mask that is a file's only word. Raises ValueError."""
     word = text.strip()
     if not _NUMBERS[16].fullmatch(word):
         raise ValueError(f"{text[:80]!r} is no mask")
@@ -100,7 +96,7 @@ def parse_mask(text: str) -> int:
 
 
 def parse_number(text: str) -> int:
-    """A decimal number, alone in its file. ValueError if it is something else."""
+    """The decimal number that is a file's only word. Raises ValueError."""
     word = text.strip()
     if not _NUMBERS[10].fullmatch(word):
         raise ValueError(f"{text[:80]!r} is no number")
@@ -108,10 +104,9 @@ def parse_number(text: str) -> int:
 
 
 def parse_value(text: str) -> int | Missing:
-    """What a monitor says: bytes, or the reason that one of the kernel's words stands for.
+    """A monitor's value: bytes, or the reason for one of the kernel's words.
 
-    Raises:
-        ValueError: it is neither.
+    Raises ValueError: it is neither.
     """
     word = text.strip()
     if word in WORDS:
@@ -128,7 +123,7 @@ def parse_features(text: str) -> tuple[Event, ...]:
 
 
 def parse_tasks(text: str) -> tuple[int, ...]:
-    """Thread ids, one a line, ascending; ValueError if a line is something else."""
+    """Thread ids, one a line, ascending. Raises ValueError."""
     lines = text.split()
     if not all(_NUMBERS[10].fullmatch(line) for line in lines):
         raise ValueError("a line of tasks is no thread id")
@@ -136,13 +131,13 @@ def parse_tasks(text: str) -> tuple[int, ...]:
 
 
 def monitor_domain(name: str) -> L3Domain | None:
-    """The cache that a directory of mon_data is about; None for any other, a package's say."""
+    """The cache of a directory of mon_data; None for others, such as a package's."""
     hit = _MONITOR.fullmatch(name)
     return None if hit is None else L3Domain(int(hit[1]))
 
 
 def sub_monitor(name: str) -> int | None:
-    """The node of a directory `mon_sub_L3_YY`; None for what is no such directory."""
+    """The node of a directory `mon_sub_L3_YY`; None for any other."""
     hit = _SUB_MONITOR.fullmatch(name)
     return None if hit is None else int(hit[1])
 
@@ -163,13 +158,13 @@ _NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
 
 @dataclass(frozen=True, slots=True)
 class GroupFiles:
-    """A group's directory as it is now; of a monitoring group `schemata` is empty.
+    """A group's directory now; `schemata` of a monitoring group is empty.
 
     Attributes:
         name: to be shown; path: to read it. inode: the directory's.
-        clos, rmid: None where the kernel does not show them, which takes the mount option `debug`.
+        clos, rmid: None without the mount option `debug`.
         schemata: its lines, or why they can't be read.
-        mode: "" where there is none.
+        mode: "" if there is none.
         monitors: its monitoring groups.
     """
 
@@ -188,8 +183,7 @@ class GroupFiles:
 class Tree:
     """Every control group, the root group first, and what could not be read of them.
 
-    Attributes:
-        unread: of `notes` those of which a place of CPUs or groups is unknown: empty is not empty.
+    `unread`: those of `notes` which leave CPUs or groups unknown, so that empty is not empty.
     """
 
     groups: tuple[GroupFiles, ...]
@@ -198,12 +192,9 @@ class Tree:
 
 
 def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | None:
-    """Every group below a mount; None once it is not `in_time`, which is asked before each.
+    """Every group below a mount; None once `in_time`, called before each group, is False.
 
-    A group that is gone when it is read is left out.
-
-    Raises:
-        OSError: the mount can't be listed.
+    Groups removed meanwhile are left out. Raises OSError: the mount can't be listed.
     """
     notes, unread = list[str](), list[str]()
     below = [(name, path) for name, path in folders(mount) if name not in _NO_GROUPS]
@@ -217,9 +208,9 @@ def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | 
 
 
 def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
-    """Thread ids by control group, the root group aside: the kernel looks at every thread for each.
+    """Thread ids by control group, without the root group; groups that can't be read are left out.
 
-    A group whose file can't be read has none here.
+    The kernel examines every thread for each group.
     """
     tasks = {}
     for group in tree.groups:
@@ -240,7 +231,7 @@ def _control(name: str, path: str, notes: list[str], unread: list[str]) -> Group
     except FileNotFoundError:  # nothing is metered, or the group is gone
         below = []
     except OSError as error:
-        unread.append(reason(f"{path}/mon_groups", error).message)
+        unread.append(unreadable(f"{path}/mon_groups", error).message)
         below = []
     monitors = [_group(name, path, notes, unread, control=False) for name, path in below]
     schemata = read_optional(f"{path}/schemata", parse_schemata)

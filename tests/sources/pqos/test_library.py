@@ -28,8 +28,8 @@ def test_what_fits_fits(name: str) -> None:
         ("7f r-xp /usr/lib/libpqos.so.4.2.0\n", "does not fit"),
         ("7f r-xp /usr/lib/libpqos.so.4.6.0\n", "does not fit"),
         ("7f r-xp /usr/lib/libpqos.so.5.0.0\n", "does not fit"),
-        ("7f r-xp /usr/lib/libpqos.so.4\n", "is not known"),
-        ("7f r-xp /usr/lib/libc.so.6\n", "is not known"),
+        ("7f r-xp /usr/lib/libpqos.so.4\n", "has no version"),
+        ("7f r-xp /usr/lib/libc.so.6\n", "has no version"),
     ],
 )
 def test_what_does_not_is_refused_with_the_reason(maps: str, words: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,12 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
     own = Fake(apart=True).look()
     metered = protocol.MsrMetered(1, 0, {"llc_occupancy": 5}, 77)
-    answer = protocol.line({"looked": asdict(own), "metered": [asdict(metered)]}).decode()
+    answer = protocol.line(protocol.MsrReply(own, (metered,))).decode()
     asked = worker(
         f"""
-        import sys
+        import json, sys
         for line in sys.stdin:
-            assert line == '{{"quiet": [1, 3], "look": true, "meter": true}}\\n', line
+            assert json.loads(line) == {{"quiet": [1, 3], "look": True, "meter": True}}, line
             sys.stdout.write({answer!r})
             sys.stdout.flush()
         """
@@ -53,10 +52,10 @@ def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None
 @pytest.mark.parametrize(
     ("program", "reason", "words"),
     [
-        ("import os; os.abort()", Reason.ERROR, "ended without a word"),
+        ("import os; os.abort()", Reason.ERROR, "ended without a reply"),
         ("raise SystemExit('it was so')", Reason.ERROR, "it was so"),
-        ("input(); print('nonsense', flush=True)", Reason.ERROR, "ended without a word"),
-        ("input(); print('{}', flush=True)", Reason.ERROR, "ended without a word"),
+        ("input(); print('nonsense', flush=True)", Reason.ERROR, "ended without a reply"),
+        ("input(); print('{}', flush=True)", Reason.ERROR, "ended without a reply"),
         ('input(); print(\'{"failed": "no"}\', flush=True)', Reason.ERROR, "libpqos: no"),
         ('print(\'{"unusable": "modprobe msr"}\', flush=True)', Reason.SOURCE, "modprobe msr"),
     ],

@@ -209,7 +209,7 @@ def test_what_info_says_wrong_is_noted(tmp_path: Path) -> None:
 
 def test_ways_of_io(tmp_path: Path) -> None:
     none = read(write(tmp_path / "a", plain() | {"info/L3/shareable_bits": "0"}))
-    assert sentence(none.domains[0].io).startswith("source: CPUID tells of no ways")
+    assert sentence(none.domains[0].io).startswith("source: CPUID reports no ways")
     files = plain() | {"info/L3/io_alloc": "enabled", "info/L3/io_alloc_cbm": "0=00f;1=0f0"}
     on = read(write(tmp_path / "b", files))
     assert [domain.io for domain in on.domains] == [
@@ -348,7 +348,7 @@ def test_tasks_that_may_be_old_are_said_to_be(
         table = reader.read()
         assert isinstance(table, ResctrlTable)
         seen.append(table.gaps)
-    said = "which thread is in which class is {} s old: asked every 4 s, as it is dear"
+    said = "which thread is in which class is {} s old: read every 4 s, as it is expensive"
     assert seen == ["", "", said.format(3), ""]
 
 

@@ -31,7 +31,7 @@ def test_what_is_mounted_and_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found["resctrl MB"].text == "limits in percent, 10 at least, in steps of 10"
     assert found["resctrl monitors"].text == (
         "llc_occupancy, mbm_total_bytes, mbm_local_bytes; RMIDs: 4 of 224 in use, and those in "
-        "limbo, which the kernel does not tell"
+        "limbo, which the kernel does not report"
     )
     assert "the counters on CPU 0,2, one for each cache" in found["resctrl reads"].text
 
