@@ -1,8 +1,8 @@
-"""The kernel's side of perf: perf_event_attr, the system call, and nothing that decides.
+"""The kernel's side of perf: perf_event_attr and the system call.
 
-Layout and numbers are those of include/uapi/linux/perf_event.h and of perf_event_open(2). Only
-little-endian machines are in the table of system call numbers, which is why the bit field of
-perf_event_attr can be one word with `disabled` as bit 0.
+Layout and numbers are those of include/uapi/linux/perf_event.h and of perf_event_open(2). The
+machines in the table of system call numbers are little-endian, so the bit field of perf_event_attr
+is one word with `disabled` as bit 0.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PerfEventAttr(ctypes.Structure):
 
 
 def attribute(encoding: Encoding, *, leader: bool) -> PerfEventAttr:
-    """The attribute of an event that is only counted, on a whole CPU, kernel and guests included.
+    """The attribute of an event that is counted on a whole CPU, kernel and guests included.
 
     No sampling and no `freq`, which would keep the tick alive on nohz_full cores; no exclude bits,
     which the msr and uncore PMUs refuse. The leader starts disabled and the group with it.
@@ -96,14 +96,12 @@ def attribute(encoding: Encoding, *, leader: bool) -> PerfEventAttr:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The calls a counter needs; tests bring their own. Each raises OSError.
+    """The system calls of counters. Each raises OSError.
 
     Attributes:
         open_event: attribute, CPU, leader's descriptor or -1 -> descriptor.
-        enable: starts the group of this leader.
-        disable: stops it; what it has counted stays.
+        enable, disable: start or stop the group of this leader.
         readv: descriptor, buffers -> bytes read.
-        close: gives the descriptor back.
     """
 
     open_event: Callable[[PerfEventAttr, int, int], int]
@@ -113,8 +111,20 @@ class Kernel:
     close: Callable[[int], None]
 
 
+def open_next(kernel: Kernel, cpu: int, encoding: Encoding, fds: list[int]) -> None:
+    """Open an event behind the leader `fds[0]`, or as the leader, and append it. Raises OSError."""
+    attr = attribute(encoding, leader=not fds)
+    fds.append(kernel.open_event(attr, cpu, fds[0] if fds else -1))
+
+
+def close_events(kernel: Kernel, fds: Sequence[int]) -> None:
+    """Close the events of a group, the leader last."""
+    for fd in reversed(fds):
+        kernel.close(fd)
+
+
 def host_kernel(machine: str = "") -> Kernel:
-    """The kernel we run on; on a machine whose system call number is unknown, opens are ENOSYS."""
+    """The running kernel; opens raise ENOSYS if the machine's system call number is unknown."""
     number = _SYSCALL_NUMBERS.get(machine or platform.machine())
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long
@@ -123,9 +133,7 @@ def host_kernel(machine: str = "") -> Kernel:
     def perf_event_open(attr: PerfEventAttr, cpu: int, group_fd: int) -> int:
         if number is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        fd = int(
-            syscall(number, ctypes.byref(attr), _WHOLE_CPU, cpu, group_fd, FLAG_FD_CLOEXEC),
-        )
+        fd = int(syscall(number, ctypes.byref(attr), _WHOLE_CPU, cpu, group_fd, FLAG_FD_CLOEXEC))
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
@@ -149,7 +157,7 @@ def raise_open_files() -> None:
 
 
 def _is_reserved(fd: int) -> bool:
-    """It is among the last ones below the limit; the kernel gives the lowest that are free."""
+    """Whether it is among the last below the limit; the kernel gives the lowest free ones."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft != resource.RLIM_INFINITY and fd >= soft - RESERVED_FILES
 

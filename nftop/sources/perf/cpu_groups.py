@@ -1,11 +1,11 @@
 """The groups of all cores: opened, followed through hotplug, replaced by smaller ones.
 
-A row per CPU. It counts with the best step of the survey that opens and runs *on that CPU*: the
-NMI watchdog, for one, holds a counter on housekeeping CPUs and none on nohz_full ones. A row that
-counts nothing has a problem, and is tried again after a while in case it was cured.
+A row per CPU. It counts with the best step of the survey that opens and runs *on that CPU*: the NMI
+watchdog, for example, holds a counter on housekeeping CPUs and none on nohz_full ones. A row that
+counts nothing has a problem, and is tried again after a while.
 
-Beside its main group a row may have further ones, which take turns with it: see `rotation`. What a
-row lost because somebody else had counters is tried again: see `trials`.
+Besides its main group a row may have further ones, which take turns with it (`GroupRotation`).
+Groups lost because another program had counters are tried again (`Trials`).
 """
 
 from __future__ import annotations
@@ -41,18 +41,17 @@ from nftop.sources.perf.problems import (
 
 FIRST_NS, MOST_NS = 30_000_000_000, 300_000_000_000
 
-# What is absent for these reasons may come back: a counter, a descriptor.
-# Retries: a trial is one more group of a CPU. It runs in the last tenth of a tick, like the groups
-# of a multiplexing plan, and disturbs no other group. A trial that ran shows that there is room.
+# Losses for these reasons may pass. A trial is one more group of a CPU. It runs in the last tenth
+# of a tick, like multiplexed groups, and disturbs no other group. If it ran, there is room for it.
 _PASSING = (Reason.TAKEN, Reason.ERROR)
 _WORD = 1 << 64
 
-# A step and, where it is the row's own, which of its turns; None: the step's main group.
+# A step, and a turn of it; None: its main group.
 TrialCandidate: TypeAlias = tuple[int, int | None]
 
 
 def candidates(row: CpuRow, steps: Sequence[PlanStep]) -> tuple[TrialCandidate, ...]:
-    """What the row has lost and may have again, best first."""
+    """Lost groups that the row may get again, best first."""
     if row.group is None:
         return ()
     better = range(row.step) if row.left is not None and row.left.reason in _PASSING else ()
@@ -65,7 +64,7 @@ def candidates(row: CpuRow, steps: Sequence[PlanStep]) -> tuple[TrialCandidate, 
 
 
 class Trials:
-    """Begins trials and decides them; the rows, and all that is open, stay the caller's."""
+    """Starts and decides trials; the caller owns the rows and all open groups."""
 
     def __init__(
         self,
@@ -74,10 +73,8 @@ class Trials:
         steps: Sequence[PlanStep],
         open_stopped: Callable[[int, Members], CounterGroup | CounterProblem],
     ) -> None:
-        """`open_stopped` opens a group on a CPU, not started, or says why there is none."""
-        self._kernel = kernel
-        self._rotation = rotation
-        self._steps = steps
+        """`open_stopped` opens a group on a CPU without starting it."""
+        self._kernel, self._rotation, self._steps = kernel, rotation, steps
         self._open_stopped = open_stopped
 
     def begin(self, row: CpuRow, untried: Iterable[TrialCandidate]) -> CpuRow:
@@ -92,9 +89,9 @@ class Trials:
         return row
 
     def judged(self, row: CpuRow, readings: GroupReadings, main: int, cell: int) -> CpuRow:
-        """The row with what it tried, where that ran; else with the next trial, where it did not.
+        """The row with the tried group if it ran; if not, with the next trial.
 
-        `main` and `cell` are those of the main group and of the trial.
+        `main` and `cell` are the cells of the main group and of the trial.
         """
         if row.trial is None or row.group is None:
             return row
@@ -114,7 +111,7 @@ class Trials:
     def _switched(
         self, row: CpuRow, trial: Trial, readings: GroupReadings, main: int, cell: int
     ) -> CpuRow:
-        """The row with the better step of its trial: what both count goes on without a gap."""
+        """The row with the better step of its trial; events that both count go on without a gap."""
         others = [group for group in row.groups if group is not None and group is not trial.group]
         retired_ns = self._closed(row, others)
         self._rotation.start(trial.group)
@@ -135,7 +132,7 @@ class Trials:
         )
 
     def _closed(self, row: CpuRow, groups: Iterable[CounterGroup]) -> int:
-        """Close these groups of the row: its `retired_ns` after that."""
+        """Close these groups of the row; returns its new `retired_ns`."""
         retired_ns = row.retired_ns
         for group in groups:
             if row.group is not None:
@@ -145,7 +142,7 @@ class Trials:
 
 
 class RetryPace:
-    """Some time after something was lost, then ever more seldom while nothing changes."""
+    """When to retry: some time after a loss, then ever less often while nothing changes."""
 
     def __init__(self) -> None:
         self._lost: frozenset[tuple[int, TrialCandidate]] = frozenset()
@@ -153,7 +150,7 @@ class RetryPace:
         self._at_ns = 0
 
     def is_due(self, now_ns: int, lost: frozenset[tuple[int, TrialCandidate]]) -> bool:
-        """Whether to try now; `lost` is what there is to try, by CPU. To be asked every tick."""
+        """Whether to retry now. Called every tick; `lost` is what to try, by CPU."""
         if lost != self._lost:
             self._lost, self._wait_ns = lost, FIRST_NS
             self._at_ns = now_ns + FIRST_NS
@@ -165,7 +162,13 @@ class RetryPace:
 
 
 class CoreGroups:
-    """The groups of every CPU followed. Not for use by several threads at once."""
+    """The groups of every CPU followed. Not thread-safe.
+
+    Attributes:
+        rows: ascending by CPU.
+        ailing: some CPU counts nothing for a reason that may pass.
+        lost: groups that counting CPUs lack for a reason that may pass.
+    """
 
     def __init__(
         self,
@@ -179,7 +182,7 @@ class CoreGroups:
     ) -> None:
         """`online`: the current state, for CPUs that go offline while being opened.
 
-        Without `turns` only cores that somebody looks at have groups beside the main one.
+        Without `turns` only focused cores have groups besides the main one.
         """
         self.rotation = GroupRotation(kernel)
         self._kernel = kernel
@@ -194,34 +197,18 @@ class CoreGroups:
         self._install(())
 
     @property
-    def rows(self) -> Sequence[CpuRow]:
-        """Ascending by CPU."""
-        return self._rows
-
-    @property
-    def ailing(self) -> bool:
-        """Some CPU counts nothing for a reason that may pass."""
-        return self._ailing
-
-    @property
-    def lost(self) -> frozenset[tuple[int, TrialCandidate]]:
-        """What CPUs that count something could not, for a reason that may pass."""
-        return self._lost
-
-    @property
     def trying(self) -> bool:
-        """A trial is under way."""
-        return any(row.trial for row in self._rows)
+        return any(row.trial for row in self.rows)
 
     @property
     def blind(self) -> bool:
-        """No group is known to try, because every CPU was to be left alone until now."""
+        """No group is known to try: every CPU was quiet until now."""
         return not self._survey.steps
 
     @property
     def usual_turns(self) -> int:
         """Largest number of multiplexed groups of a CPU without focus."""
-        further = (row.further[: len(self.step(row).turns)] for row in self._rows if row.group)
+        further = (row.further[: len(self.step(row).turns)] for row in self.rows if row.group)
         return max(
             (sum(isinstance(group, CounterGroup) for group in groups) for groups in further),
             default=0,
@@ -231,7 +218,7 @@ class CoreGroups:
         return self._survey.steps[row.step]
 
     def members(self, row: CpuRow) -> tuple[Members, ...]:
-        """The events of the row's groups as in `Row.groups`, none where one is absent."""
+        """The events of the row's groups as in `CpuRow.groups`, none for an absent one."""
         if row.group is None:
             return ()
         further = (*self.step(row).turns, *self._survey.focus)
@@ -242,7 +229,7 @@ class CoreGroups:
         )
 
     def absences(self, row: CpuRow) -> Mapping[str, CounterProblem]:
-        """Why the row lacks what none of its groups counts, by event."""
+        """By event, why no group of the row counts it."""
         if row.problem is not None:
             return dict.fromkeys(self._survey.events, row.problem)
         step = self.step(row)
@@ -260,7 +247,7 @@ class CoreGroups:
 
     def follow(self, cpus: Collection[int]) -> None:
         """Make the rows these CPUs: close what vanished, open what is new or counts nothing."""
-        known = {row.cpu: row for row in self._rows}
+        known = {row.cpu: row for row in self.rows}
         for cpu in known.keys() - set(cpus):
             self._drop(known[cpu])
         self._exhausted = None
@@ -273,56 +260,56 @@ class CoreGroups:
         self._install(rows)
 
     def look_at(self, cpus: Collection[int]) -> None:
-        """Count more of these CPUs from now on, and no more than usual of all others."""
+        """Count the groups of `focus` on these CPUs from now on, and on no others."""
         if self._focused != frozenset(cpus):
             self._focused = frozenset(cpus)
             self._exhausted = None
-            self._install(self._rows)
+            self._install(self.rows)
 
     def try_again(self) -> None:
-        """Begin a trial wherever something was lost."""
+        """Start a trial wherever a group was lost."""
         self._exhausted = None
         steps = self._survey.steps
         self._install(
             row if row.trial else self._trials.begin(row, candidates(row, steps))
-            for row in self._rows
+            for row in self.rows
         )
 
     def mend(self, readings: GroupReadings) -> None:
         """Replace the groups that a read found faulty, and decide trials.
 
-        A group that has turns goes alone.
+        A group that takes turns is dropped alone.
         """
-        rows: list[CpuRow | None] = list(self._rows)
+        rows: list[CpuRow | None] = list(self.rows)
         self._exhausted = None
         whole = {}
         for cell, (fault, code) in readings.faults.items():
             index, slot = self.rotation.cells[cell]
-            if slot == self._rows[index].trial_slot:
+            if slot == self.rows[index].trial_slot:
                 continue
             if slot == 0 or fault is Fault.ENDED:
                 whole[index] = (fault, code)
             else:
-                group = self.members(self._rows[index])[slot]
+                group = self.members(self.rows[index])[slot]
                 why = self._never_ran(group)
                 if fault is Fault.FAILED:
                     why = explain(code, self._root)
-                rows[index] = self._without(rows[index] or self._rows[index], slot - 1, why)
+                rows[index] = self._without(rows[index] or self.rows[index], slot - 1, why)
         cells = {position: cell for cell, position in enumerate(self.rotation.cells)}
-        for index, before in enumerate(self._rows):
+        for index, before in enumerate(self.rows):
             row = rows[index]
             if before.trial_slot is not None and index not in whole and row is not None:
                 of_trial = cells[index, before.trial_slot]
                 rows[index] = self._trials.judged(row, readings, cells[index, 0], of_trial)
         for index, (fault, code) in whole.items():
-            row = rows[index] or self._rows[index]
+            row = rows[index] or self.rows[index]
             self._drop(row)
             rows[index] = self._instead(row, fault, code)
         self._install(rows)
 
     def close(self) -> None:
         """Close everything; safe to call twice."""
-        for row in self._rows:
+        for row in self.rows:
             self._drop(row)
         self._install(())
 
@@ -354,7 +341,7 @@ class CoreGroups:
         return CpuRow(cpu, problem=left)
 
     def _completed(self, row: CpuRow) -> CpuRow:
-        """The row with the further groups that it is to have now, and no others."""
+        """The row with exactly the further groups that it is to have now."""
         if row.group is None:
             return row
         focused = row.cpu in self._focused
@@ -387,7 +374,7 @@ class CoreGroups:
             return why
 
     def _without(self, row: CpuRow, position: int, why: CounterProblem) -> CpuRow:
-        """The row with no group at this place of `further`, and why."""
+        """The row with `why` in place of a further group."""
         group = row.further[position] if position < len(row.further) else None
         retired_ns = row.retired_ns
         if isinstance(group, CounterGroup) and row.group is not None:
@@ -402,21 +389,18 @@ class CoreGroups:
                 close_group(self._kernel, group)
 
     def _install(self, rows: Iterable[CpuRow | None]) -> None:
-        # Every CPU's main group comes before any further one, should descriptors run out.
-        self._rows = tuple(self._completed(row) for row in rows if row is not None)
-        self._ailing = any(row.problem not in (None, QUIET) for row in self._rows)
+        # All main groups are opened before any further one, in case descriptors run out.
+        self.rows = tuple(self._completed(row) for row in rows if row is not None)
+        self.ailing = any(row.problem not in (None, QUIET) for row in self.rows)
         steps = self._survey.steps
-        self._lost = frozenset(
-            (row.cpu, candidate) for row in self._rows for candidate in candidates(row, steps)
+        self.lost = frozenset(
+            (row.cpu, candidate) for row in self.rows for candidate in candidates(row, steps)
         )
-        orders = [self._order(row) if row.group else () for row in self._rows]
-        self.rotation.install(self._rows, orders)
+        orders = [self._order(row) if row.group else () for row in self.rows]
+        self.rotation.install(self.rows, orders)
 
     def _order(self, row: CpuRow) -> tuple[CounterGroup, ...]:
-        """The round of the row's further groups: everybody's and those of its own alternate.
-
-        Its trial comes last.
-        """
+        """Order of the row's further groups: turns and focus alternate, its trial comes last."""
         turns = len(self.step(row).turns)
         pairs = zip_longest(row.further[:turns], row.further[turns:])
         order = tuple(item for pair in pairs for item in pair if isinstance(item, CounterGroup))

@@ -1,12 +1,11 @@
 """Counter groups: opened together, on the counters together, read with one call.
 
-What a read gives (perf_event_open(2), PERF_FORMAT_GROUP with both times): the words nr,
-time_enabled, time_running, then one value an event in the order they were opened.
+A read returns (perf_event_open(2), PERF_FORMAT_GROUP with both times) the words nr, time_enabled,
+time_running, then one value an event in the order they were opened.
 
-A group reports trouble in its own ways, which are told apart here and dealt with elsewhere:
-a CPU that went offline takes its events out of their group for good, so the read comes up short
-or its clock stands still; a group that does not fit on the counters is enabled but never runs;
-one in the error state reads as end of file.
+Faults: a CPU that went offline takes its events out of their group for good, so the read is short
+or its clock stands still; a group that does not fit on the counters is enabled but never runs; one
+in the error state reads as end of file.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.struct import dataclass, field
-from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
+from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, open_next
 from nftop.sources.perf.problems import CounterProblem
 from nftop.uarch.table import Encoding
 
-# The kernel rotates groups that share counters every perf_event_mux_interval_ms (4 by default):
-# a group without a turn in this long will not get one.
+# The kernel rotates groups that share counters every perf_event_mux_interval_ms (4 by default): a
+# group without a turn for this long will not get one.
 STALLED_AFTER_NS = 50_000_000
 
 _WORD_BYTES = 8
@@ -32,9 +31,9 @@ _WORD_BYTES = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterGroup:
-    """An open group; `fds[0]` is the leader's, and closing any of them takes it out.
+    """An open group, led by `fds[0]`; closing an event takes it out of the group.
 
-    It is equal to itself alone: the numbers of closed descriptors are given out again.
+    Compared by identity: numbers of closed descriptors are reused.
     """
 
     cpu: int
@@ -46,26 +45,22 @@ def open_group(
 ) -> CounterGroup:
     """Open a group on a CPU, all events or none, and start it by default.
 
-    Raises:
-        OSError: as perf_event_open or ioctl gave it; nothing stays open.
+    Raises OSError of perf_event_open or ioctl; nothing stays open.
     """
     fds: list[int] = []
     try:
         for encoding in encodings:
-            attr = attribute(encoding, leader=not fds)
-            fds.append(kernel.open_event(attr, cpu, fds[0] if fds else -1))
+            open_next(kernel, cpu, encoding, fds)
         if start:
             kernel.enable(fds[0])
     except OSError:
-        close_group(kernel, CounterGroup(cpu, tuple(fds)))
+        close_events(kernel, fds)
         raise
     return CounterGroup(cpu, tuple(fds))
 
 
 def close_group(kernel: Kernel, group: CounterGroup) -> None:
-    """Close every event of the group, the leader last."""
-    for fd in reversed(group.fds):
-        kernel.close(fd)
+    close_events(kernel, group.fds)
 
 
 class Fault(Enum):
@@ -82,8 +77,8 @@ class GroupReadings:
     """The last read of each of n groups, k events in the widest.
 
     Attributes:
-        values: uint64 (n, k), cumulative and unscaled, events in the order they were opened; what
-            is beyond a group's width, or in a row with a fault, means nothing.
+        values: uint64 (n, k), cumulative and unscaled, events in the order they were opened;
+            undefined beyond a group's width and in a row with a fault.
         enabled_ns, running_ns: uint64 (n,).
         faults: of those read now, by row, with the errno of a FAILED one (else 0).
     """
@@ -95,11 +90,11 @@ class GroupReadings:
 
 
 class GroupReader:
-    """Reads a fixed list of groups, one call each, into one buffer, and watches that they count.
+    """Reads a fixed list of groups, one call each, into one buffer, and detects faults.
 
-    A tick is a `fetch` of each group that was to run since the last one, then `finish`. A group
-    that was not to run keeps what it had, and nothing is thought of its standing still. A row
-    without a group (None) reads as zeros. The groups stay the caller's.
+    A tick is a `fetch` of each group that was to run since the last one, then `finish`; the other
+    groups keep their values. A row without a group (None) reads as zeros. The caller owns the
+    groups.
     """
 
     def __init__(
@@ -108,7 +103,7 @@ class GroupReader:
         groups: Sequence[CounterGroup | None],
         before: GroupReader | None = None,
     ) -> None:
-        """What `before` knows of the same groups is taken over."""
+        """Takes over the state of groups that `before` has too."""
         widths = [len(group.fds) if group else 0 for group in groups]
         words = READ_HEADER_WORDS + max(widths, default=0)
         self._readv = kernel.readv
@@ -134,7 +129,7 @@ class GroupReader:
     def fetch(self, row: int, *, stopped: bool = False) -> None:
         """Read one group. Never raises: `finish` reports failures.
 
-        Of one that was `stopped` before, that its clock stands still is no fault.
+        The clock of a group that was `stopped` before may stand still.
         """
         fd, views = self._targets[row]
         try:
@@ -145,11 +140,11 @@ class GroupReader:
         self._stopped[row] = stopped
 
     def enabled_ns(self, group: CounterGroup) -> int:
-        """How long the group had been enabled when it was read last; 0 if it never was."""
+        """Time for which the group had been enabled when it was last read; 0 if it never was."""
         return int(self._enabled[self._groups.index(group)]) if group in self._groups else 0
 
     def finish(self) -> GroupReadings:
-        """What was fetched since the last time, and what is wrong with it."""
+        """Everything fetched since the last call, with its faults."""
         now = self._buffer.copy()
         faults = self._faults(now[:, 1], now[:, 2])
         self._fetched[:] = False
@@ -161,12 +156,9 @@ class GroupReader:
         rows, olds = [row for row, _ in both], [old for _, old in both]
         words = min(self._buffer.shape[1], before._buffer.shape[1])
         self._buffer[rows, :words] = before._buffer[olds, :words]
-        for ours, theirs in (
-            (self._enabled, before._enabled),
-            (self._running, before._running),
-            (self._ran_at, before._ran_at),
-        ):
-            ours[rows] = theirs[olds]
+        self._enabled[rows] = before._enabled[olds]
+        self._running[rows] = before._running[olds]
+        self._ran_at[rows] = before._ran_at[olds]
 
     def _faults(
         self, enabled: NDArray[np.uint64], running: NDArray[np.uint64]
@@ -191,11 +183,7 @@ class GroupReader:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A group that is open to see whether it runs.
-
-    Attributes:
-        step, place: what it is, as `retry.Candidate`.
-    """
+    """A group opened to see whether it runs; `step` and `position` as `TrialCandidate`."""
 
     group: CounterGroup
     step: int
@@ -209,14 +197,14 @@ class CpuRow:
     Attributes:
         step: index of the step it counts with.
         left: why it left the step before; None in the best one.
-        group: its main group; None exactly where `problem` is not.
+        group: its main group; None exactly if there is a `problem`.
         problem: why it counts nothing.
-        further: of the step's turns, and then of what is counted while somebody looks at its core,
-            each its group or why there is none.
-        retired_ns: how long groups of it that are closed had been enabled.
-        trial: what it could not count before and tries again.
-        carried, carried_running_ns: to be added, modulo 2**64, to the counts of the main group and
-            the time it ran, which go on where those of the main group before it stopped.
+        further: the step's turns, then the groups of a focused core, each a group or why there is
+            none.
+        retired_ns: time for which its closed groups had been enabled.
+        trial: a lost group that is tried again.
+        carried, carried_running_ns: added, modulo 2**64, to counts and running time of the main
+            group, to continue those of the main group before it.
     """
 
     cpu: int
@@ -232,27 +220,24 @@ class CpuRow:
 
     @property
     def groups(self) -> tuple[CounterGroup | None, ...]:
-        """The main group and those that take turns with it; None for one that is not there.
-
-        Its trial comes last.
-        """
+        """The main group, those that take turns with it, and its trial; None for an absent one."""
         further = (item if isinstance(item, CounterGroup) else None for item in self.further)
         return (self.group, *further, *((self.trial.group,) if self.trial else ()))
 
     @property
     def trial_slot(self) -> int | None:
-        """Where among `groups` its trial is."""
+        """Index of its trial in `groups`."""
         return 1 + len(self.further) if self.trial else None
 
 
 @dataclass(slots=True)
 class Costs:
-    """What reading has cost so far.
+    """Cost of reading so far.
 
     Attributes:
         reads: of counter groups.
-        interrupts: of the CPUs that count. To read, start or stop a group takes one; to read a
-            group that was stopped before takes none.
+        interrupts: of the counted CPUs. Reading, starting or stopping a group takes one; reading a
+            stopped group takes none.
     """
 
     reads: int = 0
@@ -263,20 +248,19 @@ class Costs:
 # and restarts the main group. The kernel's own multiplexing is not used: it arms a 4 ms timer on
 # every core. A CPU's events are stopped through their leader, at the cost of one interrupt.
 class GroupRotation:
-    """The open groups of all CPUs; they stay the caller's."""
+    """The open groups of all CPUs, which the caller owns."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.costs = Costs()
         self._kernel = kernel
         self._rounds = 0
-        self._turned: dict[
-            CounterGroup, CounterGroup
-        ] = {}  # by main group, the one that runs in its place
+        # By main group, the one that runs in its place.
+        self._turned: dict[CounterGroup, CounterGroup] = {}
         self._reader = GroupReader(kernel, ())
         self.install((), ())
 
     def install(self, rows: Sequence[CpuRow], orders: Iterable[Sequence[CounterGroup]]) -> None:
-        """From now on these rows' groups; of each row those that take turns, in their order."""
+        """Replace the rows; `orders` are the groups of each row that take turns, in order."""
         cells = [
             (index, slot, group)
             for index, row in enumerate(rows)
@@ -296,28 +280,28 @@ class GroupRotation:
 
     @property
     def turning(self) -> bool:
-        """Some CPU has groups that take turns."""
+        """Whether some CPU has groups that take turns."""
         return bool(self._orders)
 
     def turns(self, cpus: Collection[int] | None = None) -> int:
-        """Of how many groups each has its turn in as many ticks, on the CPU with the most."""
+        """The largest number of groups that take turns on one of these CPUs."""
         return max(
             (len(order) for main, order in self._orders if cpus is None or main.cpu in cpus),
             default=0,
         )
 
     def turn(self) -> None:
-        """Let the next group have its turn wherever there is one. Never raises: reads tell."""
+        """Start the next group wherever there is one. Never raises: reads report failures."""
         for main, order in self._orders:
             if main not in self._turned:
                 group = order[self._rounds % len(order)]
                 self._stop(main)
-                self._begin(group)
+                self.start(group)
                 self._turned[main] = group
         self._rounds += 1
 
     def read(self) -> GroupReadings:
-        """One read of each group that was to run since the last; `cells` says whose they are."""
+        """One read of each group that ran since the last; `cells` has their rows and slots."""
         reader = self._reader
         for main, cell in self._mains:
             turned = self._turned.pop(main, None)
@@ -330,26 +314,22 @@ class GroupRotation:
                 self._stop(turned)
                 reader.fetch(self._cell_of[turned], stopped=True)
                 reader.fetch(cell, stopped=True)
-                self._begin(main)
+                self.start(main)
                 self.costs.reads += 2
         return reader.finish()
 
     def latest(self) -> GroupReadings:
-        """What was read last of each group, nothing of one that was opened since."""
+        """The last read of each group; nothing of groups opened since."""
         return self._reader.finish()
 
-    def start(self, main: CounterGroup) -> None:
-        """Let a main group run that was stopped until now."""
-        self._begin(main)
-
     def leave(self, main: CounterGroup, group: CounterGroup) -> int:
-        """The main group runs again if `group` did in its place: that one is to be closed.
+        """Restart the main group if `group`, which is to be closed, ran in its place.
 
-        How long it had been enabled when it was read last, in ns.
+        Returns the time in ns for which `group` had been enabled when it was last read.
         """
         if self._turned.get(main) is group:
             del self._turned[main]
-            self._begin(main)
+            self.start(main)
         return self._reader.enabled_ns(group)
 
     def _stop(self, group: CounterGroup) -> None:
@@ -357,7 +337,7 @@ class GroupRotation:
             self._kernel.disable(group.fds[0])
         self.costs.interrupts += 1
 
-    def _begin(self, group: CounterGroup) -> None:
+    def start(self, group: CounterGroup) -> None:
         with suppress(OSError):
             self._kernel.enable(group.fds[0])
         self.costs.interrupts += 1

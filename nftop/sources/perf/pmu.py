@@ -1,7 +1,7 @@
-"""PMUs of sysfs: `pmu/terms/` to the numbers perf_event_attr takes.
+"""PMUs of sysfs: `pmu/terms/` to perf_event_attr.
 
-Files: /sys/bus/event_source/devices/PMU/{type,format/*,events/*,cpumask}, described in the
-kernel's Documentation/ABI/testing/sysfs-bus-event_source-devices*.
+Files: /sys/bus/event_source/devices/PMU/{type,format/*,events/*,cpumask}, described in the kernel's
+Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nftop.uarch.table import CONFIG_WORDS, Encoding
 _DEVICES = "sys/bus/event_source/devices"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _FORMAT = re.compile(r"(config[123]?):(\d{1,2}(?:-\d{1,2})?(?:,\d{1,2}(?:-\d{1,2})?)*)")
-# What stands beside an event of sysfs and is none: the unit and scale of its counts, and flags.
+# Files of an event that are no events: the unit and scale of its counts, and flags.
 _ATTACHED = (".scale", ".unit", ".per-pkg", ".snapshot")
 
 
 class PmuError(ValueError):
-    """The PMU's files or the terms make no sense together; the text says which."""
+    """The PMU's files or the terms are invalid; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Pmu:
     """One PMU.
 
     Attributes:
-        pmu_type: the number perf_event_attr.type takes.
-        formats: by term, where its bits go, as sysfs says: `config:0-7,32-35`.
-        events: by name, the terms of a ready-made event: `event=0x3c,umask=0x1`.
-        cpumask: the CPUs its events are to be opened on; None: on the CPU they count.
+        pmu_type: perf_event_attr.type.
+        formats: bits of each term, as in sysfs: `config:0-7,32-35`.
+        events: terms of each predefined event: `event=0x3c,umask=0x1`.
+        cpumask: the CPUs to open its events on; None: on the CPU to be counted.
     """
 
     name: str
@@ -46,10 +46,8 @@ class Pmu:
 def read_pmu(name: str, root: Path = Path("/")) -> Pmu:
     """The PMU of that name.
 
-    Raises:
-        FileNotFoundError: this kernel has no such PMU.
-        OSError: it can't be read.
-        PmuError: its files are not what the kernel's documentation says.
+    Raises FileNotFoundError: this kernel has no such PMU; OSError: it can't be read; PmuError: its
+    files violate the kernel's documentation.
     """
     if not _NAME.fullmatch(name):
         raise PmuError(f"{name!r} is not the name of a PMU")
@@ -68,11 +66,8 @@ def read_pmu(name: str, root: Path = Path("/")) -> Pmu:
 def encode(pmu: Pmu, terms: str) -> Encoding:
     """The encoding of `tsc`, `event=0x3c,umask=0x1`, or `cycles,cmask=2`; later terms win.
 
-    A term is the name of a format with a value (without one, 1), a whole word (`config=0x1`), or
-    the name of one of the PMU's own events.
-
-    Raises:
-        PmuError: an unknown term, or a value that does not fit its bits.
+    A term is the name of a format with a value (default 1), a whole word (`config=0x1`), or the
+    name of one of the PMU's events. Raises PmuError: an unknown term, or a value that does not fit.
     """
     words = dict.fromkeys(CONFIG_WORDS, 0)
     for term, value in _expand(pmu, terms):
@@ -84,18 +79,14 @@ def encode(pmu: Pmu, terms: str) -> Encoding:
 
 
 def scatter(word: int, value: int, bits: tuple[int, ...]) -> int:
-    """`word` with bit i of `value` at position `bits[i]`, other positions as they were."""
+    """`word` with bit i of `value` at position `bits[i]`, other positions unchanged."""
     for index, position in enumerate(bits):
         word = word & ~(1 << position) | (value >> index & 1) << position
     return word
 
 
 def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
-    """`config:0-7,32-35` to the word and the positions of the value's bits, lowest first.
-
-    Raises:
-        PmuError: not a format.
-    """
+    """Word and bit positions of `config:0-7,32-35`, lowest first. Raises PmuError."""
     match = _FORMAT.fullmatch(text.strip())
     if match is None:
         raise PmuError(f"{text!r} is not a format")
@@ -109,9 +100,8 @@ def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _format(pmu: Pmu, term: str) -> tuple[str, tuple[int, ...]]:
-    if term in pmu.formats:
-        return parse_format(pmu.formats[term])
-    return term, tuple(range(64))
+    whole = term, tuple(range(64))
+    return parse_format(pmu.formats[term]) if term in pmu.formats else whole
 
 
 def _expand(pmu: Pmu, terms: str, *, nested: bool = False) -> Iterator[tuple[str, int]]:

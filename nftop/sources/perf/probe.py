@@ -1,7 +1,7 @@
-"""Which events this host can count, and in which groups: found out once, on one CPU.
+"""Which events this host can count, and in which groups: determined once, on one CPU.
 
-An open that succeeds proves that the kernel knows the event, not that the group will ever run;
-that shows only after the first tick, so a survey gives every group that opens, best first.
+An open that succeeds proves that the kernel knows the event, not that the group will ever run; that
+shows after the first tick. So a survey has every group that opens, best first.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.sources.base import SETTLE_S
+from nftop.sources.host.sysfs import comm, entries, link_target
 from nftop.sources.perf import pmu
-from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
+from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, open_next
 from nftop.sources.perf.group import close_group, open_group
 from nftop.sources.perf.problems import (
     DOES_NOT_FIT,
@@ -42,12 +43,7 @@ _PERF_EVENT = "anon_inode:[perf_event]"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process with open perf events.
-
-    Attributes:
-        comm: its command, as /proc/PID/comm has it.
-        events: number of its descriptors of perf events.
-    """
+    """A process with open perf events; `comm` is its name, `events` their number."""
 
     pid: int
     comm: str
@@ -56,7 +52,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GeneralCounters:
-    """General counters of one CPU: all of them, and those a group can get."""
+    """General counters of one CPU: all, and those that a group can get."""
 
     total: int
     free: int
@@ -86,8 +82,8 @@ def fits_with_watchdog(
 ) -> bool:
     """Whether a group fits on a CPU of which the NMI watchdog has the counter of cycles.
 
-    If it does and still never runs, somebody else has counters. `opened` are all the groups that
-    the kernel accepted, which shows how many counters the firmware left. False without a table.
+    If it does and never runs, another program has counters. `opened` are all the groups that the
+    kernel accepted, which shows how many counters the firmware left. False without a table.
     """
     counters = uarch.counters
     if counters is None:
@@ -107,10 +103,10 @@ def _takes_counter(uarch: Uarch, event: str) -> bool:
 
 
 def count_general_counters(kernel: Kernel, cpu: int) -> GeneralCounters | None:
-    """How many general counters of a CPU there are and are free; None where none can be opened.
+    """Number of general counters of a CPU, all and free; None if none can be opened.
 
     Opens groups of as many events as there are counters, then of one less, until one runs: up to
-    half a second, for `nftop doctor` alone. Never raises.
+    half a second, for `nftop doctor` only. Never raises.
     """
     total = 0
     for size in range(_MAX_COUNTERS, 0, -1):
@@ -141,43 +137,27 @@ def _runs(kernel: Kernel, cpu: int, size: int) -> bool | None:
 
 
 def perf_event_holders(root: Path = Path("/")) -> tuple[Holder, ...]:
-    """The processes in /proc other than this one that have perf events open, most events first.
+    """The other processes in /proc that have perf events open, most events first.
 
-    Reads the descriptors of every process: for `nftop doctor` alone. Processes whose
-    descriptors can't be read, or that end meanwhile, are left out.
+    Reads the descriptors of every process: for `nftop doctor` only. Processes that can't be read,
+    or that end meanwhile, are left out.
     """
     holders = []
-    for folder in _entries(root / "proc"):
-        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+    for name in entries(root / "proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            folder = root / "proc" / name
+            fds = [link_target(folder / "fd" / fd) for fd in entries(folder / "fd")]
             with suppress(OSError):
-                events = sum(map(_is_perf_event, _entries(folder / "fd")))
-                if events:
-                    comm = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
-                    holders.append(Holder(int(folder.name), comm, events))
+                if events := fds.count(_PERF_EVENT):
+                    holders.append(Holder(int(name), comm(folder), events))
     return tuple(sorted(holders, key=lambda holder: (-holder.events, holder.pid)))
-
-
-def _is_perf_event(descriptor: Path) -> bool:
-    """Whether /proc/PID/fd/N is of a perf event; one closed since the folder was listed is not."""
-    try:
-        return str(descriptor.readlink()) == _PERF_EVENT
-    except OSError:
-        return False
-
-
-def _entries(folder: Path) -> tuple[Path, ...]:
-    """The entries of a folder; empty if it can't be read."""
-    try:
-        return tuple(folder.iterdir())
-    except OSError:
-        return ()
 
 
 LEVELS = 2  # of top-down, that are counted of every core
 # No register alongside an event has this bit (`valid_mask` of struct extra_reg in the kernel's
 # arch/x86/events/perf_event.h).
 _INVALID_REGISTER_BIT = 1 << 63
-# Errors about nftop's own means: they say nothing about the event that met them.
+# Errors of nftop's own limits, not of the event.
 OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -187,7 +167,7 @@ class Members:
 
     Attributes:
         names, encodings: its events in the order they are opened; none: it can't be.
-        fits_with_watchdog: there are counters for it while the NMI watchdog has one.
+        fits_with_watchdog: it fits while the NMI watchdog holds a counter.
     """
 
     names: tuple[str, ...] = ()
@@ -216,14 +196,14 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found.
+    """Result of a survey.
 
     Attributes:
         events: every event that some group of the table counts.
         steps: the ways to count, best first, each with another main group.
-        problem: why there is no step; None where there is one.
-        focus: what can be counted besides of a core that somebody looks at.
-        unfocused: why the rest of it can't be.
+        problem: why there is no step; else None.
+        focus: further groups of a focused core.
+        unfocused: why the other events of those groups can't be counted.
     """
 
     events: tuple[str, ...]
@@ -273,7 +253,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
 def _with_watchdog(
     uarch: Uarch, steps: Mapping[tuple[str, ...], PlanStep], focus: Sequence[Members]
 ) -> tuple[dict[tuple[str, ...], PlanStep], tuple[Members, ...]]:
-    """The same, each group with whether it fits alongside the NMI watchdog."""
+    """The same, each group with whether it fits with the NMI watchdog."""
     groups = [*(group for step in steps.values() for group in (step.main, *step.turns)), *focus]
     opened = [group.names for group in groups]
 
@@ -317,8 +297,8 @@ def _resolve(
 class _Trial:
     """Opens groups on one CPU and closes them again.
 
-    Notes in `problems` why an event did not open; an event that a group before could not take may
-    open in this one, so each is tried again.
+    `problems` has why an event did not open; each is tried again in the next group. Methods raise
+    OSError for nftop's own limits.
     """
 
     kernel: Kernel
@@ -329,26 +309,18 @@ class _Trial:
     has_pmu: bool = False
 
     def look_for_pmu(self) -> None:
-        """Find out whether cycles are counted at all, so that an event is not there alone.
-
-        Raises:
-            OSError: nftop's own limits.
-        """
+        """Find out whether cycles are counted at all."""
         self.has_pmu = "cycles" in self.encodings and self._opens_alone("cycles")
 
     def check_registers(self) -> None:
-        """Give up the events whose register this kernel would not set.
+        """Drop the events whose register this kernel would not set.
 
-        For an event that needs a register alongside its counter (`config1`: MSR_OFFCORE_RSP_x,
-        MSR_PEBS_FRONTEND) the kernel has an entry with the bits that are valid; any other bit is
-        EINVAL. Without an entry it ignores config1, and the event counts something else:
-        `x86_pmu_extra_regs` in arch/x86/events/core.c. So Linux 5.12 and 5.13 count
-        UOPS_RETIRED.MS of Sapphire Rapids, the entry for which came with "perf/x86/intel: Add more
-        events requires FRONTEND MSR on Sapphire Rapids". The folder `format` shows the term
-        `frontend` in either case.
-
-        Raises:
-            OSError: nftop's own limits.
+        For an event that needs a register besides its counter (`config1`: MSR_OFFCORE_RSP_x,
+        MSR_PEBS_FRONTEND) the kernel has an entry with the valid bits; any other bit is EINVAL.
+        Without an entry it ignores config1, and the event counts something else:
+        `x86_pmu_extra_regs` in arch/x86/events/core.c. So Linux 5.12 and 5.13 count UOPS_RETIRED.MS
+        of Sapphire Rapids, whose entry came with "perf/x86/intel: Add more events requires FRONTEND
+        MSR on Sapphire Rapids". The folder `format` shows the term `frontend` in either case.
         """
         for name, encoding in list(self.encodings.items()):
             if encoding.config1 and self._opens_alone(name):
@@ -361,25 +333,17 @@ class _Trial:
         return Members(names, tuple(self.encodings[name] for name in names))
 
     def whole(self, plan: Plan) -> tuple[str, ...]:
-        """The events of the plan that opened as one group; none where it must be given up.
-
-        Raises:
-            OSError: nftop's own limits.
-        """
+        """The events of the plan that opened as one group; none if the plan fails."""
         names, fits = self._open(plan.events, stop=True)
         return names if fits and plan.needs <= set(names) else ()
 
     def further_members(self, listed: tuple[str, ...], *, alongside: Collection[str]) -> Members:
-        """What of a further group opened; nothing where that is no more than there is `alongside`.
-
-        Raises:
-            OSError: nftop's own limits.
-        """
+        """What of a further group opened; nothing if it adds nothing to `alongside`."""
         names, _ = self._open(listed, stop=False)
         return self.members(names) if set(names) - set(alongside) else Members()
 
     def _open(self, listed: tuple[str, ...], *, stop: bool) -> tuple[tuple[str, ...], bool]:
-        """What opened, and whether nothing was left out for want of counters; `stop` there."""
+        """What opened, and whether all of it fits; `stop` at the first event that does not."""
         names: list[str] = []
         fits = True
         with _descriptors(self.kernel) as fds:
@@ -415,10 +379,9 @@ class _Trial:
 
 
 def _open(kernel: Kernel, cpu: int, encoding: Encoding, fds: list[int]) -> int:
-    """Open an event behind the leader in `fds` and append it; the errno, 0 when it opened."""
+    """Open an event behind the leader in `fds` and append it; the errno, 0 if it opened."""
     try:
-        attr = attribute(encoding, leader=not fds)
-        fds.append(kernel.open_event(attr, cpu, fds[0] if fds else -1))
+        open_next(kernel, cpu, encoding, fds)
     except OSError as error:
         if error.errno in OWN_LIMITS:
             raise
@@ -432,18 +395,17 @@ def _descriptors(kernel: Kernel) -> Iterator[list[int]]:
     try:
         yield fds
     finally:
-        for fd in reversed(fds):
-            kernel.close(fd)
+        close_events(kernel, fds)
 
 
 def _chief(problems: Iterable[CounterProblem]) -> CounterProblem:
-    """The one to tell where nothing can be counted: first of all what a privilege would cure."""
+    """The problem to report if nothing can be counted: missing privileges first."""
     ranked = sorted(problems, key=lambda problem: problem.reason is not Reason.PERMISSION)
     return ranked[0] if ranked else DOES_NOT_FIT
 
 
 def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:
-    """The events whose absence is no fault: the best plan does without, or we without `turns`."""
+    """Events whose absence is no fault: not in the best plan, or turns while without `turns`."""
     best = uarch.plans[0]
     groups = (*(best.groups if turns else (best.events,)), *uarch.focus_groups)
     promised = {name for group in groups for name in group}
@@ -451,10 +413,10 @@ def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:
 
 
 def substituted(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -> frozenset[str]:
-    """The events of top-down, if without some of them it is as whole as by the best plan.
+    """The events of top-down, if it is as complete without some of them as by the best plan.
 
-    Whole are levels 1 and 2, or what the plan's own group has of them without `turns`. Cycles are
-    not among the events: CPP needs them, too.
+    Complete are levels 1 and 2, or what the plan's own group has of them without `turns`. Cycles
+    are not among the events: CPP needs them too.
     """
     best = uarch.plans[0]
     if uarch.topdown is None:

@@ -1,7 +1,6 @@
-"""What can be wrong with a counter, in sentences an operator can act on.
+"""Reasons why counters are absent, with fixes.
 
-The errors are those perf_event_open(2) documents, and what the kernel means by them for counters
-of whole CPUs.
+The errors are those of perf_event_open(2), in their meaning for counters of whole CPUs.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from pathlib import Path
 
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
+from nftop.sources.base import Check
 
 
 @dataclass(frozen=True, slots=True)
 class CounterProblem:
-    """Why a counter is absent, and the fix as `nftop doctor` prints it; "" where there is none."""
+    """Why a counter is absent, and the fix as `nftop doctor` prints it; "" if there is none."""
 
     reason: Reason
     sentence: str
@@ -27,14 +27,17 @@ class CounterProblem:
     def missing(self) -> Missing:
         return Missing(self.reason, self.sentence)
 
+    def check(self, name: str, where: str = "") -> Check:
+        return Check(name, self.reason, self.sentence + where, self.fix)
+
 
 QUIET = CounterProblem(Reason.SOURCE, "left out by --quiet-cpus or --cpu-list")
-NO_CPU = CounterProblem(Reason.SOURCE, "none of the CPUs asked for is online")
+NO_CPU = CounterProblem(Reason.SOURCE, "none of the requested CPUs is online")
 CAME_BACK = CounterProblem(
     Reason.RESET, "the CPU went offline and came back: counting starts again"
 )
 DOES_NOT_FIT = CounterProblem(
-    Reason.HARDWARE, "this CPU has too few counters for it beside the others of the group"
+    Reason.HARDWARE, "this CPU has too few counters for it and the others of the group"
 )
 LEVEL_1 = CounterProblem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
 NO_EVENT = CounterProblem(Reason.HARDWARE, "this CPU or kernel has no such event")
@@ -55,7 +58,8 @@ STALLED = CounterProblem(
 
 _GUEST_FIX = "in a guest: have the hypervisor offer a virtual PMU (QEMU: -cpu host,pmu=on)"
 _ROOT_FIX = "sudo nftop"
-_DOCTOR_FIX = "stop the other user of the PMU (perf, pcm, a profiler); `nftop doctor` looks for it"
+STOP_OTHER = "stop the other user of the PMU (perf, pcm, a profiler)"
+_DOCTOR_FIX = f"{STOP_OTHER}; `nftop doctor` looks for it"
 _FILES_FIX = "ulimit -n 65536 (systemd: LimitNOFILE=65536)"
 
 # In sentences, {paranoid} and {files} stand for what the host says.
@@ -73,11 +77,7 @@ _TOO_MANY_FILES = (
     "`ulimit -n`"
 )
 _BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
-    errno.EACCES: (
-        Reason.PERMISSION,
-        _NOT_ALLOWED,
-        _ROOT_FIX,
-    ),
+    errno.EACCES: (Reason.PERMISSION, _NOT_ALLOWED, _ROOT_FIX),
     errno.EPERM: (
         Reason.PERMISSION,
         _FORBIDDEN,
@@ -94,27 +94,15 @@ _BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
     errno.ENOSYS: (Reason.HARDWARE, "this kernel has no perf_event_open that nftop knows", ""),
     errno.E2BIG: (Reason.HARDWARE, "this kernel is too old for the event's configuration", ""),
     errno.EINVAL: (Reason.HARDWARE, "the kernel refuses the event, or the group with it", ""),
-    errno.EBUSY: (
-        Reason.TAKEN,
-        "another program has the PMU for itself",
-        "stop the other user of the PMU (perf, pcm, a profiler)",
-    ),
-    errno.ENOSPC: (
-        Reason.TAKEN,
-        "all counters of this kind are in use",
-        "stop the other user of the PMU (perf, pcm, a profiler)",
-    ),
-    errno.EMFILE: (
-        Reason.ERROR,
-        _TOO_MANY_FILES,
-        _FILES_FIX,
-    ),
+    errno.EBUSY: (Reason.TAKEN, "another program has exclusive use of the PMU", STOP_OTHER),
+    errno.ENOSPC: (Reason.TAKEN, "all counters of this kind are in use", STOP_OTHER),
+    errno.EMFILE: (Reason.ERROR, _TOO_MANY_FILES, _FILES_FIX),
     errno.ENFILE: (
         Reason.ERROR,
         "the host's limit of open files (fs.file-max) is reached",
         "sysctl fs.file-max",
     ),
-    errno.ESRCH: (Reason.SOURCE, "what was to be counted has gone", ""),
+    errno.ESRCH: (Reason.SOURCE, "what was to be counted has ended", ""),
 }
 
 
@@ -129,30 +117,19 @@ def explain(code: int, root: Path = Path("/")) -> CounterProblem:
 
 
 def never_ran(root: Path = Path("/"), *, fits_with_watchdog: bool = False) -> CounterProblem:
-    """A group that the kernel accepted and then did not put on the counters.
+    """A group that the kernel accepted and never put on the counters.
 
     The usual holder is the NMI watchdog, whose pinned cycles event the kernel does not consider
-    when it accepts a group. A group that fits beside it is kept off by another program.
+    when it accepts a group. A group that fits with it is blocked by another program.
     """
     watchdog = sysctl(root, "nmi_watchdog") == "1"
+    holder, fix = "another program holds a counter", _DOCTOR_FIX
     if watchdog and fits_with_watchdog:
-        return CounterProblem(
-            Reason.TAKEN,
-            "the kernel accepted the group but never ran it: another program holds a counter, "
-            "beside the NMI watchdog's",
-            _DOCTOR_FIX,
-        )
-    if watchdog:
-        return CounterProblem(
-            Reason.TAKEN,
-            "the kernel accepted the group but never ran it: the NMI watchdog holds a counter",
-            "sudo sysctl kernel.nmi_watchdog=0",
-        )
-    return CounterProblem(
-        Reason.TAKEN,
-        "the kernel accepted the group but never ran it: another program holds a counter",
-        _DOCTOR_FIX,
-    )
+        holder += ", besides the NMI watchdog"
+    elif watchdog:
+        holder, fix = "the NMI watchdog holds a counter", "sudo sysctl kernel.nmi_watchdog=0"
+    sentence = f"the kernel accepted the group but never ran it: {holder}"
+    return CounterProblem(Reason.TAKEN, sentence, fix)
 
 
 def sysctl(root: Path, name: str) -> str:

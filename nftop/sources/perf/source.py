@@ -1,8 +1,8 @@
 """The source `perf`: the counter groups of all CPUs.
 
-A CPU whose events all fit into one group costs one read a tick, which interrupts it once. Where
-there are groups that take turns, the main one has nine tenths of a tick and another the last tenth:
-two reads, and four interrupts to stop and start them (`cpu_state.Costs`).
+A CPU whose events all fit into one group costs one read a tick, which interrupts it once. With
+groups that take turns, the main one has nine tenths of a tick and another the last tenth: two
+reads, and four interrupts to stop and start them (`perf.group.Costs`).
 """
 
 from __future__ import annotations
@@ -62,36 +62,27 @@ class TableLayout:
         turns: bool = True,
         focused: Collection[int] | None = None,
     ) -> None:
-        """A row for every CPU, or for those `focused` with all that is counted of these.
+        """A row for every CPU, or for the `focused` ones with all their groups.
 
-        Without `turns` the columns of groups that take turns are there, and say that they are not
-        counted.
+        Without `turns` the columns of groups that take turns are present but not counted.
         """
         slots = _slots(uarch) if focused is None else (*_slots(uarch), *uarch.focus_groups)
         self._columns = [(slot, name) for slot, names in enumerate(slots) for name in names]
         self._events = tuple(name for _, name in self._columns)
         self._group = np.array([slot for slot, _ in self._columns], np.int32)
-        self._extras = stand_ins(uarch, turns=turns)
-        counting = [
-            {name for group in cores.members(row) for name in group.names}
-            for row in cores.rows
-            if row.group is not None
-        ]
-        if counting:
-            everywhere = counting[0].intersection(*counting[1:])
-            self._extras |= substituted(uarch, everywhere, turns=turns)
+        self._extras = _extras(uarch, cores, turns=turns)
         if focused is not None:
             self._turns = cores.rotation.turns(focused)
         else:
             self._turns = cores.usual_turns if turns else 0
-        shown = [
-            (index, row)
+        shown = {
+            index: row
             for index, row in enumerate(cores.rows)
             if focused is None or row.cpu in focused
-        ]
-        self._cpus = np.array([row.cpu for _, row in shown], np.int32)
-        members = [cores.members(row) for _, row in shown]
-        self._absent = [dict(cores.absences(row)) for _, row in shown]
+        }
+        rows = list(shown.values())
+        members = [cores.members(row) for row in rows]
+        self._absent = [dict(cores.absences(row)) for row in rows]
         if not turns and focused is None:
             further = {name for turn in slots[1:] for name in turn}
             for absent, member in zip(self._absent, members, strict=True):
@@ -100,11 +91,12 @@ class TableLayout:
                     absent.update(dict.fromkeys(unread, LEVEL_1))
             members = [item[:1] for item in members]
         members = [item[: len(slots)] for item in members]
+        self._cpus = np.array([row.cpu for row in rows], np.int32)
         self._members = [tuple(frozenset(entry.names) for entry in row) for row in members]
         self._fits_with_watchdog = [[entry.fits_with_watchdog for entry in row] for row in members]
-        self._counting = np.array([row.group is not None for _, row in shown], np.bool_)
-        self._retired_ns = np.array([row.retired_ns for _, row in shown], np.uint64)
-        position = {index: at for at, (index, _) in enumerate(shown)}
+        self._counting = np.array([row.group is not None for row in rows], np.bool_)
+        self._retired_ns = np.array([row.retired_ns for row in rows], np.uint64)
+        position = {index: at for at, index in enumerate(shown)}
         self._positions = {
             cell: (position[index], slot)
             for cell, (index, slot) in enumerate(cores.rotation.cells)
@@ -113,14 +105,14 @@ class TableLayout:
         self._cells = np.array(list(self._positions), np.int64)
         first = [at for at, (_, slot) in enumerate(self._positions.values()) if slot == 0]
         self._starts = np.array(first, np.int64)
-        self._carried, self._carried_ns = self._carried_on([row for _, row in shown])
+        self._carried, self._carried_ns = self._carried_on(rows)
         self._moves = self._moved(members)
         self._reasons, self._details = self._reasons_of(self._absent)
 
     def table(self, readings: GroupReadings, root: Path = Path("/")) -> CounterTable:
-        """The table of one read; what was found faulty has no numbers and says why.
+        """The table of one read; faulty groups have reasons and no numbers.
 
-        Where rows lack an event for one reason but in different words, the most frequent are kept.
+        If rows lack an event for one reason but with different messages, the most frequent is kept.
         """
         rows, groups = len(self._cpus), int(self._group.max(initial=0)) + 1
         values = np.zeros((rows, len(self._events)), np.uint64)
@@ -155,7 +147,7 @@ class TableLayout:
     def _faulty(
         self, readings: GroupReadings, counting: NDArray[np.bool_], root: Path
     ) -> list[dict[str, CounterProblem]]:
-        """Why each row lacks what; a row that has no numbers at all is no longer `counting`."""
+        """By row, why events are absent; clears `counting` of rows without numbers."""
         absent = [dict(item) for item in self._absent]
         for cell, (fault, code) in readings.faults.items():
             if cell not in self._positions:
@@ -180,7 +172,7 @@ class TableLayout:
         return absent
 
     def _carried_on(self, rows: Sequence[CpuRow]) -> tuple[Counts, Counts]:
-        """What counts, and the time groups ran, have to be added to go on: shapes of the table."""
+        """Offsets of counts and running times, in the shapes of the table."""
         counts = np.zeros((len(rows), len(self._columns)), np.uint64)
         running = np.zeros((len(rows), int(self._group.max(initial=0)) + 1), np.uint64)
         for at, row in enumerate(rows):
@@ -192,7 +184,7 @@ class TableLayout:
     def _moved(
         self, members: Sequence[Sequence[Members]]
     ) -> list[tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64], int, int]]:
-        """Per group of the table and members of it: where they go, from which cells, how many."""
+        """By group and members: target rows and columns, source cells, width, slot."""
         alike: dict[tuple[int, tuple[str, ...]], list[tuple[int, int]]] = {}
         for cell, (row, slot) in self._positions.items():
             if self._counting[row] and slot < len(members[row]) and members[row][slot].names:
@@ -208,7 +200,7 @@ class TableLayout:
     def _reasons_of(
         self, absent: Sequence[Mapping[str, CounterProblem]]
     ) -> tuple[NDArray[np.uint8], dict[str, dict[int, str]]]:
-        """Per row and column; an event that another group of the row counts has no sentence."""
+        """By row and column; an event that another group of the row counts has no message."""
         reasons = np.zeros((len(absent), len(self._columns)), np.uint8)
         for row, (lacks, members) in enumerate(zip(absent, self._members, strict=True)):
             for index, (slot, name) in enumerate(self._columns):
@@ -225,8 +217,21 @@ class TableLayout:
         return reasons, details
 
 
+def _extras(uarch: Uarch, cores: CoreGroups, *, turns: bool) -> frozenset[str]:
+    """Events whose absence is no fault."""
+    counting = [
+        {name for group in cores.members(row) for name in group.names}
+        for row in cores.rows
+        if row.group is not None
+    ]
+    extras = stand_ins(uarch, turns=turns)
+    if not counting:
+        return extras
+    return extras | substituted(uarch, set.intersection(*counting), turns=turns)
+
+
 def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
-    """The events of the main groups of all plans, of their first turns, of their second turns..."""
+    """Events of the main groups of all plans, of their first turns, of their second turns..."""
     turns = zip_longest(*(plan.turns for plan in uarch.plans), fillvalue=())
     return (
         uarch.main_events,
@@ -244,12 +249,11 @@ _NO_TABLE = CounterProblem(
 def table_checks(
     name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
 ) -> tuple[Check, ...]:
-    """One check of the source, one for CPUs that count nothing, and for what is missing.
+    """A check of the source, one for CPUs that count nothing, and for what is missing.
 
-    That is one for all events that the same CPUs lack for the same reason, by the first of them.
-    Events that stand in for others are among what is counted, and not among what is missing, as
-    those are not that others stand in for; nor are those of groups that take turns, if it was asked
-    to do without `turns`.
+    Events that the same CPUs lack for the same reason share one check. Events that replace others,
+    and those they replace, are not missing; nor are those of groups that take turns without
+    `turns`.
     """
     extras = stand_ins(uarch, turns=turns)
     idle: dict[CounterProblem, list[int]] = {}
@@ -268,7 +272,7 @@ def table_checks(
     active = [row.cpu for row in cores.rows if row.group is not None]
     checks = [_whole(name, active, list(counted), cores.rotation.turns(), idle)]
     for problem, cpus in idle.items():
-        checks.append(_check(f"{name} CPU {format_cpu_list(cpus)}", problem))
+        checks.append(problem.check(f"{name} CPU {format_cpu_list(cpus)}"))
     alike: dict[tuple[CounterProblem, tuple[int, ...]], list[str]] = {}
     order = {event: index for index, event in enumerate(uarch.all_events)}
     for (event, problem), cpus in sorted(lacking.items(), key=lambda item: order[item[0][0]]):
@@ -277,18 +281,18 @@ def table_checks(
         everywhere = len(where_not) == len(active)
         where = "" if everywhere else f" (CPU {format_cpu_list(where_not)})"
         also = f"; so for {', '.join(others)}" if others else ""
-        checks.append(_check(f"{name} {event}", problem, where + also))
+        checks.append(problem.check(f"{name} {event}", where + also))
     if uarch.topdown is None:
-        checks.append(_check(f"{name} top-down", _NO_TABLE))
+        checks.append(_NO_TABLE.check(f"{name} top-down"))
     return tuple(checks)
 
 
 def counter_checks(
     name: str, kernel: Kernel, cores: CoreGroups, root: Path = Path("/")
 ) -> tuple[Check, ...]:
-    """How many counters are free and which processes hold perf events, if a group found none.
+    """How many counters are free and which processes hold perf events, if a group never ran.
 
-    Of one CPU, the first on which a group never ran. Nothing where every group ran.
+    Of the first such CPU; nothing if every group ran.
     """
     row = next((row for row in cores.rows if _lacks_counter(row, cores)), None)
     if row is None:
@@ -332,19 +336,15 @@ def _whole(
     return Check(name, Reason.PRESENT, text)
 
 
-def _check(name: str, problem: CounterProblem, where: str = "") -> Check:
-    return Check(name, problem.reason, problem.sentence + where, problem.fix)
-
-
 _CLOSED = CounterProblem(Reason.SOURCE, "the perf source has been closed")
 
 
 class PerfSource:
     """Counts every online CPU, or those of `cpus`; opens its groups at the first read.
 
-    In the steady state a tick is one pread of the online mask and one readv per group that ran.
-    CPUs that come and go are followed. Those in `quiet_cpus` are rows without numbers and no
-    counter is ever opened on them. Not for use by several threads at once, `focus` aside.
+    A tick is one pread of the online mask and one readv per group that ran. CPUs that come and go
+    are followed. Those in `quiet_cpus` are rows without numbers; no counter is opened on them. Not
+    thread-safe, except `focus`.
     """
 
     name = "perf"
@@ -364,8 +364,8 @@ class PerfSource:
     ) -> None:
         """`uarch` defaults to the generic table; `root`, `kernel` and `clock_ns` to this host's.
 
-        Without `turns` only the main groups are counted, but of a core that is looked at;
-        `threads_of` tells the CPUs of the core of one.
+        Without `turns` only main groups are counted, except of the focused core; `threads_of`
+        returns the CPUs of a CPU's core.
         """
         self._wanted = None if cpus is None else frozenset(cpus)
         self._root = root
@@ -389,30 +389,27 @@ class PerfSource:
 
     @property
     def counter_reads(self) -> int:
-        """Reads of counter groups so far."""
         return self._cores.rotation.costs.reads if self._cores else 0
 
     @property
     def counter_interrupts(self) -> int:
-        """How often a CPU that counts was interrupted for it so far."""
         return self._cores.rotation.costs.interrupts if self._cores else 0
 
     @property
     def turning(self) -> bool:
-        """Whether `turn` is to be called."""
         return self._cores is not None and self._cores.rotation.turning
 
     def turn(self) -> None:
-        """Let the next of the groups that take turns count until the next reading."""
+        """As `Turning`."""
         if self._cores is not None and not self._closed:
             self._cores.rotation.turn()
 
     def focus(self, cpu: Cpu | None) -> None:
-        """Count more of this CPU's core from the next reading on; of none with None."""
+        """As `Focusing`."""
         self._wanted_focus = cpu
 
     def read(self) -> CounterTable | Missing:
-        """Every counter of every CPU now; Missing where none can be counted at all."""
+        """Every counter of every CPU now; Missing if none can be counted."""
         if self._closed:
             return _CLOSED.missing
         try:
@@ -436,26 +433,25 @@ class PerfSource:
         return self._read(cores, self._layout)
 
     def check(self) -> tuple[Check, ...]:
-        """Opens the groups, lets them run, and says what counts where and what does not."""
+        """Opens the groups, lets them run, and reports what is counted where."""
         table = self.read()
-        # A group that does not run is replaced at the next read, by one that may not run either.
+        # A group that does not run is replaced at the next read, by one that may not run.
         for _ in self._uarch.plans:
             if isinstance(table, CounterTable):
                 time.sleep(SETTLE_S)
                 table = self.read()
-        # So is each of those that take turns.
+        # The same for each group that takes turns.
         for _ in range(self._cores.rotation.turns() if self._cores else 0):
             self.turn()
             time.sleep(SETTLE_S)
             table = self.read()
         if isinstance(table, Missing) or self._cores is None:
-            problem = self._problem or _CLOSED
-            return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+            return ((self._problem or _CLOSED).check(self.name),)
         checks = table_checks(self.name, self._uarch, self._cores, turns=self._turns)
         return (*checks, *counter_checks(self.name, self._kernel, self._cores, self._root))
 
     def close(self) -> None:
-        """Close every counter; a later read says so. Safe to call twice."""
+        """Close every counter; a later read is Missing. Safe to call twice."""
         self._closed = True
         if self._cores is not None:
             self._cores.close()
@@ -466,7 +462,7 @@ class PerfSource:
         return online if self._wanted is None else tuple(c for c in online if c in self._wanted)
 
     def _follow(self, cpus: tuple[Cpu, ...]) -> CoreGroups | None:
-        """The groups of these CPUs, opened or reopened where need be; None: see `_problem`."""
+        """The groups of these CPUs, opened or reopened if necessary; None: see `_problem`."""
         ailing = self._cores is None or self._cores.ailing
         retry = ailing and self._clock_ns() >= self._retry_at_ns
         if cpus == self._cpus and not retry:
@@ -481,7 +477,7 @@ class PerfSource:
         return self._cores
 
     def _lay_out(self) -> None:
-        """The tables' layouts, after rows have changed."""
+        """Rebuild the layouts after rows have changed."""
         self._layout = self._focus_layout = None  # an old one must not survive what goes wrong here
         if self._cores is not None:
             focus = self._focus
@@ -506,7 +502,7 @@ class PerfSource:
             self._cores.follow(cpus)
 
     def _survey(self, cpus: tuple[Cpu, ...]) -> Survey:
-        """The survey on the first CPU that stays online for it and that we may disturb."""
+        """The survey of the first CPU that may be disturbed and stays online."""
         result = Survey(self._uarch.all_events, (), None)
         for cpu in cpus:
             if cpu in self._quiet:

@@ -1,9 +1,10 @@
-"""The kernel's top-down metrics for this CPU: their formulas, and the events these read."""
+"""The kernel's top-down metrics for this CPU: formulas, and the events they read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from nftop.sources.pyperf.module import Evlist, Evsel, PerfModule
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.kernel_metrics import Translated, event_key, nodes, same, translate
 
-# By our name, how perf is asked for it on CPUs of a list: `cpu` terms, since the module opens an
-# event on every CPU of its PMU whatever map of CPUs it is given (seen with Linux 7.2).
+# By our name, perf's terms on CPUs of a list: `cpu` terms, since the module opens an event on every
+# CPU of its PMU whatever map of CPUs it is given (seen with Linux 7.2).
 _GENERIC = {
     "cycles": "cycles/{}/",
     "instructions": "instructions/{}/",
@@ -38,7 +39,7 @@ _HYBRID = CounterProblem(
     Reason.SOURCE, "cores of several kinds are not counted through the kernel's perf"
 )
 _ELSEWHERE = CounterProblem(
-    Reason.SOURCE, "this perf would count it on other CPUs than told: it knows no `cpu` term"
+    Reason.SOURCE, "this perf would count it on other CPUs: it knows no `cpu` term"
 )
 
 Group = tuple[str, ...]
@@ -48,15 +49,14 @@ Group = tuple[str, ...]
 class Opened:
     """Groups that count on some CPUs.
 
-    Attributes:
-        reads: (CPU, event name, what reads it) of everything that counts, all of a CPU in a row.
+    `reads`: (CPU, event name, reader) of everything that counts, sorted by CPU.
     """
 
     lists: list[Evlist] = field(default_factory=list)
     reads: list[tuple[Cpu, str, Evsel]] = field(default_factory=list)
 
     def close(self) -> None:
-        """Stop counting; nothing is read again. Safe to call twice."""
+        """Stop counting. Safe to call twice."""
         self.reads = []
         lists, self.lists = self.lists, []
         for events in lists:
@@ -79,7 +79,7 @@ def open_groups(
 
 
 def basic_events(root: Path) -> Mapping[str, str]:
-    """The events of every host; how to ask for each of them."""
+    """The events of every host, with perf's terms."""
     events = dict(_GENERIC)
     for name, event in _OF_MSR.items():
         if (root / _MSR / event).exists():
@@ -88,9 +88,9 @@ def basic_events(root: Path) -> Mapping[str, str]:
 
 
 def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, ...]:
-    """What is best counted together, best of all: what is of the core in one group.
+    """Groups to count: the core's events in one group.
 
-    `of_metrics` are in the order in which perf wants them, and lead.
+    `of_metrics` are in perf's order, and lead.
     """
     on_core = (*of_metrics, *_ON_CORE)
     return (on_core, *((name,) for name in names if name not in on_core))
@@ -99,16 +99,17 @@ def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, .
 def fitting(
     module: PerfModule, groups: Iterable[Group], requested: Mapping[str, str], cpu: Cpu
 ) -> tuple[tuple[Group, ...], Mapping[str, CounterProblem]]:
-    """Of these groups what opens on a CPU, as few groups as can be, and why the rest does not."""
+    """Of these groups what opens on a CPU, in as few groups as possible, and why the rest fails."""
     usable: list[Group] = []
     absent: dict[str, CounterProblem] = {}
     for group in groups:
-        problem = _trial(module, group, requested, cpu)
+        opened = open_groups(module, (group,), requested, (cpu,))
         parts = parts_of(group)
-        if problem is None:
+        if isinstance(opened, Opened):
+            opened.close()
             usable.append(group)
         elif len(parts) == 1:
-            absent |= dict.fromkeys(group, problem)
+            absent |= dict.fromkeys(group, opened)
         else:
             fit, lacks = fitting(module, parts, requested, cpu)
             usable += fit
@@ -117,9 +118,9 @@ def fitting(
 
 
 def parts_of(group: Group) -> tuple[Group, ...]:
-    """What to count by itself where the group can't be; the group itself if nothing can.
+    """The group split for counting in parts; the group itself if it can't be split.
 
-    Intel's top-down counts are one register, read behind `slots`.
+    Intel's top-down counts are one register, read after `slots`.
     """
     basic = tuple(name for name in group if name in _ON_CORE)
     others = tuple(name for name in group if name not in _ON_CORE)
@@ -128,17 +129,6 @@ def parts_of(group: Group) -> tuple[Group, ...]:
     slots = tuple(name for name in others if "_topdown_" in name or name.endswith("_slots"))
     singles = tuple((name,) for name in group if name not in slots)
     return (slots, *singles) if slots else singles
-
-
-def _trial(
-    module: PerfModule, group: Group, requested: Mapping[str, str], cpu: Cpu
-) -> CounterProblem | None:
-    """Why the group does not open on a CPU; None where it does. It is closed again."""
-    opened = open_groups(module, (group,), requested, (cpu,))
-    if isinstance(opened, CounterProblem):
-        return opened
-    opened.close()
-    return None
 
 
 def _open(
@@ -154,8 +144,7 @@ def _open(
     try:
         events = module.parse_events(terms if len(group) == 1 else f"{{{terms}}}")
     except OSError:
-        # Its errno is what some other call left behind.
-        return _UNKNOWN_EVENT
+        return _UNKNOWN_EVENT  # its errno is of another call
     # perf may put them in another order, top-down events side by side.
     named = [(_name(event, names), event) for event in events]
     if sorted(name for name, _ in named) != sorted(group):
@@ -176,13 +165,13 @@ def _open(
 
 
 def _name(event: Evsel, names: Mapping[str, str]) -> str:
-    """Which of these it is, by what was asked for: it shows itself as PMU/TERM/ or as TERM."""
+    """Our name of an event, which perf prints as PMU/TERM/ or as TERM."""
     shown = shown_as(event)
     return names.get(shown) or names.get(shown.partition("/")[2].removesuffix("/"), "")
 
 
 def shown_as(event: Evsel) -> str:
-    """What stands in `evsel(...)`."""
+    """The text in `evsel(...)`."""
     return str(event).removeprefix("evsel(").removesuffix(")")
 
 
@@ -195,13 +184,13 @@ _UNRESOLVED = "perf has {metric} for this CPU, but the kernel here has not all i
 
 @dataclass(frozen=True, slots=True)
 class KernelMetrics:
-    """What top-down the kernel's tables give here.
+    """Top-down of the kernel's tables.
 
     Attributes:
         formulas: by nftop's metric id, the formula over `events`.
-        events: by name in the formulas, how perf is asked for it, a place left for the CPUs:
-            `cpu/TOPDOWN.SLOTS,{}/`. In perf's order: what must lead a group comes first. Not those
-            that nftop counts under names of its own.
+        events: by name in the formulas, perf's terms with a placeholder for CPUs:
+            `cpu/TOPDOWN.SLOTS,{}/`. In perf's order: group leaders first. Without those that nftop
+            counts under its own names.
         absent: by metric id, why it has no formula.
     """
 
@@ -211,12 +200,11 @@ class KernelMetrics:
 
 
 def without_metrics(problem: CounterProblem) -> KernelMetrics:
-    """No metric, for one reason."""
     return KernelMetrics({}, {}, dict.fromkeys(nodes(), problem))
 
 
 def find_metrics(module: PerfModule, root: Path = Path("/")) -> KernelMetrics:
-    """The kernel's formulas of the top-down's first level. Never raises for what perf answers."""
+    """The kernel's formulas of top-down level 1. Never raises for perf's answers."""
     rows = [row for row in module.metrics() if "MetricName" in row and "MetricExpr" in row]
     absent: dict[str, CounterProblem] = {}
     names: dict[str, str] = {}
@@ -257,7 +245,7 @@ def _row(rows: Iterable[Mapping[str, Any]], metric: str) -> Mapping[str, Any] | 
 
 
 def _translated(rows: Iterable[Mapping[str, Any]], metric: str, root: Path) -> Translated:
-    """FormulaError where the formula is not for nftop."""
+    """Raises FormulaError."""
     row = _row(rows, metric)
     if row is None:
         raise FormulaError("there is none of that name")
@@ -270,14 +258,13 @@ def _translated(rows: Iterable[Mapping[str, Any]], metric: str, root: Path) -> T
 
 
 def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
-    """By key, how to ask for each event that these metrics read; nothing is opened.
+    """By key, perf's terms for each event that these metrics read; nothing is opened.
 
-    Empty where this kernel or CPU lacks one of them.
+    Empty if this kernel or CPU lacks one of them.
     """
     try:
         events: Evlist = module.parse_metrics(",".join(metrics))
-    except OSError:
-        # Its errno is what some other call left behind.
+    except OSError:  # its errno is of another call
         return {}
     result: dict[str, str] = {}
     for event in events:
@@ -292,15 +279,13 @@ def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
 
 
 def _literals(root: Path) -> Mapping[str, float]:
-    """What formulas may ask of the host, as tools/perf/util/expr.c reads it."""
+    """Values of the host that formulas may use, as in tools/perf/util/expr.c."""
     files = {
         "#smt_on": root / "sys/devices/system/cpu/smt/active",
         "#slots": root / "sys/bus/event_source/devices/armv8_pmuv3_0/caps/slots",
     }
     result: dict[str, float] = {}
     for name, file in files.items():
-        try:
+        with suppress(OSError, ValueError):  # a formula that uses it reports it as unknown
             result[name] = float(int(file.read_text(encoding="ascii"), 0))
-        except (OSError, ValueError):
-            continue  # the formula that asks for it says that it is not known
     return result

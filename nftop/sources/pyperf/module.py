@@ -1,7 +1,7 @@
 """The kernel's Python module `perf` (tools/perf/util/python.c): found, checked, imported.
 
-It is the distribution's, in a folder that is not on a virtual environment's path, and nothing else
-of that folder is to be imported. It is code that will run as root, so it must be root's alone.
+The distribution's module is in a folder that is not on a virtual environment's path; nothing else
+is imported from there. It is code that will run as root, so only root may be able to write it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIX = "install a linux-perf of Linux 6.18 or later that is built for {python}"
 
 
 class ModuleCounts(Protocol):
-    """What one read gives: the count, and the ns enabled and running, since the read before."""
+    """Result of a read: count, ns enabled and ns running since the last read."""
 
     val: int
     ena: int
@@ -57,7 +57,7 @@ class Evsel(Protocol):
 
 
 class Evlist(Protocol):
-    """Events that are opened together. To read one after `close` ends the process."""
+    """Events that are opened together. Reading one after `close` ends the process."""
 
     def __iter__(self) -> Iterator[Evsel]: ...
 
@@ -71,7 +71,10 @@ class Evlist(Protocol):
 
 
 class PerfModule(Protocol):
-    """What nftop uses of the module. Parsing raises OSError, and writes to descriptor 2."""
+    """The part of the module that nftop uses.
+
+    Parsing raises OSError, and writes to descriptor 2.
+    """
 
     def parse_events(self, events: str, /) -> Evlist: ...
 
@@ -85,7 +88,7 @@ def load_module(
 ) -> PerfModule | CounterProblem:
     """The module, or why there is none that can count.
 
-    `suffix` is that of this Python's object files; files must be the user `owner`'s.
+    `suffix` is that of this Python's object files; files must belong to user `owner`.
     """
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     fix = _FIX.format(python=python)
@@ -108,7 +111,7 @@ def load_module(
 
 
 def lacking(module: Any) -> str:
-    """The first thing that it takes to count and that the module does not have; "" if none."""
+    """The first required attribute that the module lacks; "" if none."""
     for owner, names in _NEEDED.items():
         holder = getattr(module, owner, None) if owner else module
         missing = [name for name in names if not hasattr(holder, name)]
@@ -119,9 +122,9 @@ def lacking(module: Any) -> str:
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Point descriptor 2 nowhere for a while: perf complains there, beside what it raises.
+    """Redirect descriptor 2 to /dev/null: perf writes messages there besides raising.
 
-    Of the whole process, so the screen is drawn on standard output.
+    Of the whole process; the screen is drawn on standard output.
     """
     try:
         kept = os.dup(2)
@@ -162,7 +165,7 @@ def _absent(root: Path, python: str, fix: str) -> CounterProblem:
 
 
 def _unsafe(path: Path, root: Path, owner: int) -> str:
-    """Users besides root that can write this file; "" for none."""
+    """Why users other than root can write this file; "" if they can't."""
     for parent in (path, *path.parents):
         if not parent.is_relative_to(root.resolve()):
             break
@@ -175,7 +178,7 @@ def _unsafe(path: Path, root: Path, owner: int) -> str:
 
 
 def _import(path: Path) -> Any:
-    """This one module; its folder does not come on the path."""
+    """This one module; its folder is not added to the path."""
     loader = importlib.machinery.ExtensionFileLoader("perf", str(path))
     spec = importlib.util.spec_from_loader("perf", loader)
     if spec is None:

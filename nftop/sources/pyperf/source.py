@@ -13,7 +13,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import dataclass
-from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
+from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check, missing_check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
 from nftop.sources.perf.group import STALLED_AFTER_NS
@@ -42,8 +42,7 @@ _NO_THREAD = -1  # of no thread but of a CPU: perf_event_open(2)'s pid
 class Totals:
     """Counts and times since the start, by CPU and event, across reopened groups.
 
-    Attributes:
-        values, enabled_ns, running_ns: uint64 (n CPUs, k events), never changed in place.
+    `values`, `enabled_ns`, `running_ns`: uint64 (n CPUs, k events), never changed in place.
     """
 
     values: Counts
@@ -56,7 +55,7 @@ class Totals:
         self._install(np.zeros((3, 0, len(events)), np.uint64))
 
     def follow(self, cpus: Sequence[Cpu]) -> None:
-        """Make the rows these CPUs; those that were there go on from where they are."""
+        """Make the rows these CPUs; rows of known CPUs continue."""
         before, old = self._row, self._sums
         sums = np.zeros((3, len(cpus), len(self._column)), np.uint64)
         self._row = {cpu: row for row, cpu in enumerate(cpus)}
@@ -65,15 +64,15 @@ class Totals:
         self._install(sums)
 
     def forget(self, cpus: Collection[Cpu]) -> None:
-        """Begin these CPUs' rows at 0 again."""
+        """Reset these CPUs' rows to 0."""
         sums = self._sums.copy()
         sums[:, [row for cpu, row in self._row.items() if cpu in cpus]] = 0
         self._install(sums)
 
     def add(self, opened: Opened) -> tuple[frozenset[Cpu], frozenset[str]]:
-        """Read everything once; the CPUs that went offline meanwhile, and the events that stall.
+        """Read everything once; the CPUs that went offline, and the events that stall.
 
-        An event of a CPU that has been offline is dead though the CPU be back: its clock stands.
+        An event of a CPU that was offline stays dead: its clock stands still.
         """
         reads = [event.read(cpu, _NO_THREAD) for cpu, _, event in opened.reads]
         counted = [(read.val, read.ena, read.run) for read in reads]
@@ -109,7 +108,7 @@ def table_checks(
     metrics: KernelMetrics,
     root: Path,
 ) -> tuple[Check, ...]:
-    """What is counted where at how many reads, what is not, and whose top-down it is."""
+    """What is counted where at how many reads, what is not, and the origin of top-down."""
     rows = np.flatnonzero((table.reasons == Reason.PRESENT).any(axis=1))
     cpus = [Cpu(int(cpu)) for cpu in table.cpus[rows]]
     if not cpus:
@@ -122,8 +121,7 @@ def table_checks(
     )
     checks = [Check(name, Reason.PRESENT, text)]
     for event, problem in absent.items():
-        what = f"{name} {_shown(event, metrics)}"
-        checks.append(Check(what, problem.reason, problem.sentence, problem.fix))
+        checks.append(problem.check(f"{name} {_shown(event, metrics)}"))
     checks += _of_turns(name, table, rows.tolist(), metrics, root)
     if metrics.formulas:
         nodes = _nodes(metrics.formulas)
@@ -137,7 +135,7 @@ def table_checks(
 
 
 def _shown(event: str, metrics: KernelMetrics) -> str:
-    """An event by nftop's name, or as perf knows it."""
+    """An event by nftop's name, or perf's."""
     return metrics.events.get(event, event).replace(",{}", "").replace("/{}/", "")
 
 
@@ -148,7 +146,7 @@ def _nodes(metrics: Iterable[str]) -> str:
 def _of_turns(
     name: str, table: CounterTable, rows: Sequence[int], metrics: KernelMetrics, root: Path
 ) -> Iterator[Check]:
-    """Of the events that were not on the counters all the time."""
+    """Checks of the events that were not on the counters all the time."""
     enabled, running = table.enabled_ns[rows], table.running_ns[rows]
     share = np.where(enabled > 0, running / np.maximum(enabled, 1), 1.0).min(axis=0)
     never = [event for event, ratio in zip(table.events, share, strict=True) if ratio == 0]
@@ -166,16 +164,14 @@ _NOT_OPENED = CounterProblem(Reason.WARMING, "it has not been opened yet")
 
 
 class PythonPerfSource:
-    """Counts every online CPU but `quiet_cpus`, on which no event is ever opened.
+    """Counts every online CPU but `quiet_cpus`, on which no event is opened.
 
-    The module reads one event of one CPU with a system call, so a tick costs as many reads of
-    each CPU as there are events; groups only see to it that events are counted together (asked for
-    PERF_FORMAT_GROUP, that of Linux 7.2 gives zeros or ends the process). Nothing is sampled,
-    nothing inherited. Top-down is the kernel's own formulas: they go with each
-    reading as texts (`CounterTable.formulas`) beside the raw counts, and not as the numbers that
-    `evlist.compute_metric` makes of them: those are of whatever passed since the module's last
-    reads, cost a further read of every event for each metric, and could not be derived again from
-    a recording. Not for use by several threads at once.
+    The module reads one event of one CPU with a system call, so a tick costs as many reads of each
+    CPU as there are events; groups only ensure that events are counted together (with
+    PERF_FORMAT_GROUP the module of Linux 7.2 gives zeros or ends the process). Readings have the
+    kernel's formulas as texts (`CounterTable.formulas`) with the raw counts:
+    `evlist.compute_metric` would cost a further read of every event for each metric, of another
+    interval, and could not be derived again from a recording. Not thread-safe.
     """
 
     name = "perf"
@@ -206,21 +202,11 @@ class PythonPerfSource:
         self._opened = Opened()
         self._problem: CounterProblem | None = _NOT_OPENED
         self._retry_at_ns = 0
-        self._counter_reads = 0
+        self.counter_reads = self.counter_interrupts = 0  # each read interrupts its CPU
         self._closed = False
 
-    @property
-    def counter_reads(self) -> int:
-        """Reads of counters so far: each interrupts the CPU it reads."""
-        return self._counter_reads
-
-    @property
-    def counter_interrupts(self) -> int:
-        """As many: nothing is stopped or started in between."""
-        return self._counter_reads
-
     def read(self) -> CounterTable | Missing:
-        """Every counter of every CPU now; Missing where none can be counted at all."""
+        """Every counter of every CPU now; Missing if none can be counted."""
         if self._closed:
             return _CLOSED.missing
         try:
@@ -229,12 +215,13 @@ class PythonPerfSource:
             return Missing(Reason.ERROR, f"the list of online CPUs can't be read: {error}")
         # Keep the counts so far: the groups are reopened below.
         dead, stalled = self._totals.add(self._opened)
-        self._counter_reads += len(self._opened.reads)
+        self.counter_reads = self.counter_interrupts = self.counter_reads + len(self._opened.reads)
         retry = self._problem is not None and self._clock_ns() >= self._retry_at_ns
         if cpus != self._cpus or retry:
             self._cpus = cpus
             self._totals.follow(cpus)
-            self._open()
+            with unheard():
+                self._open()
         elif dead or stalled:
             self._totals.forget(dead)
             self._mend(dead, stalled)
@@ -243,7 +230,7 @@ class PythonPerfSource:
         return self._table(dead)
 
     def check(self) -> tuple[Check, ...]:
-        """Opens the groups, lets them run, and says what counts where and what does not."""
+        """Opens the groups, lets them run, and reports what is counted where."""
         table = self.read()
         # Once more for groups that do not run, and are then counted one by one.
         for _ in range(2):
@@ -252,20 +239,16 @@ class PythonPerfSource:
                 table = self.read()
         if isinstance(table, Missing):
             fix = self._problem.fix if self._problem is not None else ""
-            return (Check(self.name, table.reason, table.message, fix),)
+            return missing_check(self.name, table, fix)
         return table_checks(self.name, table, self._absent, self._metrics, self._root)
 
     def close(self) -> None:
-        """Close every counter; a later read says so. Safe to call twice."""
+        """Close every counter; a later read is Missing. Safe to call twice."""
         self._closed = True
         self._opened.close()
         self._online.close()
 
     def _open(self) -> None:
-        with unheard():
-            self._open_all()
-
-    def _open_all(self) -> None:
         self._opened.close()
         self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         cpus = [cpu for cpu in self._cpus if cpu not in self._quiet]
@@ -294,10 +277,11 @@ class PythonPerfSource:
             after += (group,) if stalled.isdisjoint(group) else parts_of(group)
         if dead or tuple(after) != before:
             self._groups = tuple(after)
-            self._open()
+            with unheard():
+                self._open()
 
     def _table(self, dead: Collection[Cpu]) -> CounterTable:
-        """Each event is a group of its own: it has its own clock, being read by itself."""
+        """The table. Each event is a group of its own, since it is read with its own clock."""
         width = len(self._events)
         reasons = np.zeros((len(self._cpus), width), np.uint8)
         details: dict[str, dict[int, str]] = {}
@@ -338,7 +322,7 @@ _UNUSED = CounterProblem(
 
 
 class NoCounters:
-    """The source `perf` where the way to count that was asked for is not there."""
+    """The source `perf` if the requested way to count is not available."""
 
     name = "perf"
     inline = True
@@ -349,13 +333,10 @@ class NoCounters:
         self._problem = problem
 
     def read(self) -> Missing:
-        """Why nothing is counted."""
         return self._problem.missing
 
     def check(self) -> tuple[Check, ...]:
-        """The same with its fix."""
-        problem = self._problem
-        return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+        return (self._problem.check(self.name),)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -363,7 +344,7 @@ class NoCounters:
 
 @dataclass(frozen=True, slots=True)
 class CounterChoice:
-    """The source that counts, and what `nftop doctor` has to say of the one that does not."""
+    """The source that counts, and doctor's lines on the one that does not."""
 
     source: PerfSource | PythonPerfSource | NoCounters
     checks: tuple[Check, ...] = ()
@@ -378,10 +359,10 @@ def choose(
     root: Path = Path("/"),
     module: PerfModule | CounterProblem | None = None,
 ) -> CounterChoice:
-    """For `--pmu`, one of `WAYS`, `own` or the module's source; loaded only where it may be used.
+    """`own` or the module's source, by `--pmu` (one of `WAYS`); loads the module only if needed.
 
-    By itself nftop uses the module on CPUs that it has no table for, and only where the kernel
-    has top-down for them: anything else its own groups give at one read a tick.
+    `auto` uses the module on CPUs without a table, if the kernel has top-down for them: everything
+    else `own` gives at one read a tick.
     """
     if way == "perf" or (way == "auto" and uarch.name != GENERIC):
         return CounterChoice(own)
@@ -395,26 +376,25 @@ def choose(
         loaded = CounterProblem(Reason.ERROR, message)
     if way == "python-perf":
         return CounterChoice(NoCounters(loaded))
-    return CounterChoice(own, (Check(_NAME, loaded.reason, loaded.sentence, loaded.fix),))
+    return CounterChoice(own, (loaded.check(_NAME),))
 
 
 def _by_module(
     way: str, module: PerfModule, own: PerfSource, quiet_cpus: Collection[int], root: Path
 ) -> CounterChoice:
-    """Who counts where the module is there; raises whatever the module does."""
+    """The choice if the module is present; raises whatever the module does."""
     problem = _cycles_problem(module, quiet_cpus, root)
     # perf complains on standard error of formulas whose events it can't find: don't ask for them.
     metrics = find_metrics(module, root) if problem is None else without_metrics(problem)
     if way == "auto" and not metrics.formulas:
-        why = problem or _UNUSED
-        return CounterChoice(own, (Check(_NAME, why.reason, why.sentence, why.fix),))
+        return CounterChoice(own, ((problem or _UNUSED).check(_NAME),))
     return CounterChoice(PythonPerfSource(module, metrics, root=root, quiet_cpus=quiet_cpus))
 
 
 def _cycles_problem(
     module: PerfModule, quiet_cpus: Collection[int], root: Path
 ) -> CounterProblem | None:
-    """Why cycles can't be counted here, tried on a CPU that may be disturbed; None if they can."""
+    """Why cycles can't be counted, tried on a CPU that may be disturbed; None if they can."""
     online = OnlineCpus(root)
     try:
         cpu = next((cpu for cpu in online.read() if cpu not in quiet_cpus), None)

@@ -68,9 +68,9 @@ class UncoreLayout:
         *,
         detailed: bool,
     ) -> None:
-        """`lacking` is why units have no open boxes in a package: rows of the box -1 say it.
+        """`lacking`: why units have no open boxes in a package, shown as rows of the box -1.
 
-        Unless `detailed`, what is on demand is not counted, and has rows that say so.
+        Unless `detailed`, events on demand are not counted, and have rows with that reason.
         """
         unwanted = {
             event for unit in units for turn in unit.on_demand for event in turn if not detailed
@@ -111,10 +111,10 @@ class UncoreLayout:
         self._reasons, self._details = _reasons(self._rows, self._problems)
 
     def table(self, read: BoxReadings, root: Path = Path("/")) -> UncoreTable:
-        """The table of one reading; rows of a box with a fault have no numbers and say why.
+        """The table of one reading; rows of a faulty box have reasons and no numbers.
 
-        A box's clock is the time in which any of its turns was on, so that what of it a group ran
-        is that turn's share.
+        A box's clock is the time in which any of its turns was on, so a group's running time is its
+        turn's share.
         """
         of_box = np.zeros(self._boxes, np.uint64)
         np.add.at(of_box, self._box_of_group, read.enabled_ns)
@@ -154,7 +154,7 @@ def _fault(code: int, root: Path) -> CounterProblem:
 def _reasons(
     rows: Sequence[_Row], problems: Sequence[CounterProblem | None]
 ) -> tuple[np.typing.NDArray[np.uint8], dict[str, dict[int, str]]]:
-    """By row; and by event and reason the sentence that most rows have."""
+    """By row; and by event and reason the message of most rows."""
     reasons = np.array([0 if why is None else why.reason for why in problems], np.uint8)
     reasons.flags.writeable = False
     details: dict[str, dict[int, str]] = {}
@@ -166,8 +166,8 @@ def _reasons(
     return reasons, details
 
 
-# A pace that differs by less from the last one is the same, read late. So much of a round's end is
-# the second stay of its first turns, and may be missed.
+# A smaller difference of pace is a late read. This share at a round's end is the second stay of its
+# first turns, and may be missed.
 _SAME_PACE = 0.2
 NO_TABLE = CounterProblem(Reason.SOURCE, "nftop knows no events outside the cores of this CPU")
 _REFUSED = CounterProblem(
@@ -176,10 +176,15 @@ _REFUSED = CounterProblem(
 
 
 class UncoreCounters:
-    """The counters of every box. Not for use by several threads at once.
+    """The counters of every box. Not thread-safe.
 
     `clock_ns` is CLOCK_MONOTONIC; it decides when turns change and what is tried again, while the
     counts have the kernel's clock.
+
+    Attributes:
+        boxes: the open ones. lacking: why a unit has none in a package.
+        problem: why nothing is counted; None while something is.
+        costs: so far; a reader on the package itself interrupts less.
     """
 
     def __init__(
@@ -199,9 +204,9 @@ class UncoreCounters:
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] | None = None
         self._topology = Topology(())
-        self._boxes: tuple[OpenBox, ...] = ()
-        self._lacking: dict[tuple[str, Package], CounterProblem] = {}
-        self._problem: CounterProblem | None = None
+        self.boxes: tuple[OpenBox, ...] = ()
+        self.lacking: dict[tuple[str, Package], CounterProblem] = {}
+        self.problem: CounterProblem | None = None
         self._rotas: dict[str, Rota] = {}
         self._read_at_ns: int | None = None
         self._interval_ns = 0
@@ -209,70 +214,51 @@ class UncoreCounters:
         self._pollers: frozenset[int] = frozenset()
         self._switch_ns: int | None = None
         self._wanted = self._detailed = False
-        self._costs = Costs()
+        self.costs = Costs()
         self._install()
 
     @property
-    def boxes(self) -> tuple[OpenBox, ...]:
-        return self._boxes
-
-    @property
-    def lacking(self) -> Mapping[tuple[str, Package], CounterProblem]:
-        """Why a unit has no open boxes in a package."""
-        return self._lacking
-
-    @property
-    def costs(self) -> Costs:
-        """What counting has cost so far; a reader on the package itself interrupts less."""
-        return self._costs
-
-    @property
-    def problem(self) -> CounterProblem | None:
-        """Why nothing at all is counted; None while something is."""
-        return self._problem
-
-    @property
     def due_ns(self) -> int | None:
-        """When `turn` has something to do next; None where nothing takes turns."""
+        """Time of the next `turn`; None if nothing takes turns."""
         changing = (rota.due_ns for rota in self._rotas.values() if len(rota.slices) > 1)
         return min(changing, default=None)
 
     @property
     def round_ns(self) -> int:
-        """How long it takes until every turn has had its slices."""
+        """Duration of the longest round."""
         return max((rota.round_ns for rota in self._rotas.values()), default=0)
 
     @property
     def switch_ns(self) -> int:
-        """How long it takes to let the next turn run on all boxes of a unit; 0 while unknown.
+        """Time to switch all boxes of a unit to the next turn; 0 if unknown.
 
-        The shortest time yet: what is longer is time in which other programs ran.
+        The shortest so far: longer ones include time in which other programs ran.
         """
         return self._switch_ns or 0
 
     def detail(self, *, wanted: bool) -> None:
-        """Count what is on demand too, as of the next reading, or not. Safe from any thread."""
+        """As `Detailing`."""
         self._wanted = wanted
 
     def set_pollers(self, cpus: Collection[int]) -> None:
-        """On which CPUs network functions poll, as of the next reading. Safe from any thread."""
+        """Set the polling CPUs, as of the next reading. Safe from any thread."""
         self._pollers = frozenset(cpus)
 
     def read(self) -> UncoreTable | Missing:
-        """What all boxes have counted until now; Missing where none counts anything."""
+        """Counts of all boxes until now; Missing if none counts anything."""
         if not self._units:
-            self._problem = NO_TABLE
+            self.problem = NO_TABLE
             return NO_TABLE.missing
         self._follow()
         if self._wanted != self._detailed:
             self._detailed = self._wanted
             self._lay_out()
         self._keep_pace()
-        if self._problem is not None:
-            return self._problem.missing
+        if self.problem is not None:
+            return self.problem.missing
         read = self._reader.read(on_demand=self._detailed)
-        self._costs.reads += read.requested
-        self._costs.interrupts += sum(opened.counts for opened in self._boxes)
+        self.costs.reads += read.requested
+        self.costs.interrupts += sum(opened.counts for opened in self.boxes)
         table = replace(
             self._layout.table(read, self._root), warning=self._warning(), round_ns=self.round_ns
         )
@@ -293,13 +279,13 @@ class UncoreCounters:
 
     def close(self) -> None:
         """Close every counter. Safe to call twice."""
-        self._close_boxes(self._boxes)
-        self._boxes, self._rotas = (), {}
+        self._close_boxes(self.boxes)
+        self.boxes, self._rotas = (), {}
         self._install()
         self._online.close()
 
     def _follow(self) -> None:
-        """Open what is new, close what has gone, and try again what failed a while ago."""
+        """Open what is new, close what has gone, and retry what failed a while ago."""
         try:
             online = self._online.read()
         except (OSError, ValueError):
@@ -317,19 +303,19 @@ class UncoreCounters:
             self._open(boxes)
         except OSError as error:
             # Nothing is kept: a sum of some boxes is none, and others need descriptors too.
-            self._close_boxes(self._boxes)
-            self._boxes, self._rotas = (), {}
-            self._problem = explain(error.errno or errno.EINVAL, self._root)
-        if self._problem is not None or any(opened.may_recover for opened in self._boxes):
+            self._close_boxes(self.boxes)
+            self.boxes, self._rotas = (), {}
+            self.problem = explain(error.errno or errno.EINVAL, self._root)
+        if self.problem is not None or any(opened.may_recover for opened in self.boxes):
             self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         self._install()
 
     def _open(self, target: UnitBoxes) -> None:
-        """Make the boxes those of `target`; OSError where none can be opened, with some open."""
-        known = {opened.box.key: opened for opened in self._boxes if opened.counts}
+        """Make the boxes those of `target`; OSError if none can be opened, with some open."""
+        known = {opened.box.key: opened for opened in self.boxes if opened.counts}
         gone = known.keys() - {box.key for box in target.boxes}
         self._close_boxes(known.pop(key) for key in gone)
-        self._boxes = tuple(known.values())
+        self.boxes = tuple(known.values())
         boxes: list[OpenBox] = []
         for box in target.boxes:
             old = known.get(box.key)
@@ -339,22 +325,22 @@ class UncoreCounters:
             opened = open_box(self._kernel, box, self._root)
             if opened is not None:
                 boxes.append(opened)
-                self._boxes = (*self._boxes, opened)
+                self.boxes = (*self.boxes, opened)
                 self._start(opened)
-        self._boxes = tuple(boxes)
+        self.boxes = tuple(boxes)
         counted = {(opened.box.unit.name, opened.box.package) for opened in boxes}
         refused = {(box.unit.name, box.package) for box in target.boxes} - counted
-        self._lacking = {**target.lacking, **dict.fromkeys(refused, _REFUSED)}
+        self.lacking = {**target.lacking, **dict.fromkeys(refused, _REFUSED)}
         counting = any(opened.counts for opened in boxes)
-        self._problem = None if counting else self._chief()
+        self.problem = None if counting else self._chief()
 
     def _chief(self) -> CounterProblem:
-        """What to tell where nothing is counted at all."""
-        absences = (why for opened in self._boxes for why in opened.absent.values())
-        return next(iter((*self._lacking.values(), *absences)), NO_UNCORE)
+        """The problem to report if nothing is counted."""
+        absences = (why for opened in self.boxes for why in opened.absent.values())
+        return next(iter((*self.lacking.values(), *absences)), NO_UNCORE)
 
     def _start(self, opened: OpenBox) -> None:
-        """Let a box begin with the turn that its unit is at."""
+        """Start a box with the current turn of its unit."""
         unit = opened.box.unit
         parts = shares(unit, detailed=self._detailed)
         if len(turns_of(unit)) > 1 and unit.name not in self._rotas:
@@ -367,7 +353,7 @@ class UncoreCounters:
     def _go_to(
         self, unit: str, rota: Rota, at: int, slices: tuple[Slice, ...] | None = None
     ) -> None:
-        """Let a slice begin, of a new round where one is given."""
+        """Start a slice, of a new round if `slices` is given."""
         before = rota.turn
         rota.at, rota.slices = at, slices or rota.slices
         # From now on and not from when it was due: a late slice shortens none.
@@ -375,7 +361,7 @@ class UncoreCounters:
         rota.due_ns = now_ns + rota.slices[at].duration_ns
         if rota.turn == before:
             return
-        for opened in self._boxes:
+        for opened in self.boxes:
             if opened.box.unit.name == unit:
                 self._set(opened, before, on=False)
                 self._set(opened, rota.turn, on=True)
@@ -389,10 +375,10 @@ class UncoreCounters:
                 (self._kernel.enable if on else self._kernel.disable)(fds[0])
             except OSError:
                 return  # a group that is lost; the next read finds it so
-            self._costs.interrupts += 1
+            self.costs.interrupts += 1
 
     def _keep_pace(self) -> None:
-        """Let rounds fill the time between two readings, if they can: as long as the last was."""
+        """Fit rounds to the time between two readings, as long as the last was."""
         now_ns = self._clock_ns()
         before, self._read_at_ns = self._read_at_ns, now_ns
         passed_ns = 0 if before is None else now_ns - before
@@ -410,12 +396,12 @@ class UncoreCounters:
 
     def _drop(self, faults: Mapping[int, int]) -> None:
         """Close faulty boxes; those that lost their events are reopened at once."""
-        boxes = list(self._boxes)
+        boxes = list(self.boxes)
         for at, code in faults.items():
             self._close_boxes([boxes[at]])
             why = explain(code, self._root) if code else LOST
             boxes[at] = OpenBox(boxes[at].box, (), dict.fromkeys(boxes[at].box.unit.events, why))
-        self._boxes = tuple(boxes)
+        self.boxes = tuple(boxes)
         lost = 0 in faults.values()
         self._retry_at_ns = self._clock_ns() + (0 if lost else RETRY_AFTER_NS)
         self._install()
@@ -425,19 +411,17 @@ class UncoreCounters:
             close_box(self._kernel, opened)
 
     def _install(self) -> None:
-        self._reader = BoxReader(self._kernel, self._boxes)
+        self._reader = BoxReader(self._kernel, self.boxes)
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self._layout = UncoreLayout(
-            self._units, self._boxes, self._lacking, detailed=self._detailed
-        )
+        self._layout = UncoreLayout(self._units, self.boxes, self.lacking, detailed=self._detailed)
 
     def _warning(self) -> str:
-        """A sentence where counting disturbs a core that polls; "" where it does not."""
+        """A sentence if counting disturbs a polling core; else ""."""
         reported = {
             (box.cpu, box.package)
-            for box in (opened.box for opened in self._boxes if opened.counts)
+            for box in (opened.box for opened in self.boxes if opened.counts)
             if box.cpu in self._pollers
         }
         return "; ".join(

@@ -1,15 +1,13 @@
 """Boxes with their counters: a group for each turn, of which one at a time is on.
 
-A group never spans boxes. What goes wrong with one event leaves the others; what goes wrong with
-nftop's own means, or its privileges, ends the opening of all boxes, since no other would fare
-better.
+A group never spans boxes. A failure of one event leaves the others; a failure of nftop's own limits
+or privileges ends the opening of all boxes.
 """
 
 from __future__ import annotations
 
 import errno
 import math
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,23 +19,22 @@ from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
+from nftop.sources.host.sysfs import entries
 from nftop.sources.perf import pmu as sysfs
-from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, attribute
+from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, open_next
 from nftop.sources.perf.probe import OWN_LIMITS
 from nftop.sources.perf.problems import CounterProblem, explain
 from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Encoding
 
-# Of the time; one on demand is less wanted, and most of its requests are so many that little tells.
-_WEIGHT, _WEIGHT_ON_DEMAND = 4, 1
-# A slice costs two interrupts a box, so it is not too short; and none is so long that what happens
-# within a second is seen by some turns only.
 # Multiplexing within a unit. The kernel's own would swap the groups of every box with a timer, 250
 # times a second, on one CPU of the package.
+_WEIGHT, _WEIGHT_ON_DEMAND = 4, 1  # of the time
+# A slice costs two interrupts a box; in long slices some turns would miss events within a second.
 SHORTEST_NS = 10_000_000
 LONGEST_NS = 250_000_000
-# Of the time of one CPU, over all packages. Linux 6.2 to 6.11 set up every group of a CPU anew
-# whenever one is switched on (ctx_resched of kernel/events/core.c), which is many boxes' work.
+# Of the time of one CPU, over all packages. Linux 6.2 to 6.11 set up every group of a CPU anew when
+# one is switched on (ctx_resched of kernel/events/core.c), which is expensive with many boxes.
 SWITCHING_AT_MOST = 0.02
 
 
@@ -51,7 +48,7 @@ class Slice:
 
 @dataclass(slots=True)
 class Rota:
-    """Where the boxes of one unit are in their round, and until when."""
+    """Position of one unit's boxes in their round, and its end."""
 
     at: int
     due_ns: int
@@ -72,10 +69,9 @@ def turns_of(unit: Uncore) -> tuple[tuple[str, ...], ...]:
 
 
 def shares(unit: Uncore, *, detailed: bool) -> tuple[float, ...]:
-    """What each of `turns_of` is to have of the time; together 1.
+    """Share of the time of each of `turns_of`; together 1.
 
-    Of those on demand only where it is to be `detailed`: each turn more is two more switches of
-    every box in a round.
+    Those on demand only if `detailed`: each turn adds two switches of every box to a round.
     """
     weights = [_WEIGHT] * len(unit.turns)
     if detailed:
@@ -88,14 +84,12 @@ def shares(unit: Uncore, *, detailed: bool) -> tuple[float, ...]:
 
 
 def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tuple[Slice, ...]:
-    """Who runs when, there and back again, so that whole rounds fill the interval.
+    """The slices of a round, there and back again, so that whole rounds fill the interval.
 
-    Each turn has its slices to both sides of the round's middle: what traffic gains or loses
-    steadily within a round changes no turn's rate against another's. The first turn has both ends,
-    so that a reading somewhat early or late misses no turn.
-
-    A round takes longer where the interval is too short for it, or where turns change so slowly,
-    `switch_ns` each, that it would cost more than `SWITCHING_AT_MOST` of the time.
+    The slices of each turn are symmetric to the middle of the round: a steady change of traffic
+    affects all turns alike. The first turn has both ends, so that a reading somewhat early or late
+    misses no turn. A round is longer than the interval if slices would be too short, or if
+    switching, `switch_ns` each, would exceed `SWITCHING_AT_MOST`.
     """
     rounds = max(math.ceil(max(parts) * interval_ns / 2 / LONGEST_NS), 1)
     switches_ns = 2 * (len(parts) - 1) * switch_ns
@@ -110,7 +104,7 @@ def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tu
 
 
 _DEVICES = "sys/bus/event_source/devices"
-# What the kernel calls the units of a CPU that it learns of from the hardware alone.
+# Units that the kernel knows from hardware discovery only.
 _NAMELESS = re.compile(r"uncore_type_\d+(_\d+)?")
 
 NO_UNCORE = CounterProblem(
@@ -132,9 +126,9 @@ class Box:
     """One box of a unit, in one package.
 
     Attributes:
-        pmu: its PMU in sysfs; the same one stands for the boxes of that number of all packages.
-        number: the kernel's, as in `uncore_imc_3`; 0 where it gives none.
-        die: of the package; None where the kernel tells of none.
+        pmu: its PMU in sysfs, shared by the boxes of that number of all packages.
+        number: the kernel's, as in `uncore_imc_3`; 0 if it has none.
+        die: of the package; None if unknown.
         cpu: on which the kernel counts it, whichever CPU an event is opened on.
     """
 
@@ -147,18 +141,13 @@ class Box:
 
     @property
     def key(self) -> tuple[str, int, int, int | None]:
-        """What stays the same while the kernel moves its events from CPU to CPU."""
+        """Identity that is kept while the kernel moves its events from CPU to CPU."""
         return (self.pmu.name, self.pmu.pmu_type, self.package, self.die)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitBoxes:
-    """What there is to count.
-
-    Attributes:
-        boxes: in the order of the units, by number and package.
-        lacking: why a unit has no boxes in a package.
-    """
+    """Boxes by unit, number and package; `lacking` is why a unit has none in a package."""
 
     boxes: tuple[Box, ...]
     lacking: Mapping[tuple[str, Package], CounterProblem]
@@ -171,11 +160,11 @@ def find_boxes(
     quiet: Collection[int] = frozenset(),
     root: Path = Path("/"),
 ) -> UnitBoxes:
-    """Every box of these units but those that are counted on a quiet CPU. Never raises.
+    """Every box of these units but those counted on a quiet CPU. Never raises.
 
-    Where a package has several dies, a box is each die's of that number.
+    Of several dies in a package each has its own box.
     """
-    names = _names(root)
+    names = sorted(entries(root / _DEVICES))
     boxes: list[Box] = []
     lacking: dict[tuple[str, Package], CounterProblem] = {}
     for unit in units:
@@ -186,7 +175,8 @@ def find_boxes(
             mine = [box for box in unit_boxes if box.package == package]
             disturbed = [box.cpu for box in mine if box.cpu in quiet]
             if disturbed:  # of one die, perhaps; but what the others count is not the package's
-                lacking[unit.name, package] = left_out(disturbed[0])
+                sentence = f"left out by --quiet-cpus: it is counted on CPU {disturbed[0]}"
+                lacking[unit.name, package] = CounterProblem(Reason.SOURCE, sentence)
             elif not mine:
                 lacking[unit.name, package] = problem or _absent(unit, names)
             else:
@@ -194,16 +184,10 @@ def find_boxes(
     return UnitBoxes(tuple(boxes), lacking)
 
 
-def left_out(cpu: Cpu) -> CounterProblem:
-    """Why a package whose counters are set on a quiet CPU is not counted."""
-    sentence = f"left out by --quiet-cpus: what is outside the cores is counted on CPU {cpu}"
-    return CounterProblem(Reason.SOURCE, sentence)
-
-
 def _boxes(
     unit: Uncore, names: Iterable[str], topology: Topology, root: Path
 ) -> tuple[list[Box], CounterProblem | None]:
-    """A unit's boxes on all packages, and what is wrong with a PMU of it, if anything is."""
+    """A unit's boxes on all packages, and a problem of one of its PMUs."""
     of_unit = re.compile(rf"{re.escape(unit.pmu)}(?:_(\d+))?")
     numbers = {name: int(at[1] or 0) for name in names if (at := of_unit.fullmatch(name))}
     boxes: list[Box] = []
@@ -238,15 +222,7 @@ def _absent(unit: Uncore, names: Collection[str]) -> CounterProblem:
     return CounterProblem(Reason.HARDWARE, f"this kernel shows no PMU {unit.pmu}_0 on this package")
 
 
-def _names(root: Path) -> tuple[str, ...]:
-    try:
-        with os.scandir(root / _DEVICES) as entries:
-            return tuple(sorted(entry.name for entry in entries))
-    except OSError:
-        return ()
-
-
-# What the next box would meet too.
+# Errors that every box would have.
 OF_ALL = OWN_LIMITS | {errno.EACCES, errno.EPERM, errno.ENOSYS}
 
 
@@ -254,7 +230,7 @@ OF_ALL = OWN_LIMITS | {errno.EACCES, errno.EPERM, errno.ENOSYS}
 class Turn:
     """The group of one turn on one box: its events in the order they were opened.
 
-    `fds[0]` is the leader's; none where no event of the turn could be opened.
+    `fds[0]` is the leader's; none if no event of the turn could be opened.
     """
 
     events: tuple[str, ...]
@@ -263,10 +239,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class OpenBox:
-    """A box that was opened, as far as it could be.
+    """A box that was opened, as far as possible.
 
     Attributes:
-        turns: in the order of `multiplex.turns_of` its unit; none where a read of it failed.
+        turns: in the order of `turns_of` its unit; none if a read of it failed.
         absent: why it lacks an event.
     """
 
@@ -276,24 +252,22 @@ class OpenBox:
 
     @property
     def counts(self) -> bool:
-        """Some event of it was opened."""
+        """Whether some event of it was opened."""
         return any(turn.fds for turn in self.turns)
 
     @property
     def may_recover(self) -> bool:
-        """It counts nothing for a reason that may pass."""
+        """Whether it counts nothing for a reason that may pass."""
         return not self.counts and any(
             why.reason is not Reason.HARDWARE for why in self.absent.values()
         )
 
 
 def open_box(kernel: Kernel, box: Box, root: Path = Path("/")) -> OpenBox | None:
-    """Open every turn of a box, none of them on; None where the kernel refuses every event of it.
+    """Open every turn of a box, none of them on; None if the kernel refuses every event of it.
 
-    So it does with a box that its other packages have and this one lacks.
-
-    Raises:
-        OSError: of nftop's own means or privileges (`OF_ALL`); nothing stays open.
+    That happens if other packages have the box and this one lacks it. Raises OSError of nftop's own
+    limits or privileges (`OF_ALL`); nothing stays open.
     """
     encodings, absent = _encodings(box)
     turns: list[Turn] = []
@@ -307,8 +281,7 @@ def open_box(kernel: Kernel, box: Box, root: Path = Path("/")) -> OpenBox | None
                 if name not in encodings:
                     continue
                 try:
-                    attr = attribute(encodings[name], leader=not fds)
-                    fds.append(kernel.open_event(attr, box.cpu, fds[0] if fds else -1))
+                    open_next(kernel, box.cpu, encodings[name], fds)
                 except OSError as error:
                     if error.errno in OF_ALL:
                         raise
@@ -325,10 +298,8 @@ def open_box(kernel: Kernel, box: Box, root: Path = Path("/")) -> OpenBox | None
 
 
 def close_box(kernel: Kernel, opened: OpenBox) -> None:
-    """Close every event of the box, leaders last."""
     for turn in opened.turns:
-        for fd in reversed(turn.fds):
-            kernel.close(fd)
+        close_events(kernel, turn.fds)
 
 
 def _encodings(box: Box) -> tuple[dict[str, Encoding], dict[str, CounterProblem]]:
@@ -349,9 +320,9 @@ class BoxReadings:
     """One read of all groups of n boxes; g groups, in the order of boxes and turns.
 
     Attributes:
-        values: uint64 (g, k), cumulative; what is beyond a group's width means nothing.
+        values: uint64 (g, k), cumulative; undefined beyond a group's width.
         enabled_ns, running_ns: uint64 (g,).
-        faults: by box, the errno of a read that failed, or 0 where a group had lost its events.
+        faults: by box, the errno of a failed read, or 0 if a group had lost its events.
         requested: how many groups were read; the others stand still.
     """
 
@@ -363,7 +334,7 @@ class BoxReadings:
 
 
 class BoxReader:
-    """Reads a fixed list of boxes, one call a group, into one buffer. The boxes stay the caller's.
+    """Reads a fixed list of boxes, one call a group, into one buffer. The caller owns the boxes.
 
     A group that is off is read without an interrupt; one that is on interrupts the box's CPU,
     unless the reader runs on the same package.
@@ -391,9 +362,9 @@ class BoxReader:
         self._others_stand = False
 
     def read(self, *, on_demand: bool) -> BoxReadings:
-        """Read every group once. Never raises: what failed is in `faults`.
+        """Read every group once. Never raises: failures are in `faults`.
 
-        Unless `on_demand`, groups of that kind are off: they are what they were when read last.
+        Unless `on_demand`, those groups are off and keep the values of their last read.
         """
         faults: dict[int, int] = {}
         targets = self._always if self._others_stand and not on_demand else self._targets

@@ -1,4 +1,4 @@
-"""The source `uncore`: counters of packages, in a thread of its own that lets them take turns."""
+"""The source `uncore`: counters of packages, multiplexed by a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.sources.base import Check
 from nftop.sources.perf.abi import Kernel, host_kernel
-from nftop.sources.perf.problems import CounterProblem
+from nftop.sources.perf.problems import STOP_OTHER, CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.sources.uncore.open_counters import OpenBox, shares, turns_of
 from nftop.uarch.sections import Uncore
 from nftop.uarch.table import Uarch
 
 _TAKEN = "{events}: a group never got onto the counters of {boxes} boxes; another program has them"
-_TAKEN_FIX = "stop the other user of the PMU (perf, pcm, a profiler)"
 
 
 def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tuple[Check, ...]:
-    """One check for each unit with boxes, and one for each thing that is missing."""
+    """One check for each unit with boxes, and one for each missing item."""
     by_unit: dict[str, list[OpenBox]] = {}
     for opened in counters.boxes:
         by_unit.setdefault(opened.box.unit.name, []).append(opened)
@@ -41,9 +40,7 @@ def uncore_checks(name: str, counters: UncoreCounters, table: UncoreTable) -> tu
         lacking.setdefault((unit, problem), []).append(package)
     for (unit, problem), packages in lacking.items():
         where = f" (package {format_cpu_list(packages)})"
-        checks.append(
-            Check(f"{name} {unit}", problem.reason, problem.sentence + where, problem.fix)
-        )
+        checks.append(problem.check(f"{name} {unit}", where))
     return tuple(checks)
 
 
@@ -64,7 +61,7 @@ def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
         listed = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
         cost = f"; the next turn's beginning takes {switch_ns / 1e6:.1f} ms there"
     if on_demand:
-        listed += f", and {on_demand} only while somebody looks,"
+        listed += f", and {on_demand} only while on screen,"
     fds = sum(len(turn.fds) for opened in boxes for turn in opened.turns)
     text = (
         f"counts {listed} on {', '.join(per_package)} with {fds} descriptors, by interrupts of CPU "
@@ -80,7 +77,7 @@ def _absent(name: str, boxes: list[OpenBox]) -> Iterable[Check]:
             lacking[event, problem] = lacking.get((event, problem), 0) + 1
     for (event, problem), number in lacking.items():
         where = "" if number == len(boxes) else f" ({number} of {len(boxes)} boxes)"
-        yield Check(f"{name} {event}", problem.reason, problem.sentence + where, problem.fix)
+        yield problem.check(f"{name} {event}", where)
 
 
 def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
@@ -92,7 +89,7 @@ def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
                 {(p, b) for p, b in zip(table.packages[mine], table.boxes[mine], strict=True)}
             )
             text = _TAKEN.format(events="/".join(turn), boxes=boxes)
-            yield Check(f"{name} {turn[0]}", Reason.TAKEN, text, _TAKEN_FIX)
+            yield Check(f"{name} {turn[0]}", Reason.TAKEN, text, STOP_OTHER)
 
 
 _CLOSED = CounterProblem(Reason.SOURCE, "the uncore source has been closed")
@@ -104,9 +101,9 @@ _SETTLE_S, _ROUNDS = 0.05, 5
 class UncoreSource:
     """Counts every box of every package; opens them at the first read.
 
-    Turns change between two readings, in a thread that begins with the first one and runs on what
-    CPUs the process may; whatever sets or reads a box that is on interrupts the CPU that the kernel
-    counts it on. Safe for use by several threads.
+    Turns change between two readings, in a thread that starts with the first one and runs on any
+    CPU of the process. Setting or reading a box that is on interrupts the CPU that the kernel
+    counts it on. Thread-safe.
     """
 
     name = "uncore"
@@ -136,7 +133,7 @@ class UncoreSource:
         self._closed = False
 
     def read(self) -> UncoreTable | Missing:
-        """What all boxes have counted until now; Missing where none can be counted."""
+        """Counts of all boxes until now; Missing if none can be counted."""
         with self._changed:
             if self._closed:
                 return _CLOSED.missing
@@ -153,30 +150,25 @@ class UncoreSource:
             return table
 
     def detail(self, *, wanted: bool) -> None:
-        """From the next reading on count what is on demand too, or no longer; never waits."""
+        """As `Detailing`."""
         self._counters.detail(wanted=wanted)
 
     @property
     def counter_reads(self) -> int:
-        """Reads of counter groups so far."""
         return self._counters.costs.reads
 
     @property
     def counter_interrupts(self) -> int:
-        """How often the CPU of a package was interrupted so far to read, stop or start a group."""
         return self._counters.costs.interrupts
 
     def on_pollers(self, cpus: Collection[int], _topology: Topology) -> None:
-        """On which CPUs network functions poll: readings warn where counting disturbs one.
-
-        Never waits, as who calls it must not: boxes may be opening, which takes long.
-        """
+        """As `PollerAware`: readings warn if counting disturbs one of these CPUs."""
         self._counters.set_pollers(cpus)
 
     def check(self) -> tuple[Check, ...]:
-        """Opens the boxes, lets every turn run, and says what counts where and what does not.
+        """Opens the boxes, lets every turn run, and reports what is counted where.
 
-        What is counted on demand is from then on.
+        From then on events on demand are counted too.
         """
         self.detail(wanted=True)
         table = self.read()
@@ -189,12 +181,11 @@ class UncoreSource:
                 table = self.read()
         with self._changed:
             if isinstance(table, Missing):
-                problem = self._counters.problem or _CLOSED
-                return (Check(self.name, problem.reason, problem.sentence, problem.fix),)
+                return ((self._counters.problem or _CLOSED).check(self.name),)
             return uncore_checks(self.name, self._counters, table)
 
     def close(self) -> None:
-        """Close every counter; a later read says so. Safe to call twice."""
+        """Close every counter; a later read is Missing. Safe to call twice."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -204,7 +195,7 @@ class UncoreSource:
             self._counters.close()
 
     def _turn(self) -> None:
-        """What goes wrong, the next reading says; until then nothing turns."""
+        """Change turns; the next reading reports a failure, until then nothing turns."""
         try:
             self._counters.turn()
         except Exception as error:  # noqa: BLE001 - the boundary: nobody else hears of it

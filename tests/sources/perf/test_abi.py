@@ -100,7 +100,7 @@ def test_a_machine_without_a_known_number_is_told_apart() -> None:
         (errno.EBUSY, Reason.TAKEN, "another program"),
         (errno.ENOSPC, Reason.TAKEN, "in use"),
         (errno.EMFILE, Reason.ERROR, "ulimit -n"),
-        (errno.ESRCH, Reason.SOURCE, "gone"),
+        (errno.ESRCH, Reason.SOURCE, "ended"),
         (errno.EIO, Reason.ERROR, "Input/output error"),
         (0, Reason.ERROR, "Success"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from pathlib import Path
 
@@ -114,12 +115,12 @@ def test_a_descriptor_that_is_closed_meanwhile_is_not_counted(
     folder.mkdir()
     for number in range(8):
         (folder / str(number)).symlink_to("anon_inode:[perf_event]")
-    readlink = Path.readlink
+    readlink = os.readlink
 
-    def closed(path: Path) -> Path:
+    def closed(path: Path) -> str:
         if path.name == "3":
             raise FileNotFoundError(path)
         return readlink(path)
 
-    monkeypatch.setattr(Path, "readlink", closed)
+    monkeypatch.setattr(os, "readlink", closed)
     assert perf_event_holders(tmp_path) == (Holder(7, "perf", 7),)

@@ -390,7 +390,7 @@ def test_only_the_cpus_asked_for(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path), wanted=[3, 1, 9])
     assert bench.tick().cpus.tolist() == [1, 3]
     answer = Bench(bench.fake, wanted=[9]).try_tick()
-    assert answer == Missing(Reason.SOURCE, "none of the CPUs asked for is online")
+    assert answer == Missing(Reason.SOURCE, "none of the requested CPUs is online")
 
 
 @pytest.mark.parametrize("text", ["", "0-", "x", None])
