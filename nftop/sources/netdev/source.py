@@ -1,4 +1,4 @@
-"""Source `netdev`: packets of the kernel's network stack; interfaces are identified as they change.
+"""Source `netdev`: packets of the kernel's network stack, by CPU and by interface.
 
 Layouts: softnet_seq_show and dev_seq_printf_stats in the kernel's net/core/net-procfs.c;
 snmp_seq_show in net/ipv4/proc.c, snmp6_seq_show in net/ipv6/proc.c; tun_chr_show_fdinfo in
@@ -7,10 +7,12 @@ drivers/net/tun.c: the fdinfo of an open /dev/net/tun names its interface ("iff:
 
 from __future__ import annotations
 
-import os
 import re
+import socket
+import struct
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,64 +24,54 @@ from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
-from nftop.sources.base import Check
-from nftop.sources.host.sysfs import SysTree, read_up_to
-from nftop.sources.netdev.links import link_kinds
+from nftop.sources.base import Check, missing_check
+from nftop.sources.host.sysfs import (
+    SysTree,
+    comm,
+    entries,
+    link_target,
+    read_up_to,
+    unreadable,
+)
 from nftop.sources.process.scan import is_nf
 
-_TUN = Path("/dev/net/tun")
+_TUN = "/dev/net/tun"
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)
-_COMM_BYTES = 64
 _FDINFO_BYTES = 4096
 
 
 def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
-    """The pid of the network function that holds each of these interfaces; others are absent.
+    """Pid of the network function that holds each of these interfaces; others are absent.
 
-    A network function makes taps as mirrors of ports that it counts itself; they
-    are recognized by the names of their threads. Scans all threads, and all descriptors of such
-    programs, so it is not called every tick. What nftop may not read is skipped.
+    Network functions make taps as mirrors of ports that they count themselves; they are recognized
+    by the names of their threads. Scans all threads, and all descriptors of such programs, so it is
+    not called every tick.
     """
     pids: dict[str, int] = {}
-    for entry in sorted(_folder(proc), key=len):
-        if entry.isdecimal() and is_nf(_comms(proc / entry)):
+    for entry in sorted(entries(proc), key=len):
+        if entry.isdecimal() and is_nf(_comms(proc / entry / "task")):
             for name in _taps(proc / entry):
                 if name in wanted:
                     pids.setdefault(name, int(entry))
     return pids
 
 
-def _comms(process: Path) -> list[str]:
-    """The names of its threads."""
+def _comms(tasks: Path) -> list[str]:
     comms = []
-    for tid in _folder(process / "task"):
-        try:
-            comm = read_up_to(f"{process}/task/{tid}/comm", _COMM_BYTES)
-        except OSError:
-            continue
-        comms.append(comm.decode("utf-8", "replace").rstrip("\n"))
+    for tid in entries(tasks):
+        with suppress(OSError):
+            comms.append(comm(tasks / tid))
     return comms
 
 
 def _taps(process: Path) -> list[str]:
     names = []
-    for handle in _folder(process / "fd"):
-        try:
-            if (process / "fd" / handle).readlink() != _TUN:
-                continue
-            info = read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
-        except OSError:
-            continue
-        names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
+    for handle in entries(process / "fd"):
+        if link_target(process / "fd" / handle) == _TUN:
+            with suppress(OSError):
+                info = read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
+                names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
     return names
-
-
-def _folder(path: Path) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return [entry.name for entry in entries]
-    except OSError:
-        return []
 
 
 # The CPU's number is the 13th word, from Linux 5.10 on.
@@ -89,9 +81,10 @@ _DEV_WORDS = 16
 
 
 def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], Counts]:
-    """CPUs, and of each what it has taken in, dropped and left waiting.
+    """CPUs, and uint64 (n, 3) packets processed, dropped and time squeezed.
 
-    One line per online CPU; older kernels do not print the CPU, which `online` then has.
+    One line per online CPU; older kernels do not print the CPU, which `online` then has. Raises
+    ValueError.
     """
     words = [line.split() for line in text.splitlines()]
     if not words or any(len(entry) < _SOFTNET_WORDS for entry in words):
@@ -111,7 +104,7 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
 
 
 def parse_dev(text: str) -> dict[str, tuple[int, int]]:
-    """Packets received and sent of each interface by name."""
+    """Packets received and sent of each interface by name. Raises ValueError."""
     counts = {}
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")
@@ -123,7 +116,7 @@ def parse_dev(text: str) -> dict[str, tuple[int, int]]:
 
 
 def parse_forwarded(snmp: str, snmp6: str) -> int | None:
-    """IP packets forwarded, of both versions; None where neither text has them."""
+    """IP packets forwarded, of both versions; None if neither text has them."""
     counts = []
     lines = [line.split() for line in snmp.splitlines() if line.startswith("Ip:")]
     if len(lines) == 2 and "ForwDatagrams" in lines[0]:
@@ -135,14 +128,87 @@ def parse_forwarded(snmp: str, snmp6: str) -> int | None:
     return sum(counts) if counts else None
 
 
-# Beyond this a text is no longer what it is meant to be: 4096 CPUs, or ten thousand interfaces.
-_LIMIT_BYTES = 2 << 20
-# An interface may get a master, and a tap another owner, without changing its name.
+# Kinds of interfaces ("veth", "gre", "openvswitch") by rtnetlink(7): RTM_GETLINK and IFLA_INFO_KIND
+# in linux/rtnetlink.h and linux/if_link.h. sysfs has them for some drivers only (DEVTYPE), and the
+# `iflink` of a veth whose peer is in another namespace may be its own number.
+_HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
+_ATTRIBUTE = struct.Struct("=HH")  # length with this header, type
+_LINK_BYTES = 16  # ifinfomsg
+_ERROR, _DONE, _NEW_LINK, _GET_LINK = 2, 3, 16, 18
+_REQUEST_ALL = 0x1 | 0x300  # NLM_F_REQUEST, NLM_F_DUMP
+_NAME, _LINK_INFO, _EXTENT = 3, 18, 29  # IFLA_IFNAME, IFLA_LINKINFO, IFLA_EXT_MASK
+_KIND = 1  # IFLA_INFO_KIND
+_NO_STATISTICS = 1 << 3  # RTEXT_FILTER_SKIP_STATS
+_TYPE_BITS = 0x3FFF  # without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+_ANSWER_BYTES, _MOST_ANSWERS, _LIMIT_S = 1 << 16, 4096, 1.0
+
+
+def link_kinds() -> Mapping[str, str]:
+    """Kind of each interface of our network namespace that has one; a NIC has none.
+
+    One request, which needs no privilege; empty if the kernel does not answer.
+    """
+    kinds: dict[str, str] = {}
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as channel:
+            channel.settimeout(_LIMIT_S)
+            channel.sendto(_request(), (0, 0))
+            for _ in range(_MOST_ANSWERS):
+                links, ended = parse_links(channel.recv(_ANSWER_BYTES))
+                kinds |= links
+                if ended:
+                    break
+    except OSError:
+        return kinds
+    return kinds
+
+
+def _request() -> bytes:
+    body = bytes(_LINK_BYTES) + _ATTRIBUTE.pack(8, _EXTENT) + struct.pack("=I", _NO_STATISTICS)
+    return _HEADER.pack(_HEADER.size + len(body), _GET_LINK, _REQUEST_ALL, 1, 0) + body
+
+
+def parse_links(answer: bytes) -> tuple[Mapping[str, str], bool]:
+    """Kinds by name in one reply, and whether it is the last; an invalid one is."""
+    kinds: dict[str, str] = {}
+    at = 0
+    while at + _HEADER.size <= len(answer):
+        length, message, *_ = _HEADER.unpack_from(answer, at)
+        if message in (_ERROR, _DONE) or not _HEADER.size <= length <= len(answer) - at:
+            return kinds, True
+        if message == _NEW_LINK:
+            attributes = dict(_attributes(answer[at + _HEADER.size + _LINK_BYTES : at + length]))
+            kind = dict(_attributes(attributes.get(_LINK_INFO, b""))).get(_KIND)
+            if kind is not None and _NAME in attributes:
+                kinds[_text(attributes[_NAME])] = _text(kind)
+        at += _aligned(length)
+    return kinds, not answer
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind & _TYPE_BITS, data[at + _ATTRIBUTE.size : at + length]
+        at += _aligned(length)
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode("utf-8", "replace")
+
+
+_LIMIT_BYTES = 2 << 20  # 4096 CPUs, or ten thousand interfaces
+# An interface may get a master, and a tap another owner, under the same name.
 LOOK_AGAIN_NS = 10_000_000_000
 _LOOPBACK = "772"  # ARPHRD_LOOPBACK, if_arp.h
-# Kinds of link by rtnetlink that sysfs does not have. An interface of no such kind and without a
-# device gets its packets from another interface, which counts them already: tunnels
-# (gre, ipip, wireguard, vxlan), OVS' internal ports, dummies.
+# An interface of no such kind and without a device gets its packets from another interface, which
+# counts them already: tunnels (gre, ipip, wireguard, vxlan), OVS' internal ports, dummies.
 _KINDS: Mapping[str, InterfaceKind] = MappingProxyType(
     {
         "veth": "veth",
@@ -155,7 +221,7 @@ _KINDS: Mapping[str, InterfaceKind] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Facts that seldom change; fields as in `Interface`."""
+    """Facts that rarely change; fields as in `Interface`."""
 
     kind: InterfaceKind
     driver: str
@@ -166,13 +232,16 @@ class _Facts:
 class NetdevSource:
     """Packets of the kernel's network stack, by CPU and by interface."""
 
+    name = "netdev"
+    inline = False
+
     def __init__(
         self,
         root: Path = Path("/"),
         clock: Callable[[], int] = time.monotonic_ns,
         links: Callable[[], Mapping[str, str]] = link_kinds,
     ) -> None:
-        """Set up. `links` gives the kernel's name for what an interface is, by its name."""
+        """`links` returns the kernel's kind of each interface by its name."""
         self._root = root
         self._links = links
         self._net = SysTree(root / "sys/class/net")
@@ -180,16 +249,7 @@ class NetdevSource:
         self._facts: Mapping[str, _Facts] = {}
         self._checked_at_ns = 0
 
-    @property
-    def name(self) -> str:
-        return "netdev"
-
-    @property
-    def inline(self) -> bool:
-        return False
-
     def read(self) -> NetdevTable | Missing:
-        """All counters."""
         path = "proc/net/softnet_stat"
         try:
             online = parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
@@ -198,14 +258,8 @@ class NetdevSource:
             counts = parse_dev(self._text(path))
             path = "proc/net/snmp"
             forwarded = parse_forwarded(self._or_nothing(path), self._or_nothing("proc/net/snmp6"))
-        except PermissionError:
-            return Missing(Reason.PERMISSION, f"/{path} can't be read; run as root")
-        except FileNotFoundError:
-            return Missing(Reason.SOURCE, f"there is no /{path}")
-        except OSError as error:
-            return Missing(Reason.ERROR, f"/{path}: {error.strerror}")
-        except ValueError as error:
-            return Missing(Reason.ERROR, f"/{path}: {error}")
+        except (OSError, ValueError) as error:
+            return unreadable(f"/{path}", error)
         facts = self._known(frozenset(counts))
         interfaces = tuple(
             Interface(
@@ -216,17 +270,18 @@ class NetdevSource:
                 facts[name].owner,
                 rx,
                 tx,
-                self._missed(name) if facts[name].kind == "nic" else None,
+                self._net.number(f"{name}/statistics/rx_missed_errors")
+                if facts[name].kind == "nic"
+                else None,
             )
             for name, (rx, tx) in counts.items()
         )
         return NetdevTable(cpus, softnet, interfaces, forwarded)
 
     def check(self) -> tuple[Check, ...]:
-        """Whether the kernel's data path can be counted, and which interfaces nftop leaves out."""
         table = self.read()
         if isinstance(table, Missing):
-            return (Check(self.name, table.reason, table.message),)
+            return missing_check(self.name, table)
         counted = [interface.name for interface in table.interfaces if interface.counts_once]
         left = [interface.name for interface in table.interfaces if interface.owner is not None]
         text = (
@@ -238,7 +293,7 @@ class NetdevSource:
         return (Check(self.name, Reason.PRESENT, text),)
 
     def close(self) -> None:
-        """No descriptor is kept open."""
+        """Nothing is held."""
 
     def _text(self, path: str) -> str:
         return read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
@@ -248,9 +303,6 @@ class NetdevSource:
             return self._text(path)
         except FileNotFoundError:
             return ""
-
-    def _missed(self, name: str) -> int | None:
-        return self._net.number(f"{name}/statistics/rx_missed_errors")
 
     def _known(self, names: frozenset[str]) -> Mapping[str, _Facts]:
         now_ns = self._clock()
@@ -263,15 +315,18 @@ class NetdevSource:
         kinds = {name: self._kind(name, links.get(name, "")) for name in names}
         taps = [name for name, kind in kinds.items() if kind == "tap"]
         held = owners(self._root / "proc", taps) if taps else {}
-        return {
-            name: _Facts(kind, self._driver(name), self._node(name), None)
-            if kind == "nic"
-            else _Facts(kind, "", None, held.get(name))
-            for name, kind in kinds.items()
-        }
+        facts = {}
+        for name, kind in kinds.items():
+            if kind == "nic":
+                driver = link_target(self._root / "sys/class/net" / name / "device/driver")
+                node = self._net.number(f"{name}/device/numa_node")
+                facts[name] = _Facts(kind, driver.rpartition("/")[2], node, None)
+            else:
+                facts[name] = _Facts(kind, "", None, held.get(name))
+        return facts
 
     def _kind(self, name: str, link: str) -> InterfaceKind:
-        if "/" in name or name in (".", ".."):  # the kernel calls none so
+        if "/" in name or name in (".", ".."):  # not valid in the kernel
             return "virtual"
         files = self._net.names(name)
         if self._net.text(f"{name}/type") == _LOOPBACK:
@@ -283,12 +338,3 @@ class NetdevSource:
         if "device" in files:
             return "nic"
         return "upper" if any(file.startswith("lower_") for file in files) else "virtual"
-
-    def _driver(self, name: str) -> str:
-        try:
-            return (self._root / "sys/class/net" / name / "device/driver").readlink().name
-        except OSError:
-            return ""
-
-    def _node(self, name: str) -> int | None:
-        return self._net.number(f"{name}/device/numa_node")

@@ -1,10 +1,8 @@
 """One GET at a time, with a limit on its time and on its size.
 
-The limit is on the whole of it, from connecting to the last byte: a server that sends a byte now
-and then must not hold the thread. Only the look-up of a host's name before that is the resolver's,
-with the limits of /etc/resolv.conf (an address has none); what is left of the time then is for the
-server. Each request has a connection of its own, since the server keeps
-a thread for each that stays open. No proxy, no redirect, no name or password.
+The time limit is on the whole request, from connecting to the last byte. The look-up of a host's
+name before that has the resolver's limits (/etc/resolv.conf). Each request has its own connection,
+since the server keeps a thread for each open one. No proxy, no redirect, no name or password.
 """
 
 from __future__ import annotations
@@ -41,13 +39,13 @@ class Address:
 
     @property
     def here(self) -> bool:
-        """Whether it is on this machine, or a tunnel's end on it."""
+        """Whether it is on this machine, or the end of a tunnel here."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True)
 class PcmAnswer:
-    """What came back; `status` is HTTP's, `kind` the content type in lower case."""
+    """A response; `status` is HTTP's, `kind` the content type in lower case."""
 
     status: int
     kind: str
@@ -55,7 +53,7 @@ class PcmAnswer:
 
 
 class NoAnswerError(Exception):
-    """There is none; `why` is for the operator."""
+    """There is no response; `why` is for the operator."""
 
     def __init__(self, why: Missing) -> None:
         super().__init__(why.message)
@@ -63,16 +61,12 @@ class NoAnswerError(Exception):
 
 
 def parse_url(text: str) -> Address:
-    """The address in `http://HOST[:PORT][/]`, or in `HOST[:PORT]`.
-
-    Raises:
-        ValueError: it is neither; the text says why.
-    """
+    """The address in `http://HOST[:PORT][/]`, or in `HOST[:PORT]`. Raises ValueError."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
 
     parts = urlsplit(text if "://" in text else f"http://{text}")
     if parts.scheme != "http":
-        raise ValueError(f"only http:// is spoken here, not {parts.scheme}://; use an ssh tunnel")
+        raise ValueError(f"only http:// is supported, not {parts.scheme}://; use an ssh tunnel")
     if parts.username is not None or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("it takes a host and a port only, such as http://127.0.0.1:9738")
     host = parts.hostname or ""
@@ -91,15 +85,8 @@ def get(
 ) -> PcmAnswer:
     """GET one path, before CLOCK_MONOTONIC is `until_ns`.
 
-    Args:
-        address: of the server.
-        path: of the request.
-        accept: content types.
-        until_ns: CLOCK_MONOTONIC nanoseconds.
-        admit: called with the connection before anything is sent; raises to refuse it.
-
-    Raises:
-        NoAnswerError: nobody is there, it took too long, or it is no HTTP, or too much of it.
+    `accept` are content types. `admit` is called with the connection before anything is sent; it
+    raises to refuse it. Raises NoAnswerError: no server, too slow, not HTTP, or too large.
     """
     try:
         connected = _connected(address, until_ns)
@@ -110,13 +97,19 @@ def get(
             raise
         return _request(connected, address, path, accept)
     except TimeoutError:
-        raise NoAnswerError(Missing(Reason.STALE, _late(address))) from None
+        raise NoAnswerError(
+            Missing(Reason.STALE, f"the server at {address.shown} does not answer in time")
+        ) from None
+    except ConnectionRefusedError:
+        why = Missing(Reason.SOURCE, f"no pcm-sensor-server listens at {address.shown}")
+        raise NoAnswerError(why) from None
     except OSError as error:
-        raise _unanswered(address, error) from None
+        message = f"{address.shown}: {error.strerror or error}"
+        raise NoAnswerError(Missing(Reason.ERROR, message)) from None
 
 
 def _request(connected: _Timed, address: Address, path: str, accept: str) -> PcmAnswer:
-    # Only where somebody listens: it takes long, since the parser of e-mail comes with it.
+    # Imported only if a server listens: it takes long, since it imports the parser of e-mail.
     from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
 
     connection = HTTPConnection(address.host, address.port)
@@ -138,7 +131,7 @@ def _request(connected: _Timed, address: Address, path: str, accept: str) -> Pcm
 
 
 class _Timed(socket.socket):
-    """A socket whose every wait ends at the same moment."""
+    """A socket whose waits all end at the same time."""
 
     until_ns = 0
 
@@ -152,7 +145,7 @@ class _Timed(socket.socket):
 
 
 def _connected(address: Address, until_ns: int) -> _Timed:
-    """A connection to the first of its addresses that takes one."""
+    """A connection to the first of its addresses that accepts one."""
     last: OSError = OSError("it has no address")
     for family, kind, protocol, _, where in socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM
@@ -171,22 +164,16 @@ def _connected(address: Address, until_ns: int) -> _Timed:
 
 
 def _body(response: HTTPResponse) -> bytes:
-    """All of it, and no more than may be."""
-    parts, size = [], 0
-    if (response.length or 0) > MOST_BYTES:
-        raise NoAnswerError(_too_much())
-    while chunk := response.read1(_CHUNK):
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MOST_BYTES:
-            raise NoAnswerError(_too_much())
-    if response.length:  # the connection ended before what was announced
+    size, body = response.length or 0, bytearray()
+    while size <= MOST_BYTES and (chunk := response.read1(_CHUNK)):
+        body += chunk
+        size = max(size, len(body))
+    if size > MOST_BYTES:
+        text = f"it answers with more than {MOST_BYTES >> 20} MiB"
+        raise NoAnswerError(Missing(Reason.ERROR, text))
+    if response.length:  # less than announced
         raise NoAnswerError(Missing(Reason.ERROR, "it closed the connection amid its answer"))
-    return b"".join(parts)
-
-
-def _too_much() -> Missing:
-    return Missing(Reason.ERROR, f"it answers with more than {MOST_BYTES >> 20} MiB")
+    return bytes(body)
 
 
 def _left_s(until_ns: int) -> float:
@@ -194,15 +181,3 @@ def _left_s(until_ns: int) -> float:
     if left_s <= 0:
         raise TimeoutError
     return left_s
-
-
-def _late(address: Address) -> str:
-    return f"the server at {address.shown} does not answer in time"
-
-
-def _unanswered(address: Address, error: OSError) -> NoAnswerError:
-    if isinstance(error, ConnectionRefusedError):
-        why = f"no pcm-sensor-server listens at {address.shown}"
-        return NoAnswerError(Missing(Reason.SOURCE, why))
-    message = error.strerror or str(error)
-    return NoAnswerError(Missing(Reason.ERROR, f"{address.shown}: {message}"))

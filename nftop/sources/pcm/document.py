@@ -1,7 +1,7 @@
 """A document of PCM's sensor server, JSON or Prometheus text, parsed into a `PcmTable`.
 
-Documents are untrusted, possibly from another host: any size, name and number may occur. Only
-names that `model.pcm` knows are kept, and no more rows than a host can have.
+Documents are untrusted, possibly from another host: any size, name and number may occur. Only names
+in `model.pcm` are kept, and no more rows than a host can have.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
@@ -29,12 +30,12 @@ _TEXT = 64  # characters of an accelerator's own names
 
 
 class BadDocumentError(Exception):
-    """It is not what a pcm-sensor-server writes; the text says in which way."""
+    """It is not a document of a pcm-sensor-server; the text says why."""
 
 
 @dataclass(slots=True)
 class Thread:
-    """One logical CPU and where the server has it."""
+    """One logical CPU with its core and socket."""
 
     cpu: int
     core: int
@@ -44,7 +45,7 @@ class Thread:
 
 @dataclass(slots=True)
 class Document:
-    """All that is kept of one document; sockets by their number, links by socket and number."""
+    """The parts of a document that are kept; sockets by number, links by socket and number."""
 
     interval_us: int
     threads: list[Thread] = field(default_factory=list)
@@ -54,20 +55,18 @@ class Document:
     accelerators: dict[str, Numbers] = field(default_factory=dict)
 
     def keep_links(self, socket: int, numbers: Numbers) -> None:
-        """Of a socket's numbers those of its links."""
         for name, value in numbers.items():
             hit = _LINK.fullmatch(name)
             if hit and hit[1] in LINK_FIELDS and int(hit[2]) < _MOST_LINKS:
                 self.links.setdefault((socket, int(hit[2])), {})[hit[1]] = value
 
     def keep_pcie(self, socket: int, numbers: Numbers) -> None:
-        """Of a socket's numbers those of the requests of its devices."""
         kept = {name.removeprefix("pcie_"): value for name, value in numbers.items()}
         events = {name: value for name, value in kept.items() if name in PCIE_EVENTS}
         self.pcie.setdefault(socket, {}).update(events)
 
     def keep_accelerator(self, device: str, numbers: Mapping[str, float]) -> None:
-        """What one accelerator counted, under the server's own names."""
+        """Counts of an accelerator, by the server's names."""
         if len(self.accelerators) < _MOST_DEVICES or device in self.accelerators:
             kept = self.accelerators.setdefault(device[:_TEXT], {})
             for name, value in numbers.items():
@@ -76,7 +75,7 @@ class Document:
 
 
 def snake(name: str) -> str:
-    """A name as `model.pcm` has it, from JSON (`Core Frequency`) or text (`Core_Frequency`)."""
+    """A name as in `model.pcm`, from JSON (`Core Frequency`) or text (`Core_Frequency`)."""
     return _snake(name[:_TEXT])  # cut before it is kept, since any length may come
 
 
@@ -86,7 +85,7 @@ def _snake(name: str) -> str:
 
 
 def number(value: object) -> float:
-    """A JSON value as a float64; NaN where it is no number, infinite where it is too large."""
+    """A JSON value as a float64; NaN if it is no number, infinite if it is too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:
@@ -98,28 +97,17 @@ def number(value: object) -> float:
 def whole(value: object, most: int, what: str) -> int:
     """A JSON value as a whole number 0..most.
 
-    Raises:
-        BadDocumentError: it is none; the text says `what` it should be.
+    Raises BadDocumentError: it is none; the text names `what`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise BadDocumentError(f"it has no {what} where one belongs")
     return value
 
 
-def interval_us(value: object) -> int:
-    """The document's interval.
-
-    Raises:
-        BadDocumentError: it is not positive.
-    """
-    return max(1, whole(value, _LONGEST_US, "interval"))
-
-
 def table_of(document: Document, *, since_start: bool) -> PcmTable:
     """The table of a document.
 
-    Raises:
-        BadDocumentError: it names no CPU, one twice, or more of anything than a host has.
+    Raises BadDocumentError: no CPU, a duplicate CPU, or more of anything than a host has.
     """
     threads = sorted(document.threads, key=lambda thread: thread.cpu)
     cpus = [thread.cpu for thread in threads]
@@ -156,7 +144,6 @@ def table_of(document: Document, *, since_start: bool) -> PcmTable:
 
 
 def known(numbers: Mapping[str, float], fields: Collection[str]) -> Numbers:
-    """The numbers with these names."""
     return {name: value for name, value in numbers.items() if name in fields}
 
 
@@ -165,8 +152,8 @@ def _matrix(rows: Sequence[Mapping[str, float]], fields: Sequence[str]) -> Float
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(fields))
 
 
-# JSON: sockets, their cores, their threads. Fields are read by presence, not by version: builds
-# differ. C++ writes `nan` and `inf`, which JSON does not have.
+# JSON: sockets, their cores, their threads. Builds differ in their fields. C++ writes `nan` and
+# `inf`, which JSON does not have.
 _NOT_JSON = re.compile(rb":\s*-?(?:nan|inf|NaN|Infinity)\b(?:\(\w*\))?")
 _OF_SOCKET = re.compile(r".{0,64}\bSocket ([0-9]{1,3})")
 _CPU_FIELDS, _PACKAGE_FIELDS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
@@ -174,25 +161,18 @@ _MOST_NUMBER = (1 << 15) - 1  # of CPUs, cores and sockets
 
 
 def parse_json(body: bytes) -> Document:
-    """The document in a body.
-
-    Raises:
-        BadDocumentError: the body is no JSON, or none of a pcm-sensor-server.
-    """
+    """The document in a body. Raises BadDocumentError."""
     root = _object(_decoded(body))
     if "Sockets" not in root:
         raise BadDocumentError("it has no sockets")
-    document = Document(interval_us(root.get("Interval us")))
+    document = Document(max(1, whole(root.get("Interval us"), _LONGEST_US, "interval")))
     for socket in _objects(root["Sockets"]):
         _socket(document, socket)
-    for name, value in _object(root.get("QPI/UPI Links")).items():
-        hit = _OF_SOCKET.fullmatch(name)
-        if hit:
-            document.keep_links(int(hit[1]), _numbers(value))
-    for name, value in _object(root.get("PCIe Bandwidth")).items():
-        hit = _OF_SOCKET.fullmatch(name)
-        if hit:
-            document.keep_pcie(int(hit[1]), _numbers(value))
+    keepers = (("QPI/UPI Links", document.keep_links), ("PCIe Bandwidth", document.keep_pcie))
+    for section, keep in keepers:
+        for name, value in _object(root.get(section)).items():
+            if hit := _OF_SOCKET.fullmatch(name):
+                keep(int(hit[1]), _numbers(value))
     for device, value in _object(root.get("Accelerators")).items():
         counts = {name: number(item) for name, item in _object(value).items()}
         document.keep_accelerator(device, counts)
@@ -200,14 +180,10 @@ def parse_json(body: bytes) -> Document:
 
 
 def _decoded(body: bytes) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.json.decode(_NOT_JSON.sub(b":null", body))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise BadDocumentError("it is not JSON") from None
+    for data in (body, _NOT_JSON.sub(b":null", body)):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return msgspec.json.decode(data)
+    raise BadDocumentError("it is not JSON")
 
 
 def _socket(document: Document, socket: Mapping[str, object]) -> None:
@@ -217,7 +193,7 @@ def _socket(document: Document, socket: Mapping[str, object]) -> None:
     uncore = _numbers(_object(socket.get("Uncore")).get("Uncore Counters"))
     document.sockets[socket_id] = known(uncore, _PACKAGE_FIELDS)
     for index, core in enumerate(_objects(socket.get("Cores"))):
-        # Older builds number cores within a module or die, so the place in the list is taken.
+        # Older builds number cores within a module or die, so the index in the list is used.
         for thread in _objects(core.get("Threads")):
             if number(thread.get("OS ID")) == -1:  # offline when the server began
                 continue
@@ -245,12 +221,11 @@ def _numbers(value: object) -> Numbers:
 # `DRAM_Reads{socket="0",source="uncore"} 619790537984`. There are no averages of cores; lines with
 # an `aggregate` label are sums of others, except those of links and PCIe requests.
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{([^{}]*)\})?[ \t]+(\S+)(?:[ \t]+-?[0-9]+)?")
-# Only from a name's begin: else a long run of letters is tried from each of them to its end.
+# Anchored at the start of a name: otherwise a long run of letters is tried from each letter.
 _LABEL = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)="([^"]*)"')
 _INDEX = re.compile(r"[0-9]{1,4}")
 _CPU = re.compile(r"-?[0-9]{1,4}")
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
-_CPU_COLUMNS, _PACKAGE_COLUMNS = frozenset(CPU_FIELDS), frozenset(PACKAGE_FIELDS)
 _FIRST_LINE = "Measurement_Interval_in_us"
 # A server's lines are shorter than 200 bytes, and 8192 CPUs have some 300,000 of them. While `re`
 # works on a line, no other thread does.
@@ -264,11 +239,7 @@ class _CoreValues:
 
 
 def parse_text(body: bytes) -> Document:
-    """The document in a body.
-
-    Raises:
-        BadDocumentError: it is none of a pcm-sensor-server.
-    """
+    """The document in a body. Raises BadDocumentError."""
     if body.count(b"\n") > _MOST_LINES:
         raise BadDocumentError(f"it has more than {_MOST_LINES} lines")
     document: Document | None = None
@@ -281,14 +252,14 @@ def parse_text(body: bytes) -> Document:
             continue
         name, labels, text = hit[1], dict(_LABEL.findall(hit[2] or "")), hit[3]
         if name == _FIRST_LINE:
-            document = Document(interval_us(_whole(text)))
+            document = Document(max(1, whole(_whole(text), _LONGEST_US, "interval")))
         elif document is not None:
             _keep(document, cores, name, labels, text)
     if document is None:
         raise BadDocumentError(f"it has no {_FIRST_LINE}")
     for (socket, core, _), values in sorted(cores.items()):
         if values.cpu is not None and values.cpu >= 0:
-            numbers = known(values.numbers, _CPU_COLUMNS)
+            numbers = known(values.numbers, _CPU_FIELDS)
             document.threads.append(Thread(values.cpu, core, socket, numbers))
     return document
 
@@ -300,7 +271,7 @@ def _keep(
     labels: dict[str, str],
     text: str,
 ) -> None:
-    """One line's number in its place; whatever has none that is known is left out."""
+    """Keep one line's number, if it is known."""
     socket = _index_of(labels, "socket")
     if socket is None:
         return
@@ -319,7 +290,7 @@ def _keep(
             if key.startswith("pcie_"):
                 document.keep_pcie(socket, numbers)
         elif "aggregate" not in labels:
-            document.sockets.setdefault(socket, {}).update(known(numbers, _PACKAGE_COLUMNS))
+            document.sockets.setdefault(socket, {}).update(known(numbers, _PACKAGE_FIELDS))
 
 
 def _index_of(labels: dict[str, str], name: str) -> int | None:

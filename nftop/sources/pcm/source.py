@@ -1,4 +1,4 @@
-"""Source `pcm`, live: asks a pcm-sensor-server for its last second, and waits no longer for it."""
+"""Source `pcm`, live: the last second of a pcm-sensor-server, and the topology of its host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, places
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
-from nftop.sources.base import Check
+from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import Address, NoAnswerError, PcmAnswer, get
@@ -32,7 +32,7 @@ _COUNTERS = (
     "they were on the hardware"
 )
 _OPEN = (
-    "it is asked over the network, unencrypted and without a password: better through "
+    "it is read over the network, unencrypted and without a password: better through "
     "ssh -L 9738:127.0.0.1:9738 and --pcm http://127.0.0.1:9738"
 )
 _NOT_HERE = (
@@ -44,7 +44,7 @@ _SERVER = "pcm-sensor-serv"
 
 
 def pcm_processes(root: Path) -> tuple[tuple[int, str], ...]:
-    """Programs of Intel PCM that run here: pid and name."""
+    """Running programs of Intel PCM: pid and name."""
     tree = SysTree(root / "proc")
     pids = sorted(int(name) for name in tree.names("") if name.isdecimal())
     names = ((pid, tree.text(f"{pid}/comm") or "") for pid in pids)
@@ -52,7 +52,7 @@ def pcm_processes(root: Path) -> tuple[tuple[int, str], ...]:
 
 
 def notes(address: Address, root: Path | None) -> tuple[str, ...]:
-    """What an operator should know of this server before he trusts it."""
+    """What an operator should know of this server."""
     if root is None:
         return () if address.here else (_OPEN,)
     return () if any(name == _SERVER for _, name in pcm_processes(root)) else (_NOT_HERE,)
@@ -70,13 +70,17 @@ def report(
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (
-            f"{address.shown}{suffix(owner)} tells {form} of {len(value.sockets)} packages, "
+            f"{address.shown}{suffix(owner)} reports {form} of {len(value.sockets)} packages, "
             f"{len(value.cpus)} CPUs, {len(value.links)} links"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
         if root is not None and places(value, read_topology(root))[0] is None:
             lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.message}")]
-        lines += [_noted(note) for note in value.notes]
+        for note in value.notes:
+            reason, fix = Reason.SOURCE, ""
+            if note == HOLDS_RDT:
+                reason, fix = Reason.TAKEN, "PCM_NO_RDT=1 pcm-sensor-server"
+            lines.append(Check("pcm", reason, note, fix))
     if root is not None:
         lines += [
             Check("pcm counters", Reason.TAKEN, f"{name} (pid {pid}) runs here: {_COUNTERS}")
@@ -85,15 +89,9 @@ def report(
     return tuple(lines)
 
 
-def _noted(note: str) -> Check:
-    if note == HOLDS_RDT:
-        return Check("pcm", Reason.TAKEN, note, "PCM_NO_RDT=1 pcm-sensor-server")
-    return Check("pcm", Reason.SOURCE, note)
-
-
 LIMIT_S = 3.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 8.0
-# What was refused once may have been a proxy's or a starting server's word.
+# A refusal may have been by a proxy or a server that was starting.
 _FIRST_WAY_AGAIN_S = 60.0
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4"
 _OK, _REFUSED = 200, range(400, 500)
@@ -108,8 +106,8 @@ class _Way:
     since_start: bool
 
 
-# What the server has sampled by itself comes first: for `/` and `/metrics` it reads every core
-# anew, those that poll too.
+# The server's own samples come first: for `/` and `/metrics` it reads every core anew, polling ones
+# included.
 _WAYS = (
     _Way("/persecond/1", _JSON, since_start=False),
     _Way("/persecond/1", _TEXT, since_start=False),
@@ -124,7 +122,7 @@ class PcmSource:
     Attributes:
         address: of the server.
         latest: the last table that was read; None before the first.
-        owner: of this host's own server; None of another host's, and where nothing listens.
+        owner: of this host's own server; None of another host's, and if nothing listens.
     """
 
     name = "pcm"
@@ -138,11 +136,11 @@ class PcmSource:
         limit_s: float = LIMIT_S,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up; nothing is asked before `read`.
+        """Set up; no request before `read`.
 
         Args:
             address: of the server.
-            root: of the /proc of the host whose own server it should be; None for another host's.
+            root: of /proc of the host whose own server it should be; None for another host's.
             limit_s: seconds that a reading may take.
             clock: CLOCK_MONOTONIC nanoseconds, of the pauses.
         """
@@ -160,9 +158,9 @@ class PcmSource:
         self._now: PcmTable | Missing = Missing(Reason.WARMING)
 
     def read(self) -> PcmTable | Missing:
-        """The server's last second, asked for now or less than a second ago; or why not.
+        """The server's last second, read now or less than a second ago; or why there is none.
 
-        After a failure the server is left alone for a while, and the reason stays.
+        After a failure there is no request for a while, and the reason stays.
         """
         if self._clock() < self._not_before_ns:
             return self._now
@@ -190,9 +188,9 @@ class PcmSource:
         """Nothing is held between readings."""
 
     def _ask(self, until_ns: int) -> PcmTable:
-        """The first form that the server does not refuse, from the one that it took last.
+        """The first form that the server accepts, starting with the last accepted one.
 
-        From the very first once a minute, since it costs the server the least.
+        Once a minute starting with the very first, which costs the server the least.
         """
         refused, now_ns = "", self._clock()
         admit = partial(self._admit, until_ns=until_ns)
@@ -223,14 +221,11 @@ class PcmSource:
         return table_of(document, since_start=way.since_start)
 
     def _admit(self, connected: socket.socket, until_ns: int) -> None:
-        """Refuse this host's own server unless it is root's or nftop's own user's.
+        """Refuse this host's own server unless it belongs to root or nftop's user.
 
-        Its numbers are shown as the host's. The address of another host's server is the operator's
-        word.
-
-        Raises:
-            NoAnswerError: it belongs to another user, or the kernel does not say to which.
-            TimeoutError: the server does not accept the connection.
+        Its numbers are shown as the host's. The address of another host's server is trusted. Raises
+        NoAnswerError: it belongs to another user, or its owner is unknown; TimeoutError: the server
+        does not accept the connection.
         """
         if self._root is None:
             return
@@ -247,7 +242,7 @@ class PcmSource:
         raise NoAnswerError(Missing(Reason.PERMISSION, sentence))
 
     def _failed(self, why: Missing) -> Missing:
-        """The reason; a server that fails again is left alone for twice as long."""
+        """The reason; the pause before the next request doubles with each failure."""
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
         self._not_before_ns = self._clock() + int(self._pause_s * 1e9)
         self._now = why
@@ -255,12 +250,12 @@ class PcmSource:
         return why
 
     def _rdt(self, table: PcmTable) -> tuple[str, ...]:
-        """A server of this host that holds RDT."""
+        """A note if a server of this host uses RDT."""
         present = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
         return (HOLDS_RDT,) if present and self._root is not None else ()
 
 
-_NOTE = "the server tells of no dies, caches or NUMA nodes"
+_NOTE = "the server reports no dies, caches or NUMA nodes"
 
 
 def topology_of(table: PcmTable) -> Topology:
@@ -299,7 +294,7 @@ class PcmTopologySource:
         self._topology: Topology | None = None
 
     def read(self) -> Topology | Missing:
-        """As of the server's last answer; the same object as long as nothing moves."""
+        """As of the last table; the same object as long as nothing moves."""
         table = self._server.latest
         if table is None:
             return Missing(Reason.WARMING, "the server has not answered yet")
@@ -309,10 +304,9 @@ class PcmTopologySource:
         return self._topology
 
     def check(self) -> tuple[Check, ...]:
-        """How much the server's host has."""
         read = self.read()
         if isinstance(read, Missing):
-            return (Check(self.name, read.reason, read.message),)
+            return missing_check(self.name, read)
         text = f"{len(read.packages)} packages, {read.core_count} cores, {len(read.cpus)} CPUs"
         return (Check(self.name, Reason.PRESENT, f"{text}; {_NOTE}"),)
 

@@ -1,4 +1,4 @@
-"""The process behind a socket, by the kernel and not by its own account."""
+"""The process behind a socket, as the kernel reports it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Peer:
     """A process. A restart is another `(pid, start_ticks)`.
 
     Attributes:
-        pid: in our own pid namespace; 0 where it has none there.
-        start_ticks: clock ticks from boot to its start; 0 where that can't be read.
-        comm: its name (untrusted text); empty where that can't be read.
+        pid: in our own pid namespace; 0 if it has none there.
+        start_ticks: clock ticks from boot to its start; 0 if unreadable.
+        comm: its name (untrusted text); empty if unreadable.
     """
 
     pid: int = 0
@@ -46,7 +46,7 @@ class Peer:
 
 
 def connect(connected: socket.socket, path: str) -> None:
-    """Connect to the Unix socket at `path`, however long that is. Raises OSError."""
+    """Connect to the Unix socket at `path`, of any length. Raises OSError."""
     # A socket address holds 107 bytes, which a path through /proc/<pid>/root may exceed.
     folder, name = os.path.split(path)
     handle = os.open(folder, os.O_RDONLY | os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -58,7 +58,7 @@ def connect(connected: socket.socket, path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Process that called listen(2), when it did; 0 for a pid that has no number here."""
+    """Process that called listen(2), at that time; 0 for a pid that has no number here."""
 
     pid: int
     uid: int
@@ -72,7 +72,7 @@ def credentials(connected: socket.socket) -> Credentials:
 
 
 def of_listener(listener: Credentials, proc: Path) -> Peer:
-    """Process behind a connection; of another user than listened, it only has the same pid."""
+    """Process behind a connection; unknown if its pid is now another user's process."""
     same = trust.is_same_process(listener.pid, listener.uid, proc)
     return look_up(listener.pid, proc) if listener.pid and same else Peer()
 

@@ -1,15 +1,14 @@
 """Owner of the other end of a TCP connection on this host.
 
-The kernel's socket tables have one row per socket. The row of the other end is the one whose local
-address is our peer and whose remote address is ours, so it belongs to this connection and to no
-listener that was there before or after. It is read by an exact lookup (sock_diag(7), one message
-for any number of sockets: 35 microseconds) or, where the kernel has no inet_diag, from
-/proc/thread-self/net/tcp and tcp6 (proc_pid_net(5), in proportion to the sockets of the host).
+The kernel's socket tables have one row per socket. The row whose local address is our peer and
+whose remote address is ours belongs to this connection. It is read by an exact lookup
+(sock_diag(7), one message for any number of sockets: 35 microseconds) or, if the kernel has no
+inet_diag, from /proc/thread-self/net/tcp and tcp6 (proc_pid_net(5), in proportion to the sockets of
+the host).
 
-A connection that the server has not accepted yet has no inode. Its uid is 0 up to Linux 6.15 and
-the listener's in later ones, and says nothing about the process that will answer; the uid counts
-once there is an inode: then it is that of the process that called accept(2), as nftop's user
-namespace maps it.
+A connection that the server has not accepted yet has no inode. Its uid is then 0 up to Linux 6.15
+and the listener's in later ones. With an inode, the uid is that of the process that called
+accept(2), as nftop's user namespace maps it.
 """
 
 from __future__ import annotations
@@ -87,14 +86,10 @@ def accepted_uid(
     Args:
         connected: the connection, open.
         until_ns: CLOCK_MONOTONIC at which to stop waiting for accept(2).
-        find: looks a row up; `find_row` unless given.
+        find: looks a row up; `find_row` by default.
 
-    Returns:
-        The uid; None if this host has no such socket, or it is closed.
-
-    Raises:
-        TimeoutError: nobody has accepted the connection by then.
-        OSError: it is not connected.
+    Returns the uid; None if this host has no such socket, or it is closed. Raises TimeoutError: not
+    accepted by then; OSError: not connected.
     """
     pair = other_end(connected)
     pause_s = _FIRST_PAUSE_S
@@ -122,10 +117,9 @@ def find_row(pair: Pair) -> TcpSocketRow | None:
 
 
 def find_by_diag(pair: Pair) -> TcpSocketRow | None:
-    """The same by sock_diag(7); None if there is none or the kernel has no inet_diag.
+    """The row by sock_diag(7); None if there is none or the kernel has no inet_diag.
 
-    Raises:
-        OSError: there is no netlink. struct.error: the reply is too short.
+    Raises OSError: there is no netlink; struct.error: the reply is too short.
     """
     family = socket.AF_INET if pair.local.version == 4 else socket.AF_INET6
     ports = _PORTS.pack(pair.local_port, pair.remote_port)
@@ -147,7 +141,7 @@ def find_by_diag(pair: Pair) -> TcpSocketRow | None:
 
 
 def find_in_tables(pair: Pair, net: Path) -> TcpSocketRow | None:
-    """The same from the tables `tcp` and `tcp6` in `net`, a /proc/PID/net."""
+    """The row by the tables `tcp` and `tcp6` in `net`, a /proc/PID/net."""
     # An IPv4 connection to a listener of both families is in tcp6, with mapped addresses.
     wanted = {
         "tcp": (_column(pair.local, pair.local_port), _column(pair.remote, pair.remote_port)),
@@ -178,7 +172,7 @@ def _mapped(address: _Ip) -> IPv6Address:
 
 
 def _column(address: _Ip, port: int) -> bytes:
-    """`address:port` as the tables have it: 32-bit words in the host's byte order."""
+    """`address:port` as in the tables: 32-bit words in the host's byte order."""
     packed = address.packed
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     text = "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)

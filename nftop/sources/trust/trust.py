@@ -1,19 +1,19 @@
-"""Trust in a source: which user it belongs to, by facts of the kernel and never by its name.
+"""Trust in a source: the user it belongs to, by facts of the kernel and never by its name.
 
 Facts: the user and process that called listen(2) (SO_PEERCRED, unix(7)), for TCP the user of the
 process that accepted the connection (`tcp_peer`), the owner of a Unix socket's file, and the users
-who can replace that file.
-All are as nftop's own user namespace maps them: root of a rootless container is the user who
-started it, and a user that is not mapped here is the overflow user, 65534. Root of a container
-without a user namespace is the host's root, for the kernel and so for nftop.
+who can replace that file. All are as nftop's own user namespace maps them: root of a rootless
+container is the user who started it, and an unmapped user is the overflow user, 65534. Root of a
+container without a user namespace is the host's root.
 
 Rules:
-- root's, and those of the user who runs nftop, are privileged;
-- any other is shown with its user's name, after the privileged ones, a bounded number of them;
-- what costs nftop memory in proportion to the peer's claims (a VPP segment, which is mapped), or
-  what has no name of its own to be shown with (the numbers of a sensor server), is read only if it
-  is privileged. Which program the process runs is no reason to trust it: a user with a namespace of
-  mounts can run any file under any name, and LD_PRELOAD puts any code into an installed one.
+- root and the user who runs nftop are privileged;
+- sockets of other users are shown with the user's name, after the privileged ones, a bounded number
+of them;
+- what costs memory in proportion to the peer's claims (a VPP segment, which is mapped), or is shown
+without a name (the numbers of a sensor server), is read only if it is privileged. The program that
+the process runs is no reason to trust it: with a mount namespace a user can run any file under any
+name, and LD_PRELOAD puts any code into an installed one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from nftop.model.owner import (
-    FOLDER,
-    OWN_USER,
-    ROOT,
-    SOCKET_FILE,
-    UNKNOWN,
-    UNPRIVILEGED,
-    Owner,
-)
+from nftop.model.owner import FOLDER, OWN_USER, ROOT, SOCKET_FILE, UNKNOWN, UNPRIVILEGED, Owner
 from nftop.model.procfs import is_procfs
 from nftop.model.struct import dataclass, replace
 
@@ -55,8 +47,8 @@ class SocketFacts:
     Attributes:
         peer_uid: of the process that called listen(2); None before it is connected.
         file_uid: owner of the socket's file; None if unknown.
-        folder_uid: user who can replace the file, by a folder or link on the way to it; -1 if
-            everybody can, 0 if nobody but root and nftop's own user can, None if unknown.
+        folder_uid: user who can replace the file, by a folder or link on its path; -1 if everybody
+            can, 0 if only root and nftop's own user can, None if unknown.
     """
 
     peer_uid: int | None
@@ -65,10 +57,10 @@ class SocketFacts:
 
 
 def file_facts(path: str, own_uid: int) -> SocketFacts:
-    """Facts that need no connection: the socket's file, and every folder and link on the way to it.
+    """Facts that need no connection: the socket's file, and every folder and link on its path.
 
-    The path is resolved as the kernel does: the folders that a link leads through count as well.
-    What can't be looked up is None.
+    The path is resolved as in the kernel, so folders behind a link count as well. Unknown facts are
+    None.
     """
     way: list[os.stat_result] = []
     file_uid, folder_uid = None, None
@@ -88,10 +80,9 @@ def file_facts(path: str, own_uid: int) -> SocketFacts:
 
 
 def _resolve(path: str) -> Iterator[os.stat_result]:
-    """Status of each folder and link that leads to a file, from the root on, and last of the file.
+    """Status of each folder and link on a path, from the root on, and last of the file.
 
-    Raises:
-        OSError: a component can't be looked up; ELOOP for more than 40 links.
+    Raises OSError: a component can't be looked up; ELOOP for more than 40 links.
     """
     left = deque((Path.cwd() / path).parts[1:])
     links = 0
@@ -132,19 +123,18 @@ def _opened(
 
 
 def of_socket(path: str, peer_uid: int | None) -> Owner:
-    """Owner of the Unix socket at `path`; `peer_uid` as `Facts`, None before it is connected."""
+    """Owner of the Unix socket at `path`; `peer_uid` as in `SocketFacts`."""
     own_uid = os.geteuid()
     return judge(replace(file_facts(path, own_uid), peer_uid=peer_uid), own_uid)
 
 
 def judge(facts: SocketFacts, own_uid: int) -> Owner:
-    """Owner of a Unix socket: the least privileged user of all that have a say in it.
+    """Owner of a Unix socket: the least privileged of all users that control it.
 
-    `own_uid` is nftop's effective user. A connection to the listening process decides first: the
-    kernel vouches for it. The file's owner counts as well, since a service may pass on a socket
-    that root listens on; and so does who could replace the file, since its folder's name is shown.
-    A group that may write to root's folder is root's choice; whoever of it replaces the socket is
-    the peer then.
+    `own_uid` is nftop's effective user. The listening process comes first, since the kernel reports
+    it. The file's owner counts as well, since a service may pass on a socket that root listens on;
+    so do users who can replace the file, since its folder's name is shown. A group that may write
+    to root's folder is trusted by root; a member who replaces the socket is the peer then.
     """
     trusted = {0, own_uid}
     steps = (
@@ -163,12 +153,12 @@ def judge(facts: SocketFacts, own_uid: int) -> Owner:
 
 
 def is_trusted(uid: int) -> bool:
-    """Whether it is root, or the user who runs nftop."""
+    """Whether the user is root, or runs nftop."""
     return uid in (0, os.geteuid())
 
 
 def user_name(uid: int) -> str:
-    """A user's name, `uid 1234` if it has none here."""
+    """A user's name; `uid 1234` if it has none."""
     if uid < 0:
         return "anybody"
     try:
@@ -178,36 +168,30 @@ def user_name(uid: int) -> str:
     return name if name.isprintable() else f"uid {uid}"
 
 
-def process_uid(pid: int, proc: Path) -> int | None:
-    """Effective user of a process; None if it is gone or hidden."""
-    try:
-        return (proc / str(pid)).stat().st_uid
-    except OSError:
-        return None
-
-
 def is_same_process(pid: int, peer_uid: int, proc: Path) -> bool:
-    """Whether the process `pid` of now can be the one that called listen(2) as `peer_uid`.
+    """Whether the process `pid` can be the one that called listen(2) as `peer_uid`.
 
-    A socket outlives the process that made it, whose pid may be given to another: a socket of an
-    unprivileged user is not that of a process of a different user. Root may have changed its user
-    since. True if /proc does not show the process.
+    A socket outlives its process, and the pid may be reused: the socket of an unprivileged user is
+    not that of a process of another user. Root may have changed its user since. True if /proc does
+    not show the process.
     """
     if is_trusted(peer_uid):
         return True
-    now = process_uid(pid, proc)
-    return now is None or now == peer_uid
+    try:
+        return (proc / str(pid)).stat().st_uid == peer_uid
+    except OSError:
+        return True
 
 
 def of_process(uid: int | None) -> Owner:
-    """Owner of a source that only a process of that user answers for; None if it is unknown."""
+    """Owner of a source that a process of that user serves; None if the user is unknown."""
     return judge(SocketFacts(uid, None, None), os.geteuid())
 
 
 def admitted(
     items: Iterable[T], owner_of: Callable[[T], Owner], most: int, what: str
 ) -> tuple[list[T], tuple[str, ...]]:
-    """The items to read: the privileged ones first, then a bounded number of others.
+    """The items to read: privileged ones first, then a bounded number of others.
 
     Args:
         items: in order of discovery.
@@ -215,8 +199,7 @@ def admitted(
         most: how many privileged ones are read.
         what: kind of the items, plural, for the sentences.
 
-    Returns:
-        The items, and a sentence for each group left out.
+    Returns the items, and a sentence for each group left out.
     """
     privileged: list[T] = []
     others: dict[int, list[T]] = {}

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from nftop.model.nf.netdev import NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.sources.netdev import source
-from nftop.sources.netdev.links import parse_links
 from nftop.sources.netdev.source import (
     LOOK_AGAIN_NS,
     NetdevSource,
     parse_dev,
     parse_forwarded,
+    parse_links,
     parse_softnet,
 )
 
@@ -226,7 +226,7 @@ def test_no_answer_of_the_kernel_s_can_raise(data: bytes) -> None:
 def test_kinds_of_real_links() -> None:
     """Both ends of a veth may have the same number, each in its own namespace."""
     make = "ip link add one type veth peer name two; ip link add switch type bridge"
-    tell = "import sys; from nftop.sources.netdev.links import link_kinds as k; print(k())"
+    tell = "import sys; from nftop.sources.netdev.source import link_kinds as k; print(k())"
     done = subprocess.run(
         ["unshare", "--net", "sh", "-ec", f'{make}; exec {sys.executable} -c "{tell}"'],
         capture_output=True, text=True, timeout=60, check=False,
