@@ -383,7 +383,7 @@ async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
 
 
 def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None:
-    ink = Ink({tone: Style.null() for tone in Tone}, plain=False, to_edge=False)
+    ink = Ink(lambda _: Style.null(), plain=False, to_edge=False)
     line = Line((Span(f"a{ESCAPES}", Tone.PLAIN),))
     assert not UNSAFE.findall(ink.text(line, 80, Console(color_system=None)))
     assert not UNSAFE.findall("".join(segment.text for segment in ink.segments(line, 80)))

@@ -44,6 +44,7 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("tma_level", "--tma-level", "tma_level", "number", "2"),
     ConfigKey("queue_map", "--queue-map", "queue_map", "texts", "[]"),
     ConfigKey("color", "--color", "color", "text", '"auto"'),
+    ConfigKey("theme", "--theme", "theme", "text", '"auto"'),
     ConfigKey("ascii", "--ascii", "ascii", "flag", "false"),
     ConfigKey("pmu", "--pmu", "pmu", "text", '"auto"', hardware=True),
     ConfigKey("pqos", "--pqos", "pqos", "text", '"auto"', hardware=True),

@@ -212,6 +212,11 @@ def _add_screen(parser: argparse.ArgumentParser) -> None:
         "--color", choices=("auto", "always", "never"), default="auto",
         help="auto heeds NO_COLOR (default)",
     )  # fmt: skip
+    screen.add_argument(
+        "--theme", choices=("auto", "dark", "light", "ansi"), default="auto",
+        help="colours: ansi is the terminal's own 16; auto (default) chooses by what the terminal "
+        "can show and COLORFGBG",
+    )  # fmt: skip
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
     screen.add_argument(
         "--rw", action="store_true",

@@ -22,6 +22,7 @@ from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import MainScreen
+from nftop.ui.theme import THEMES, VARIABLES, theme_name
 
 _NO_COLOR = NoColor()
 _COUNT_DOWN_S = 0.5
@@ -48,8 +49,14 @@ class NftopApp(App[None]):
     def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
         self._options = options or Options()
         super().__init__()
-        # The terminal's own palette suits dark and light backgrounds.
-        self.theme = "ansi-dark"
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = theme_name(
+            self._options.theme,
+            self.console.color_system,
+            color=self._options.color,
+            light_ground=self._options.light_ground,
+        )
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
@@ -61,6 +68,10 @@ class NftopApp(App[None]):
         self._loop = asyncio.get_running_loop()
         self.push_screen(self._main)
         self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        # Textual parses the stylesheet before nftop's own theme is set.
+        return dict(VARIABLES)
 
     @property
     def last_words(self) -> str:

@@ -12,6 +12,7 @@ from nftop.control.profile.profile import Listing
 from nftop.model.struct import dataclass, field
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
+from nftop.ui.theme import ThemeChoice
 
 ColorChoice = Literal["auto", "always", "never"]
 
@@ -21,6 +22,8 @@ class Options:
     """Attributes.
 
     color: use colours; bold, dim and reverse are always used.
+    theme: colours, see `theme.theme_name`.
+    light_ground: COLORFGBG names a light background.
     ascii_only: draw ASCII characters only.
     gate: changes the host that is shown; None: it cannot be changed.
     no_gate, no_frequencies: why classes, and frequencies, cannot be changed; "": they can.
@@ -30,6 +33,8 @@ class Options:
     """
 
     color: bool = True
+    theme: ThemeChoice = "auto"
+    light_ground: bool = False
     ascii_only: bool = False
     gate: ClassGate | None = None
     no_gate: str = ""
@@ -44,6 +49,7 @@ def options_from(
     environ: Mapping[str, str],
     *,
     color: ColorChoice = "auto",
+    theme: ThemeChoice = "auto",
     ascii_only: bool = False,
     utf8: bool | None = None,
 ) -> Options:
@@ -51,13 +57,20 @@ def options_from(
 
     Args:
         environ: the environment; NO_COLOR counts where it is not empty (https://no-color.org).
+            COLORFGBG is `foreground;background`, as rxvt, Konsole and others set it.
         color: `auto` obeys NO_COLOR.
+        theme: see `theme.theme_name`.
         ascii_only: ASCII in any locale.
         utf8: whether the locale is UTF-8; None: detect.
     """
     quiet = color == "never" or (color == "auto" and bool(environ.get("NO_COLOR")))
     can_utf8 = locale_is_utf8(environ) if utf8 is None else utf8
-    return Options(color=not quiet, ascii_only=ascii_only or not can_utf8)
+    return Options(
+        color=not quiet,
+        theme=theme,
+        light_ground=environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15"),
+        ascii_only=ascii_only or not can_utf8,
+    )
 
 
 def locale_is_utf8(environ: Mapping[str, str]) -> bool:

@@ -12,6 +12,8 @@ from textual.app import App
 from textual.driver import Driver
 from textual.drivers.headless_driver import HeadlessDriver
 
+from nftop.ui.theme import VARIABLES
+
 
 class CountingDriver(HeadlessDriver):
     """Takes what is written, as a terminal does, and counts it."""
@@ -43,6 +45,9 @@ class Counted(App[None]):
 
     drawn: asyncio.Event
     driver: CountingDriver
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return dict(VARIABLES)
 
     def get_driver_class(self) -> type[Driver]:
         self.drawn = asyncio.Event()

@@ -11,9 +11,11 @@ from rich.style import Style
 from textual.pilot import Pilot
 
 from nftop.model.frame import Frame
+from nftop.render.base.line import Tone
 from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
+from nftop.ui.theme import looks
 from tests.ui.feeds import StepFeed
 
 PATIENCE_S = 180.0
@@ -37,6 +39,13 @@ class Running:
         """The screen as pieces of text with their styles."""
         strips = self.app.screen._compositor.render_strips()
         return [[(item.text, item.style or Style.null()) for item in strip] for strip in strips]
+
+    def has_ground(self, style: Style, tone: Tone) -> bool:
+        """Whether text of this style is on the ground of a tone."""
+        wanted = looks(self.app.theme)[tone]
+        if wanted.bgcolor is None:
+            return bool(style.reverse)
+        return style.bgcolor == wanted.bgcolor
 
     async def press(self, *keys: str) -> str:
         await self.pilot.press(*keys)

@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.frame import Frame
 from nftop.model.reading import Missing, Reason
-from nftop.render.base.line import Line
+from nftop.render.base.line import Line, Tone
 from nftop.ui.keys import hints
 from nftop.ui.options import Options
 from nftop.ui.screens.registry import main_keys, screens
@@ -23,7 +23,7 @@ from tests.ui.harness import Running, running
 def _selected(run: Running) -> int:
     """The CPU whose row is marked."""
     for row in run.rows:
-        if all(style.reverse for _, style in row):
+        if all(run.has_ground(style, Tone.SELECTION) for _, style in row):
             return int("".join(text for text, _ in row).split()[0])
     raise AssertionError("no row is marked")
 

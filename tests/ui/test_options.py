@@ -28,6 +28,14 @@ def test_no_color_counts_where_it_is_not_empty(
     assert options_from(environ, color=color, utf8=True) == Options(color=expected)
 
 
+@pytest.mark.parametrize(
+    ("setting", "light"),
+    [("15;0", False), ("0;15", True), ("0;default;7", True), ("0;default", False), ("", False)],
+)
+def test_a_light_ground_is_that_of_colorfgbg(setting: str, light: bool) -> None:
+    assert options_from({"COLORFGBG": setting}, utf8=True).light_ground is light
+
+
 def test_ascii_where_asked_for_or_where_the_locale_is_not_utf8() -> None:
     assert options_from({}, utf8=False).ascii_only
     assert options_from({}, utf8=True, ascii_only=True).ascii_only

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from nftop.render.base.line import Tone
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
 from nftop.store.history.history import TickHistory
@@ -69,7 +70,7 @@ async def test_a_replay_is_loud_and_says_where_it_is() -> None:
         assert first.startswith(" REPLAY  ") and "00:00 of 00:59 (0 %)" in first
         assert "SIMULATED" in run.text and "READ-ONLY" in run.text and "LIVE" not in run.text
         row = run.rows[0]
-        assert all(style.reverse for text, style in row if text.strip())
+        assert all(run.has_ground(style, Tone.PAST) for text, style in row if text.strip())
         assert sum(len(text) for text, _ in row) == 80
 
 

@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.frame import Frame
 from nftop.ui.options import Options
+from nftop.ui.theme import VARIABLES
 from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
 from tests.ui.harness import running
 
@@ -59,10 +60,10 @@ async def test_sorting_by_the_bar_is_by_retiring_and_graphs_it() -> None:
 
 
 async def test_the_bar_and_the_map_without_colour_and_in_ascii() -> None:
-    async with running(*TOPDOWN[:3], size=(120, 36)) as run:
+    async with running(*TOPDOWN[:3], size=(120, 36), options=Options(theme="dark")) as run:
         plain = run.text
-        used = {"color(1)", "color(2)", "color(3)", "color(4)", "color(5)", "color(6)"}
-        assert _colours(run.rows) == used
+        grounds = {VARIABLES[f"nf-tma-{letter}"] for letter in "fbmcr"}
+        assert grounds <= _colours(run.rows)
     async with running(*TOPDOWN[:3], size=(120, 36), options=Options(color=False)) as run:
         assert _colours(run.rows) == set()
         assert run.text == plain
@@ -135,9 +136,13 @@ async def test_colour_is_what_the_options_say(
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color is not None:
         monkeypatch.setitem(os.environ, "NO_COLOR", no_color)
-    async with running(*HEALTHY, options=Options(color=True)) as run:
+    async with running(*HEALTHY, options=Options(theme="dark")) as run:
         plain = run.text
-        assert _colours(run.rows) == {"color(6)", "color(1)"}, "the terminal's own cyan and red"
+        assert _colours(run.rows) <= set(VARIABLES.values())
+        assert VARIABLES["nf-accent"] in _colours(run.rows)
+    async with running(*HEALTHY, options=Options(theme="ansi")) as run:
+        assert run.text == plain
+        assert "color(6)" in _colours(run.rows) and "#" not in "".join(_colours(run.rows))
     async with running(*HEALTHY, options=Options(color=False)) as run:
         assert _colours(run.rows) == set()
         assert run.text == plain, "nothing is said by colour alone"

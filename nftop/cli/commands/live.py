@@ -159,7 +159,9 @@ def style_of(options: argparse.Namespace) -> Options:
     """How the screen may draw."""
     from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
 
-    return options_from(os.environ, color=options.color, ascii_only=options.ascii)
+    return options_from(
+        os.environ, color=options.color, theme=options.theme, ascii_only=options.ascii
+    )
 
 
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:

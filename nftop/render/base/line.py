@@ -1,6 +1,6 @@
 """A line of a screen: spans of text, each with a tone.
 
-A tone names the kind of text, not a colour: `ui/nftop.tcss` defines its look.
+A tone names the meaning of a text, not a colour: `ui/theme.py` defines its look.
 """
 
 from __future__ import annotations
@@ -8,31 +8,101 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.struct import dataclass
 from nftop.render.base import text as safe
 
 
 class Tone(StrEnum):
-    """Kind of a text."""
+    """Meaning of a text; `ui/theme.py` has the look of each in every theme.
+
+    `*_DIM`: half of the hue, for the body of a graph below its crest. `CLASSn`: hue of a cache
+    class, `CLASSn_ON` text on it (a way held alone), `CLASSn_SHARED` on a shade of it (a shared
+    way). Get them from `class_tone`.
+    """
 
     PLAIN = "plain"
-    TITLE = "title"
-    HEADER = "header"
-    ACCENT = "accent"
-    AREA = "area"
-    DIM = "dim"
-    MISSING = "missing"
-    BAD = "bad"
-    BADGE = "badge"
-    CURSOR = "cursor"
+    STRONG = "strong"  # what to read first
+    MUTED = "muted"  # labels, what may be skipped
+    FAINT = "faint"  # rules, empty ways
+    ACCENT = "accent"  # keys, the past, changes
+    GOOD = "good"  # better than before, all is well
+    WARN = "warn"  # degraded, no loss yet
+    BAD = "bad"  # packets are lost now
+    AREA = "area"  # graph without a judgement
+    MISSING = "missing"  # mark of a reason
+    ACCENT_DIM = "accent-dim"
+    GOOD_DIM = "good-dim"
+    WARN_DIM = "warn-dim"
+    BAD_DIM = "bad-dim"
+    # Grounds, also as `Line.fill`.
+    HEADER = "header"  # headers of tables, footer
+    SELECTION = "selection"  # the row under the cursor
+    PENDING = "pending"  # a change that is not kept; nothing else
+    PENDING_TEXT = "pending-text"  # the same as a hue of text
+    PAST = "past"  # the screen does not show now
+    TAB = "tab"  # the current screen
+    BADGE = "badge"  # simulated host, mode that is not live
+    # Issue slots of a core; LIT: more than the baseline.
     FRONTEND = "frontend"
     SPECULATION = "speculation"
     BACKEND = "backend"
     MEMORY = "memory"
     CORE = "core"
     RETIRING = "retiring"
+    LIT = "lit"
+    CLASS1 = "class1"
+    CLASS2 = "class2"
+    CLASS3 = "class3"
+    CLASS4 = "class4"
+    CLASS5 = "class5"
+    CLASS6 = "class6"
+    CLASS7 = "class7"
+    CLASS8 = "class8"
+    CLASS1_ON = "class1-on"
+    CLASS2_ON = "class2-on"
+    CLASS3_ON = "class3-on"
+    CLASS4_ON = "class4-on"
+    CLASS5_ON = "class5-on"
+    CLASS6_ON = "class6-on"
+    CLASS7_ON = "class7-on"
+    CLASS8_ON = "class8-on"
+    CLASS1_SHARED = "class1-shared"
+    CLASS2_SHARED = "class2-shared"
+    CLASS3_SHARED = "class3-shared"
+    CLASS4_SHARED = "class4-shared"
+    CLASS5_SHARED = "class5-shared"
+    CLASS6_SHARED = "class6-shared"
+    CLASS7_SHARED = "class7-shared"
+    CLASS8_SHARED = "class8-shared"
+    CLASS1_DIM = "class1-dim"
+    CLASS2_DIM = "class2-dim"
+    CLASS3_DIM = "class3-dim"
+    CLASS4_DIM = "class4-dim"
+    CLASS5_DIM = "class5-dim"
+    CLASS6_DIM = "class6-dim"
+    CLASS7_DIM = "class7-dim"
+    CLASS8_DIM = "class8-dim"
+    # Former names.
+    TITLE = "strong"
+    DIM = "muted"
+    CURSOR = "selection"
+
+
+ClassVariant: TypeAlias = Literal["", "_ON", "_SHARED", "_DIM"]
+CLASS_HUES = 8
+
+
+def class_tone(number: int | None, variant: ClassVariant = "") -> Tone:
+    """Hue of the cache class of this number, 0 for the root class; `MUTED` if it is unknown.
+
+    From class 8 on hues other than the root class's repeat.
+    """
+    if number is None:
+        return Tone.MUTED
+    hue = number if number < CLASS_HUES else 1 + (number - 1) % (CLASS_HUES - 1)
+    return Tone[f"CLASS{hue + 1}{variant}"]
 
 
 class Span(NamedTuple):

@@ -28,7 +28,7 @@ def banner_lines(position: Position, width: int) -> list[Line]:
     text = " REPLAY  " + "  ".join(
         filter(None, (_time(position), _progress(position), _how(position)))
     )
-    loud = line(Span(f"{text:<{width}}", Tone.BADGE))
+    loud = line(Span(f"{text:<{width}}", Tone.PAST))
     remarks = [
         row
         for sentence in _remarks(position)

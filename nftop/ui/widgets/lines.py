@@ -7,9 +7,10 @@ the escape codes of each tone prepared; only a strip that is cut becomes a list 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import zip_longest
-from typing import Any, ClassVar, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -20,6 +21,7 @@ from textual.widget import Widget
 
 from nftop.render.base.line import BLANK, Line, Tone, crop
 from nftop.render.base.text import ascii_only, cells, printable
+from nftop.ui.theme import looks
 
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -39,27 +41,40 @@ class Terminal(Protocol):
         """`standard`, `256` or `truecolor`; None: no colours."""
 
 
+class _Code(NamedTuple):
+    """Parts of an escape code: attributes, foreground, background; "" is the terminal's own."""
+
+    attributes: str
+    color: str
+    ground: str
+
+
+_NOTHING = _Code("", "", "")
+
+
 class Ink:
     """Styles of the tones on one fill, and the escape codes that switch to them.
 
     Args of `__init__`:
-        styles: of every tone on this fill.
+        style_of: style of a tone on this fill; asked once for each.
         plain: write ASCII only.
         to_edge: lines end at the terminal's right edge.
     """
 
-    def __init__(self, styles: dict[Tone, Style], *, plain: bool, to_edge: bool) -> None:
-        self.styles = styles
+    def __init__(self, style_of: Callable[[Tone], Style], *, plain: bool, to_edge: bool) -> None:
+        self._style_of = cache(style_of)
         self.plain = plain
         self._to_edge = to_edge
-        self._codes: dict[Tone, str] = {}
+        self._codes: dict[Tone, _Code] = {}
+        # From one tone to another; None is no style.
+        self._switches: dict[tuple[Tone | None, Tone], str] = {}
         self._system: str | None = None
 
     def segments(self, line: Line, width: int) -> list[Segment]:
         """The line as Textual's segments, padded to `width`."""
-        segments = [Segment(self._shown(text), self.styles[tone]) for text, tone in line.spans]
+        segments = [Segment(self._shown(text), self._style_of(tone)) for text, tone in line.spans]
         if (left := width - line.width) > 0:
-            segments.append(Segment(" " * left, self.styles[Tone.PLAIN]))
+            segments.append(Segment(" " * left, self._style_of(Tone.PLAIN)))
         return segments
 
     def text(self, line: Line, width: int, console: Terminal) -> str:
@@ -67,24 +82,30 @@ class Ink:
 
         The line must not be wider than `width`.
         """
-        codes = self._codes_for(console)
+        if console.color_system != self._system:
+            self._system = console.color_system
+            self._codes.clear()
+            self._switches.clear()
+        switches = self._switches
         parts: list[str] = []
-        now, used = "", 0
+        now: Tone | None = None
+        used = 0
         for text, tone in line.spans:
-            if (wanted := codes[tone]) != now:
-                parts.append(_switch(now, wanted))
-                now = wanted
+            if tone is not now:
+                # `or` would take the switch between equal styles for an unknown one.
+                code = switches.get((now, tone))
+                parts.append(self._switch(now, tone) if code is None else code)
+                now = tone
             shown = self._shown(text)
             used += len(shown) if shown.isascii() else cells(shown)
             parts.append(shown)
         if (left := width - used) > 0:
-            if (wanted := codes[Tone.PLAIN]) != now:
-                parts.append(_switch(now, wanted))
-                now = wanted
+            parts.append(self._switch(now, Tone.PLAIN))
+            now = Tone.PLAIN
             # Erased cells have the terminal's own colours: only without an active code.
-            short = self._to_edge and not now and left > len(_ERASE)
-            parts.append(_ERASE if short else " " * left)
-        if now:
+            bare = self._to_edge and self._code(now) == _NOTHING and left > len(_ERASE)
+            parts.append(_ERASE if bare else " " * left)
+        if now is not None and self._code(now) != _NOTHING:
             parts.append(_RESET)
         return "".join(parts)
 
@@ -93,22 +114,43 @@ class Ink:
         text = text if text.isprintable() else printable(text)
         return ascii_only(text) if self.plain else text
 
-    def _codes_for(self, console: Terminal) -> dict[Tone, str]:
-        """Escape codes of each tone after a reset."""
-        if not self._codes or console.color_system != self._system:
-            self._system = console.color_system
+    def _code(self, tone: Tone) -> _Code:
+        """Escape code of a tone after a reset."""
+        if tone not in self._codes:
             system = _SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
-            self._codes = {
-                tone: Strip.render_ansi(_without_defaults(style), system)
-                for tone, style in self.styles.items()
-            }
-        return self._codes
+            style = _without_defaults(self._style_of(tone))
+            parts = (
+                style.without_color,
+                Style(color=style.color),
+                Style(bgcolor=style.bgcolor),
+            )
+            self._codes[tone] = _Code(*(Strip.render_ansi(item, system) for item in parts))
+        return self._codes[tone]
+
+    def _switch(self, now: Tone | None, wanted: Tone) -> str:
+        """Escape sequence from one tone to another; "" if they look the same."""
+        if (now, wanted) not in self._switches:
+            before = _NOTHING if now is None else self._code(now)
+            self._switches[now, wanted] = _sequence(before, self._code(wanted))
+        return self._switches[now, wanted]
 
 
-def _switch(now: str, wanted: str) -> str:
-    if not wanted:
+def _sequence(now: _Code, wanted: _Code) -> str:
+    """The shortest escape sequence from one style to another."""
+    if now == wanted:
+        return ""
+    if wanted == _NOTHING:
         return _RESET
-    return f"\x1b[0;{wanted}m" if now else f"\x1b[{wanted}m"
+    whole = ";".join(filter(None, ("0" if now != _NOTHING else "", *wanted)))
+    before, after = (set(filter(None, code.attributes.split(";"))) for code in (now, wanted))
+    if before - after:
+        return f"\x1b[{whole}m"
+    steps = [item for item in wanted.attributes.split(";") if item in after - before]
+    if now.color != wanted.color:
+        steps.append(wanted.color or "39")
+    if now.ground != wanted.ground:
+        steps.append(wanted.ground or "49")
+    return f"\x1b[{min(whole, ';'.join(steps), key=len)}m"
 
 
 def _without_defaults(style: Style) -> Style:
@@ -163,7 +205,6 @@ class LineStrip(Strip):
 class Lines(Widget):
     """Draws lines from the top; only visible lines are rendered, and only changed ones again."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{tone}" for tone in Tone}
     ALLOW_SELECT = False
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -223,20 +264,18 @@ class Lines(Widget):
         self._inks.clear()
 
     def _ink(self, fill: Tone) -> Ink:
-        """Styles of all tones on a fill, from the stylesheet and the line filters."""
+        """Styles of all tones on a fill, from the theme and the line filters."""
         if fill not in self._inks:
             self._inks[fill] = Ink(
-                {tone: self._style(fill, tone) for tone in Tone},
+                partial(self._style, fill),
                 plain=self._ascii_only,
                 to_edge=self.region.right == self.app.size.width,
             )
         return self._inks[fill]
 
     def _style(self, fill: Tone, tone: Tone) -> Style:
-        parts = (
-            self.get_component_rich_style(f"lines--{item}", partial=True) for item in (tone, fill)
-        )
-        drawn = [Segment(" ", self.rich_style + Style.combine(parts))]
+        of_tone = looks(self.app.theme)
+        drawn = [Segment(" ", self.rich_style + of_tone[fill] + of_tone[tone])]
         for line_filter in self.get_line_filters():
             # A filter depends on the style only: one segment per tone is enough.
             drawn = line_filter.apply(drawn, self.background_colors[1])

@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
+from nftop.render.base.line import Tone
 from nftop.ui.options import Options
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table
@@ -29,7 +30,11 @@ TOP, BELOW = "COS0  default", "COS1  vpp"
 
 def marked(run: Running) -> str:
     """The row under the cursor."""
-    rows = ["".join(text for text, _ in row) for row in run.rows if row and row[0][1].reverse]
+    rows = [
+        "".join(text for text, _ in row)
+        for row in run.rows
+        if row and run.has_ground(row[0][1], Tone.SELECTION)
+    ]
     assert len(rows) == 1
     return rows[0]
 

@@ -7,6 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
+from nftop.render.base.line import Tone
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
 from tests.traffic import with_traffic
@@ -17,7 +18,11 @@ TWO = tuple(ticks(lambda tick: with_traffic(frame(16, tick, packages=2)), 70))
 
 def marked(run: Running) -> str:
     """The row under the cursor."""
-    rows = ["".join(text for text, _ in row) for row in run.rows if row and row[0][1].reverse]
+    rows = [
+        "".join(text for text, _ in row)
+        for row in run.rows
+        if row and run.has_ground(row[0][1], Tone.SELECTION)
+    ]
     assert len(rows) == 1
     return rows[0]
 
@@ -77,10 +82,10 @@ async def test_the_cursor_scrolls_through_all_there_is() -> None:
 async def test_a_graph_under_the_cursor_is_not_drawn_in_reverse() -> None:
     async with running(*TWO, size=(120, 36)) as run:
         await run.press("4")
-        row = next(row for row in run.rows if row and row[0][1].reverse)
+        row = next(row for row in run.rows if row and run.has_ground(row[0][1], Tone.SELECTION))
         graphs = [style for text, style in row if "▅" in text]
         assert graphs
-        assert not any(style.reverse for style in graphs)
+        assert not any(run.has_ground(style, Tone.SELECTION) for style in graphs)
 
 
 async def test_explain_is_about_the_row_under_the_cursor() -> None:

@@ -39,7 +39,7 @@ def ink(*, plain: bool = False, to_edge: bool = True, fill: str = "", system: st
         tone: Style.parse(f"default on default {looks[at % len(looks)]}") + Style.parse(fill)
         for at, tone in enumerate(Tone)
     }
-    return Ink(styles, plain=plain, to_edge=to_edge)
+    return Ink(styles.__getitem__, plain=plain, to_edge=to_edge)
 
 
 def shown(text: str, columns: int = WIDTH) -> list[pyte.screens.Char]:
