@@ -1,0 +1,266 @@
+"""Axis of time: events on a line with labels, and graphs of totals above it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.incident import Severity
+from nftop.model.struct import dataclass
+from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
+from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.spark import graph
+
+_S = 1_000_000_000
+_LEFT = (0x40, 0x04, 0x02, 0x01)  # dots of a cell's left column, from the lowest
+_RIGHT = (0x80, 0x20, 0x10, 0x08)
+_BRAILLE = 0x2800
+# A tick speaks for the time since the one before; a longer gap is a gap.
+_HELD_TICKS = 2.5
+
+RULE, BEGUN = "─", "━"
+CURSOR, CURSOR_ON = "┃", "╋"
+SEVERITY_GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "·"}
+SEVERITY_TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
+_KIND_GLYPHS: dict[EventKind, str] = {"change": "◆", "marker": "⚑", "finding": "▲"}
+_KIND_TONES: dict[EventKind, Tone] = {
+    "change": Tone.ACCENT,
+    "marker": Tone.ACCENT,
+    "finding": Tone.WARN,
+}
+_ASCII = str.maketrans("─━┃╋●▲·◆⚑≥…▁▂▃▄▅▆▇█", "-=|#!^.+m>+.:-=+*##")
+# Steps between labels, in seconds.
+_STEPS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+_CELLS_PER_LABEL = 16
+
+
+def plain_glyphs(text: str) -> str:
+    """The glyphs of this module in ASCII."""
+    return text.translate(_ASCII)
+
+
+def glyph_of(event: TimelineEvent) -> Span:
+    """Mark of an event: its kind, and of an incident its severity."""
+    if event.kind == "incident":
+        return Span(SEVERITY_GLYPHS[event.severity], SEVERITY_TONES[event.severity])
+    return Span(_KIND_GLYPHS[event.kind], _KIND_TONES[event.kind])
+
+
+def age_text(seconds: float) -> str:
+    """`40s`, `2m10s`, `1h05m`, `3d02h`: the age of an event."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole // 60 % 60:02d}m"
+    return f"{whole // 86_400}d{whole // 3600 % 24:02d}h"
+
+
+def span_text(seconds: float) -> str:
+    """`30s`, `5m`, `2h`: a round span of time, in its largest unit."""
+    for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= unit_s:
+            return f"{seconds / unit_s:.3g}{unit}"
+    return f"{seconds:.3g}s"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """A span of time on `cells` cells.
+
+    Attributes:
+        first_ns, last_ns: wall time of its left and right end.
+        from_start: labels count from its start, not back from its end.
+    """
+
+    first_ns: int
+    last_ns: int
+    cells: int
+    from_start: bool = False
+
+    @property
+    def span_ns(self) -> int:
+        return max(1, self.last_ns - self.first_ns)
+
+    def cell(self, wall_ns: int) -> int:
+        """Cell of a moment, in range."""
+        at = (wall_ns - self.first_ns) * self.cells // self.span_ns
+        return min(max(int(at), 0), self.cells - 1)
+
+    def worst(self, series: TimeSeries, points: int) -> NDArray[np.float32]:
+        """float32 (points,): the greatest value in each equal part of the axis; NaN is a gap."""
+        return _binned(series, self, points, np.fmax)
+
+    def mean(self, series: TimeSeries, points: int) -> NDArray[np.float32]:
+        """float32 (points,): the mean of each part; NaN is a gap."""
+        return _binned(series, self, points, None)
+
+    def labels(self) -> list[tuple[int, str]]:
+        """Cell and text of each round time, its ends left out."""
+        span_s = self.span_ns / _S
+        room = max(1, self.cells // _CELLS_PER_LABEL)
+        step_s = next((step for step in _STEPS_S if span_s / step <= room), _STEPS_S[-1])
+        count = math.ceil(span_s / step_s)
+        labels = []
+        for number in range(1, count):
+            offset_ns = number * step_s * _S
+            at_ns = self.first_ns + offset_ns if self.from_start else self.last_ns - offset_ns
+            sign = "+" if self.from_start else "-"
+            labels.append((self.cell(at_ns), f" {sign}{span_text(number * step_s)} "))
+        return labels
+
+
+def _binned(
+    series: TimeSeries, axis: TimeAxis, points: int, reduce: np.ufunc | None
+) -> NDArray[np.float32]:
+    result = np.full(points, np.nan, np.float32)
+    times, values = series.times_ns, series.values
+    if not len(times) or points < 1:
+        return result
+    at = ((times - axis.first_ns) * points // axis.span_ns).astype(np.int64)
+    inside = (at >= 0) & (at < points) & np.isfinite(values)
+    if reduce is not None:
+        reduce.at(result, at[inside], values[inside])
+    else:
+        sums = np.bincount(at[inside], values[inside], points)
+        counts = np.bincount(at[inside], minlength=points)
+        known = counts > 0
+        result[known] = (sums[known] / counts[known]).astype(np.float32)
+    # Parts without a tick have the value of the one that follows, if that is near.
+    taken = np.zeros(points, np.bool_)
+    taken[at[(at >= 0) & (at < points)]] = True
+    spacing_ns = float(np.median(np.diff(times))) if len(times) > 1 else float(series.step_ns)
+    begins_ns = axis.first_ns + np.arange(points) * axis.span_ns // points
+    next_at = np.searchsorted(times, begins_ns)
+    known_next = np.minimum(next_at, len(times) - 1)
+    near = (next_at < len(times)) & (times[known_next] - begins_ns <= _HELD_TICKS * spacing_ns)
+    held = near & ~taken
+    result[held] = values[known_next[held]]
+    return result
+
+
+def area_rows(
+    values: NDArray[np.float32], top: float, height: int, *, ascii_only: bool
+) -> list[str]:
+    """A filled graph of `height` rows, highest first; two values a cell.
+
+    Values are from 0 to `top`; a known value has at least one dot, NaN none.
+    """
+    if ascii_only:
+        return graph(np.fmax(values[0::2], values[1::2]), top, height)
+    known = np.isfinite(values)
+    share = np.clip(np.where(known, values, 0.0) / top, 0.0, 1.0)
+    dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
+    rows = []
+    for row in range(height):
+        filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
+        rows.append(_braille(filled[0::2], filled[1::2], fill=True))
+    return rows
+
+
+def line_rows(
+    values: NDArray[np.float32], low: float, top: float, height: int, *, ascii_only: bool
+) -> list[str]:
+    """A line of `height` rows, highest first; two values a cell, from `low` to `top`."""
+    span = max(top - low, 1e-12)
+    if ascii_only:
+        cells = np.fmax(values[0::2], values[1::2])
+        return graph(np.where(np.isfinite(cells), cells - low, np.nan), span, height)
+    known = np.isfinite(values)
+    share = np.clip((np.where(known, values, low) - low) / span, 0.0, 1.0)
+    dots = np.where(known, np.rint(share * (height * 4 - 1)) + 1, 0).astype(np.int64)
+    rows = []
+    for row in range(height):
+        level = dots - (height - 1 - row) * 4
+        level = np.where((level >= 1) & (level <= 4), level, 0)
+        rows.append(_braille(level[0::2], level[1::2], fill=False))
+    return rows
+
+
+def _braille(left: NDArray[np.int64], right: NDArray[np.int64], *, fill: bool) -> str:
+    """Characters of dots up to (`fill`) or at these levels, 0 to 4."""
+
+    def bits(level: int, column: Sequence[int]) -> int:
+        if not fill:
+            return column[level - 1] if level else 0
+        return sum(column[:level])
+
+    pairs = zip(left.tolist(), right.tolist(), strict=True)
+    text = "".join(chr(_BRAILLE | bits(a, _LEFT) | bits(b, _RIGHT)) for a, b in pairs)
+    return text.replace(chr(_BRAILLE), " ")
+
+
+class Cells:
+    """A row of cells with tones, drawn from the back to the front."""
+
+    def __init__(self, text: str, tone: Tone) -> None:
+        self._texts = list(text)
+        self._tones = [tone] * len(text)
+
+    def put(self, at: int, text: str, tone: Tone) -> None:
+        """Write over cells from `at` on; what is outside is left out."""
+        for offset, char in enumerate(text):
+            if 0 <= at + offset < len(self._texts):
+                self._texts[at + offset] = char
+                self._tones[at + offset] = tone
+
+    def free(self, at: int, count: int, char: str = RULE) -> bool:
+        """Whether these cells are there and still all `char`."""
+        return at >= 0 and self._texts[at : at + count] == [char] * count
+
+    def gap(self, char: str = RULE) -> tuple[int, int]:
+        """First cell and length of the longest run of `char`."""
+        best, start = (0, 0), 0
+        for at, text in enumerate([*self._texts, ""]):
+            if text != char:
+                best = max(best, (start, at - start), key=lambda run: run[1])
+                start = at + 1
+        return best
+
+    def char(self, at: int) -> str:
+        """What stands in a cell."""
+        return self._texts[at]
+
+    def line(self, *, ascii_only: bool) -> Line:
+        """The row as a line."""
+        pairs = zip(self._texts, self._tones, strict=True)
+        show = plain_glyphs if ascii_only else str
+        return line(*(Span(show(text), tone) for text, tone in pairs))
+
+
+def axis_cells(axis: TimeAxis, events: Iterable[TimelineEvent], cursor_ns: int | None) -> Cells:
+    """The axis with intervals of incidents, marks of events, and ages where there is room."""
+    cells = Cells(RULE * axis.cells, Tone.FAINT)
+    put_events(cells, axis, events)
+    if cursor_ns is not None:
+        back_s = (axis.last_ns - cursor_ns) / _S
+        ahead_s = (cursor_ns - axis.first_ns) / _S
+        text = f" +{age_text(ahead_s)} " if axis.from_start else f" {age_text(back_s)} "
+        at = min(max(axis.cell(cursor_ns) - len(text) // 2, 0), axis.cells - len(text))
+        cells.put(at, text, Tone.ACCENT)
+    for at, text in axis.labels():
+        if cells.free(at - len(text) // 2, len(text)):
+            cells.put(at - len(text) // 2, text, Tone.MUTED)
+    return cells
+
+
+def put_events(cells: Cells, axis: TimeAxis, events: Iterable[TimelineEvent]) -> None:
+    """Draw events on a row, the worst in front."""
+    shown = [item for item in events if item.begin_ns <= axis.last_ns]
+    lasting = sorted(
+        (item for item in shown if item.kind == "incident"), key=lambda item: item.severity
+    )
+    for item in lasting:
+        first = axis.cell(item.begin_ns)
+        last = axis.cell(axis.last_ns if item.end_ns is None else item.end_ns)
+        cells.put(first, BEGUN * (last - first + 1), SEVERITY_TONES[item.severity])
+    # Marks last: an interval must not hide that something else began in it.
+    for item in sorted(shown, key=lambda item: (item.kind == "incident", item.severity)):
+        if item.begin_ns >= axis.first_ns:
+            glyph = glyph_of(item)
+            cells.put(axis.cell(item.begin_ns), glyph.text, glyph.tone)

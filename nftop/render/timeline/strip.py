@@ -1,0 +1,150 @@
+"""Strip under the header: drops and events of the last minutes, or of a whole recording."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.metrics.metric import Unit
+from nftop.model.timeline import Strip
+from nftop.render.base import format as fmt
+from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.spark import BLOCKS, scale_top
+from nftop.render.base.text import truncate
+from nftop.render.frame.changes import clock_of
+from nftop.render.timeline.axis import (
+    BEGUN,
+    CURSOR,
+    RULE,
+    Cells,
+    TimeAxis,
+    area_rows,
+    axis_cells,
+    plain_glyphs,
+    put_events,
+    span_text,
+)
+
+_WIDE = 60  # cells from which the graph has labels beside it
+_LEFT, _RIGHT = 12, 9
+_ONE_LEFT, _ONE_RIGHT = 6, 13  # of the strip in one line
+_LEAST = 12  # cells of a graph
+
+
+def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> list[Line]:
+    """The strip in `height` lines of at most `width` cells: a graph and an axis, or both in one."""
+    if height < 1 or width < 1:
+        return []
+    if height == 1 or width < _WIDE:
+        one = _one_line(strip, width, ascii_only=ascii_only)
+        return [crop(one, width), *[Line()] * (height - 1)]
+    axis = TimeAxis(strip.first_ns, strip.last_ns, width - _LEFT - _RIGHT, strip.whole)
+    values = axis.worst(strip.drops, 2 * axis.cells)
+    rows = height - 1
+    if np.isfinite(values).any():
+        graph = _graph_lines(strip, axis, values, rows, ascii_only=ascii_only)
+    else:
+        why = "no number yet" if strip.unknown is None else strip.unknown.message
+        head = line(Span(f" drop/s {drops_text(strip):>4} {why}", Tone.MUTED))
+        graph = [crop(head, width), *[Line()] * (rows - 1)]
+    cells = axis_cells(axis, strip.events, strip.cursor_ns)
+    left, right = _ends(strip)
+    foot = line(
+        Span(f" {left:<{_LEFT - 1}}", Tone.MUTED),
+        cells.line(ascii_only=ascii_only),
+        Span(f"{right:>{_RIGHT - 1}} ", Tone.MUTED),
+    )
+    return [*graph, foot]
+
+
+def drops_text(strip: Strip) -> str:
+    """Drops per second at the moment shown: a lower bound if some are unknown, a mark if all."""
+    times, values = strip.drops.times_ns, strip.drops.values
+    at_ns = strip.last_ns if strip.cursor_ns is None else strip.cursor_ns
+    at = int(np.searchsorted(times, at_ns, side="right")) - 1
+    if at < 0 or not np.isfinite(values[at]):
+        return "-" if strip.unknown is None else strip.unknown.reason.mark
+    bound = "≥" if strip.unknown else ""
+    return bound + fmt.number(float(values[at]), Unit.PER_S, 6 - len(bound))
+
+
+def _graph_lines(
+    strip: Strip, axis: TimeAxis, values: NDArray[np.float32], rows: int, *, ascii_only: bool
+) -> list[Line]:
+    top = scale_top(values, Unit.PER_S)
+    drawn = area_rows(values, top, rows, ascii_only=ascii_only)
+    loss = np.fmax(values[0::2], values[1::2]) > 0
+    lines = []
+    for index, text in enumerate(drawn):
+        cells = Cells(text, Tone.FAINT)
+        for at in np.flatnonzero(loss).tolist():
+            cells.put(at, text[at], Tone.BAD)
+        if strip.cursor_ns is not None:
+            cells.put(axis.cell(strip.cursor_ns), CURSOR, Tone.ACCENT)
+        name = "drop/s" if index == 0 else ""
+        first, last = index == 0, index == rows - 1
+        scale = fmt.number(top, Unit.PER_S, 4) if first else "0" if last else ""
+        lines.append(
+            line(
+                Span(f" {name:<6}{scale:>4} ", Tone.MUTED),
+                cells.line(ascii_only=ascii_only),
+                _right(strip, first=first, second=index == 1, ascii_only=ascii_only),
+            )
+        )
+    return lines
+
+
+def _right(strip: Strip, *, first: bool, second: bool, ascii_only: bool) -> Span:
+    """Beside the graph: the number at the moment shown, and its unit."""
+    if first:
+        text = drops_text(strip)
+        tone = _tone(text)
+        return Span(f"{plain_glyphs(text) if ascii_only else text:>{_RIGHT - 1}} ", tone)
+    return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.MUTED)
+
+
+def _tone(drops: str) -> Tone:
+    """Loud only for a number above 0."""
+    return Tone.BAD if drops.lstrip("≥")[:1].isdigit() and drops.strip("≥0") else Tone.MUTED
+
+
+def _ends(strip: Strip) -> tuple[str, str]:
+    """Labels of both ends."""
+    if strip.whole:
+        return clock_of(strip.first_ns), "end"
+    span_s = (strip.last_ns - strip.first_ns) / 1e9
+    text = span_text(span_s)
+    return f"-{text[:-1]} min" if text.endswith("m") else f"-{text}", "now"
+
+
+def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
+    cells = width - _ONE_LEFT - _ONE_RIGHT
+    right = f"{drops_text(strip):>7} {'dr/s':<5}"
+    tone = _tone(drops_text(strip))
+    right = plain_glyphs(right) if ascii_only else right
+    if cells < _LEAST:
+        return line(Span(right.strip(), tone))
+    axis = TimeAxis(strip.first_ns, strip.last_ns, cells, strip.whole)
+    row = Cells(RULE * cells, Tone.FAINT)
+    put_events(row, axis, strip.events)
+    values = axis.worst(strip.drops, cells)
+    top = scale_top(values, Unit.PER_S)
+    for at in np.flatnonzero(values > 0).tolist():
+        if row.char(at) in (RULE, BEGUN):
+            level = max(1, round(float(values[at]) / top * len(BLOCKS)))
+            row.put(at, BLOCKS[min(level, len(BLOCKS)) - 1], Tone.BAD)
+    if strip.cursor_ns is not None:
+        row.put(axis.cell(strip.cursor_ns), CURSOR, Tone.ACCENT)
+    if not np.isfinite(values).any() and strip.unknown is not None:
+        at, room = row.gap()
+        text = truncate(f" {strip.unknown.message}", room - 1) + " "
+        row.put(at, text[:room], Tone.MUTED)
+    for at, text in axis.labels():
+        if row.free(at - len(text) // 2, len(text)):
+            row.put(at - len(text) // 2, text, Tone.MUTED)
+    left = _ends(strip)[0].replace(" min", "m")[: _ONE_LEFT - 2]
+    return line(
+        Span(f" {left:<{_ONE_LEFT - 1}}", Tone.MUTED),
+        row.line(ascii_only=ascii_only),
+        Span(right, tone),
+    )

@@ -1,0 +1,288 @@
+"""History of what happened: totals of the host by second, incidents, changes and markers.
+
+It covers hours, whatever became of the samples, and takes 300 kB and some text. The thread of the
+frames fills it; screens read it. A replay fills it in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from threading import Lock
+
+import numpy as np
+
+from nftop.model.change import Cell, Noticed
+from nftop.model.frame import Frame
+from nftop.model.incident import Incident
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import replace
+from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
+
+HOURS_KEPT = 4
+STRIP_NS = 600_000_000_000
+# Events that are kept; of more the oldest are left out, open incidents last.
+MOST_EVENTS = 1000
+# A tool writes group by group: changes so near to each other are one event.
+TOGETHER_NS = 3_000_000_000
+_S = 1_000_000_000
+_NO_NF = Missing(Reason.SOURCE, "no network function was found")
+TOTALS = ("drops_per_s", "sent_packets_per_s", "memory_bytes_per_s")
+
+
+class TotalRing:
+    """Totals by bucket of wall time. Not thread-safe.
+
+    Of a bucket with several ticks the greatest loss is kept, of others the last number. A bucket
+    that comes around again replaces the old one, so ticks may come in any order.
+    """
+
+    def __init__(self, step_ns: int, count: int) -> None:
+        self.step_ns = step_ns
+        self._numbers = np.full(count, -1, np.int64)
+        self._values = np.full((len(TOTALS), count), np.nan, np.float32)
+
+    def put(self, wall_ns: int, values: tuple[float, ...]) -> None:
+        """Add a tick; NaN where a total is unknown."""
+        number = wall_ns // self.step_ns
+        at = number % len(self._numbers)
+        if self._numbers[at] != number:
+            self._numbers[at] = number
+            self._values[:, at] = values
+            return
+        drops, *others = values
+        self._values[0, at] = np.fmax(self._values[0, at], drops)
+        for index, value in enumerate(others, 1):
+            if not np.isnan(value):
+                self._values[index, at] = value
+
+    def series(self, total: str, first_ns: int, last_ns: int) -> TimeSeries:
+        """One of `TOTALS` between two wall times, ends included."""
+        low, high = first_ns // self.step_ns, last_ns // self.step_ns
+        at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
+        at = at[np.argsort(self._numbers[at])]
+        values = self._values[TOTALS.index(total), at]
+        return TimeSeries(self._numbers[at] * self.step_ns, values, self.step_ns)
+
+
+class EventHistory:
+    """What happened in the last hours, or in a recording. Safe from any thread."""
+
+    def __init__(self, *, step_ns: int = _S, hours: float = HOURS_KEPT) -> None:
+        """Totals are kept by `step_ns`, for `hours` of steps of a second."""
+        self._lock = Lock()
+        self._totals = TotalRing(step_ns, round(hours * 3600))
+        self._events: dict[str, TimelineEvent] = {}
+        self._changes_seen: dict[int, str] = {}  # event by wall time of the tick that showed it
+        self._noticed: tuple[Noticed, ...] = ()
+        self._open: frozenset[str] = frozenset()
+        self._unknown: Missing | None = None
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+
+    def append(self, frame: Frame) -> None:
+        """Keep one frame: totals, incidents and changes."""
+        drops, unknown = _drops(frame)
+        totals = (drops, _sent(frame), _memory(frame))
+        with self._lock:
+            wall_ns = frame.wall_ns
+            self.first_ns = wall_ns if self.first_ns is None else min(self.first_ns, wall_ns)
+            self.last_ns = wall_ns if self.last_ns is None else max(self.last_ns, wall_ns)
+            self._totals.put(wall_ns, totals)
+            self._unknown = unknown
+            self._take_incidents(frame)
+            if frame.noticed is not self._noticed:
+                self._noticed = frame.noticed
+                for item in frame.noticed:
+                    self._take_change(item)
+            self._forget()
+
+    def mark(self, text: str, wall_ns: int, *, kind: str = "marker") -> None:
+        """Keep a marker; with `kind` one of a recording's: `change` and `finding` are kept too.
+
+        Other kinds are left out. `text` is untrusted.
+        """
+        with self._lock:
+            if kind == "marker":
+                event = TimelineEvent(
+                    "marker", f"marker@{wall_ns}", wall_ns, wall_ns, EventState.MOMENT, text=text
+                )
+                self._events[event.key] = event
+            elif kind == "finding":
+                key = f"finding@{wall_ns}:{text}"
+                self._events[key] = TimelineEvent(
+                    "finding", key, wall_ns, wall_ns, EventState.MOMENT, text=text
+                )
+            elif kind == "change" and wall_ns not in self._changes_seen:
+                self._add_change(
+                    TimelineEvent(
+                        "change", f"change@{wall_ns}", wall_ns, None, EventState.IN_FORCE, text=text
+                    )
+                )
+            self._forget()
+
+    def events(self, first_ns: int, last_ns: int) -> tuple[TimelineEvent, ...]:
+        """Events that touch the time between two wall times, by their begin."""
+        with self._lock:
+            events = [
+                item
+                for item in self._events.values()
+                if item.begin_ns <= last_ns and (item.end_ns is None or item.end_ns >= first_ns)
+            ]
+        return tuple(sorted(events, key=lambda item: item.begin_ns))
+
+    def series(self, total: str, first_ns: int, last_ns: int) -> TimeSeries:
+        """One of `TOTALS` between two wall times."""
+        with self._lock:
+            return self._totals.series(total, first_ns, last_ns)
+
+    def strip(
+        self, last_ns: int, *, span_ns: int = STRIP_NS, cursor_ns: int | None = None
+    ) -> Strip:
+        """The time before a moment; `cursor_ns` is the moment shown."""
+        first_ns = last_ns - span_ns
+        return Strip(
+            first_ns,
+            last_ns,
+            self.series("drops_per_s", first_ns, last_ns),
+            self._unknown,
+            self.events(first_ns, last_ns),
+            cursor_ns,
+        )
+
+    def next_event(self, wall_ns: int, step: int) -> TimelineEvent | None:
+        """The first event that begins after this time (`step` 1), or the last before it (-1)."""
+        with self._lock:
+            events = sorted(self._events.values(), key=lambda item: item.begin_ns)
+        if step > 0:
+            return next((item for item in events if item.begin_ns > wall_ns), None)
+        return next((item for item in reversed(events) if item.begin_ns < wall_ns), None)
+
+    # With the lock held
+
+    def _take_incidents(self, frame: Frame) -> None:
+        now = {item.id for item in frame.incidents}
+        for item in (*frame.past_incidents, *frame.incidents):
+            self._events[item.id] = _of_incident(item, self._events.get(item.id))
+        known = {item.id for item in frame.past_incidents}
+        for key in self._open - now - known:
+            event = self._events.get(key)
+            if event is not None and event.end_ns is None and event.begin_ns <= frame.wall_ns:
+                self._events[key] = replace(event, end_ns=frame.wall_ns, state=EventState.ENDED)
+        self._open = frozenset(now)
+
+    def _take_change(self, item: Noticed) -> None:
+        key = self._changes_seen.get(item.wall_ns)
+        if key is not None and self._events.get(key, _NONE).changes:
+            return
+        event = TimelineEvent(
+            "change",
+            f"change@{item.wall_ns}",
+            item.wall_ns,
+            None,
+            EventState.IN_FORCE,
+            changes=item.changes,
+            since_ns=item.since_ns,
+            at_ns=item.at_ns,
+        )
+        self._add_change(event)
+
+    def _add_change(self, event: TimelineEvent) -> None:
+        """Add a change, join it to one just before it, and end those that it overwrites."""
+        near = next(
+            (
+                item
+                for item in reversed(self._events.values())
+                if item.kind == "change"
+                and item.changes
+                and event.changes
+                and 0 <= event.at_ns - item.at_ns <= TOGETHER_NS
+            ),
+            None,
+        )
+        for key, other in list(self._events.items()):
+            if other.kind == "change" and other.end_ns is None and other is not near:
+                state = _overwritten(other, event)
+                if state is not None and other.begin_ns <= event.begin_ns:
+                    self._events[key] = replace(other, end_ns=event.begin_ns, state=state)
+        if near is not None:
+            joined = replace(near, changes=near.changes + event.changes, at_ns=event.at_ns)
+            self._events[near.key] = joined
+            self._changes_seen[event.begin_ns] = near.key
+            return
+        self._events[event.key] = event
+        self._changes_seen[event.begin_ns] = event.key
+
+    def _forget(self) -> None:
+        while len(self._events) > MOST_EVENTS:
+            ended = (key for key, item in self._events.items() if item.end_ns is not None)
+            del self._events[next(ended, next(iter(self._events)))]
+        while len(self._changes_seen) > MOST_EVENTS:
+            del self._changes_seen[next(iter(self._changes_seen))]
+
+
+_NONE = TimelineEvent("marker", "", 0, 0, EventState.MOMENT)
+
+
+def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
+    worst, worst_ns = item.worst.drops_per_s, item.worst_ns
+    if before is not None and _known(before.worst_drops_per_s) > _known(worst):
+        worst, worst_ns = before.worst_drops_per_s, before.worst_ns
+    state = EventState.OPEN if item.until_ns is None else EventState.ENDED
+    return TimelineEvent(
+        "incident",
+        item.id,
+        item.since_ns,
+        item.until_ns,
+        state,
+        severity=item.severity,
+        incident=item,
+        worst_drops_per_s=worst,
+        worst_ns=worst_ns,
+    )
+
+
+def _known(reading: Reading) -> float:
+    return -1.0 if isinstance(reading, Missing) else reading
+
+
+def _overwritten(event: TimelineEvent, later: TimelineEvent) -> EventState | None:
+    """State of a change after a later one; None if that leaves its cells alone."""
+    new: Mapping[Cell, str | None] = {change.cell: change.new for change in later.changes}
+    touched = [change for change in event.changes if change.cell in new]
+    if not touched:
+        return None
+    restored = all(new.get(change.cell) == change.old for change in touched)
+    whole = len(touched) == len(event.changes)
+    return EventState.UNDONE if restored and whole else EventState.REPLACED
+
+
+def _drops(frame: Frame) -> tuple[float, Missing | None]:
+    """Drops per second of all NFs (NaN if unknown of all), and why some or all are unknown."""
+    if not frame.nfs:
+        return np.nan, _NO_NF
+    readings = {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
+    known, total = _sum(readings.values())
+    gone = {name: one for name, one in readings.items() if isinstance(one, Missing)}
+    # The first tick has no rates; that is no lack of a source.
+    lasting = {name: one for name, one in gone.items() if one.reason is not Reason.WARMING}
+    if not gone or (known and not lasting):
+        return total, None
+    name, why = next(iter((lasting or gone).items()))
+    others = len(lasting or gone) - 1
+    more = f" and {others} more" if others else ""
+    return total, Missing(why.reason, f"{name}{more}: {why.message}")
+
+
+def _sent(frame: Frame) -> float:
+    return _sum(nf.readings["tx_packets_per_s"] for nf in frame.nfs)[1]
+
+
+def _memory(frame: Frame) -> float:
+    names = ("memory.read_bytes_per_s", "memory.write_bytes_per_s")
+    return _sum(row.readings[name] for row in frame.packages for name in names)[1]
+
+
+def _sum(readings: Iterable[Reading]) -> tuple[int, float]:
+    """How many are known, and their sum; NaN if none is."""
+    known = [item for item in readings if not isinstance(item, Missing)]
+    return len(known), sum(known) if known else np.nan

@@ -1,0 +1,118 @@
+"""The strip under the header: its size, its graph, its events."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nftop.model.incident import Severity
+from nftop.model.reading import Missing, Reason
+from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
+from nftop.render.base.line import Line, Tone
+from nftop.render.timeline.axis import TimeAxis, age_text
+from nftop.render.timeline.strip import strip_lines
+
+S = 1_000_000_000
+NOW_NS = 1_790_000_000 * S
+NO_IMISSED = Missing(Reason.SOURCE, "vpp: no imissed")
+SIZES = [(40, 1), (80, 1), (80, 3), (120, 3), (200, 4), (400, 3), (17, 1), (3, 2)]
+
+
+def event(
+    kind: EventKind, begin: int, end: int | None = None, severity: Severity = Severity.INFO
+) -> TimelineEvent:
+    ends = None if end is None else NOW_NS - end * S
+    key = f"{kind}{begin}"
+    return TimelineEvent(kind, key, NOW_NS - begin * S, ends, EventState.OPEN, severity)
+
+
+def strip(
+    cursor: int | None = None, unknown: Missing | None = None, *, drops: bool = True
+) -> Strip:
+    times = np.arange(NOW_NS - 600 * S, NOW_NS + 1, S)
+    values = np.where(times >= NOW_NS - 120 * S, 7.2e6, 0).astype(np.float32)
+    return Strip(
+        NOW_NS - 600 * S,
+        NOW_NS,
+        TimeSeries(times, values) if drops else TimeSeries(),
+        unknown,
+        (
+            event("change", 480),
+            event("incident", 400, 360, Severity.WARN),
+            event("incident", 120, None, Severity.BAD),
+            event("marker", 240, 240),
+        ),
+        None if cursor is None else NOW_NS - cursor * S,
+    )
+
+
+def toned(line: Line, tone: Tone) -> str:
+    return "".join(text for text, shown in line.spans if shown is tone)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("cursor", [None, 130])
+def test_it_has_its_lines_and_none_is_too_wide(
+    width: int, height: int, cursor: int | None, *, ascii_only: bool
+) -> None:
+    for shown in (strip(cursor), strip(cursor, NO_IMISSED, drops=False)):
+        lines = strip_lines(shown, width, height, ascii_only=ascii_only)
+        assert len(lines) == height
+        assert all(item.width <= width for item in lines)
+        assert not ascii_only or all(item.text.replace("…", "").isascii() for item in lines)
+
+
+def test_graph_has_its_loss_in_the_last_fifth_and_the_events_below() -> None:
+    top, low, axis = strip_lines(strip(), 120, 3, ascii_only=False)
+    loss = toned(top, Tone.BAD).strip()
+    assert "7.2M" in loss and len(toned(low, Tone.BAD)) == pytest.approx(20, abs=1)
+    text = axis.text
+    cells = 120 - 21
+    assert text.index("●") - 12 == pytest.approx(cells * 480 / 600, abs=1)
+    assert text.index("◆") - 12 == pytest.approx(cells * 120 / 600, abs=1)
+    assert text.index("⚑") - 12 == pytest.approx(cells * 360 / 600, abs=1)
+    assert text.count("━") >= 19 + 5 and text.rstrip().endswith("now")
+    assert toned(axis, Tone.BAD).startswith("●")
+
+
+def test_one_line_has_events_and_drops() -> None:
+    (only,) = strip_lines(strip(), 80, 1, ascii_only=False)
+    assert "◆" in only.text and "▲" in only.text and "●" in only.text
+    assert "7.2M" in only.text and "▆" in toned(only, Tone.BAD)
+
+
+def test_cursor_is_in_graph_and_axis_and_its_number_is_shown() -> None:
+    top, _, axis = strip_lines(strip(300), 120, 3, ascii_only=False)
+    at = top.text.index("┃")
+    assert at - 12 == (120 - 21) // 2
+    assert toned(axis, Tone.ACCENT).count("5m00s") == 1
+    assert top.text.rstrip().endswith(" 0")
+
+
+def test_drops_that_are_unknown_are_not_zero() -> None:
+    head, *_ = strip_lines(strip(None, NO_IMISSED, drops=False), 120, 3, ascii_only=False)
+    assert "vpp: no imissed" in head.text
+    (one,) = strip_lines(strip(None, NO_IMISSED, drops=False), 80, 1, ascii_only=False)
+    assert "vpp" in one.text and "[s]" in one.text
+
+
+def test_number_without_some_functions_is_a_lower_bound() -> None:
+    top, *_ = strip_lines(strip(None, NO_IMISSED), 120, 3, ascii_only=False)
+    assert "≥7.2M" in top.text
+
+
+def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:
+    axis = TimeAxis(0, 600 * S, 100)
+    times = np.array([0, 60, 120, 180, 480, 540], np.int64) * S
+    values = axis.worst(TimeSeries(times, np.ones(6, np.float32)), 100)
+    assert np.isfinite(values[:30]).all()
+    assert np.isnan(values[32:50]).all()
+    assert np.isfinite(values[80:90]).all()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(9, "9s"), (130, "2m10s"), (3900, "1h05m"), (180_000, "2d02h")]
+)
+def test_age(seconds: float, text: str) -> None:
+    assert age_text(seconds) == text
