@@ -173,5 +173,5 @@ OWN_COST: FoldStage[SourceReading[SelfUse] | None, SelfCost] = FoldStage(
     "own_cost", lambda: None, _own
 )
 NF_ROWS = stateless("nf_rows", _nf_rows)
-BASELINES = FoldStage("baselines", BaselineState, _compare)
+BASELINES = FoldStage("baselines", BaselineState, _compare, lasting=True)
 FRAME = stateless("frame", _frame)

@@ -71,6 +71,9 @@ class AnyStage(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def lasting(self) -> bool: ...
+
     def advance(self, states: Mapping[str, object], tick: FoldTick) -> object:
         """Run the stage; its new state."""
 
@@ -85,6 +88,7 @@ class FoldStage(Generic[S, Out]):
         reset_on: least change of the topology after which the state begins anew; None: never.
         trim: what of the state remains valid for other rows; None: all.
         columns: columns by metric id that an output adds to the table of CPUs.
+        lasting: its state covers minutes, which the warm-up of a jump in time does not restore.
     """
 
     name: str
@@ -93,6 +97,7 @@ class FoldStage(Generic[S, Out]):
     reset_on: TopologyChange | None = None
     trim: Callable[[S], S] | None = None
     columns: Callable[[Out], Mapping[str, Column]] | None = None
+    lasting: bool = False
 
     def state(self, states: Mapping[str, object]) -> S:
         """This stage's state among those of all stages."""

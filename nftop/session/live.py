@@ -96,6 +96,9 @@ class Live:
 
     A late tick is taken at once; missed ticks are skipped. Deadlines do not drift: they are
     multiples of the interval since the start, or since the tick before a change of the interval.
+
+    Attributes:
+        state: of the fold before the newest sample.
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class Live:
         self._clock = clock or SystemClock()
         self._looking = Focus()
         self._stopped = False
+        self.state = start
         # Ends the wait for the next tick after a change of interval or focus, or `stop`.
         self._news = threading.Event()
 
@@ -188,7 +192,7 @@ class Live:
                     self._tell(focus, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
-                state = self._heed(state, sample)
+                self.state = state = self._heed(state, sample)
                 self._on_sample(without_commands(sample))
                 state, frame = step(state, sample)
                 for item in begun(findings, frame.findings):

@@ -74,10 +74,13 @@ class Tape:
         on_loss: Callable[[Loss], None] | None = None,
         on_marker: Callable[[Marker], None] | None = None,
         goes_back: bool = False,
+        state_at: Callable[[int], FoldState | None] | None = None,
     ) -> None:
         """Without `goes_back` no more than two frames are kept.
 
-        `on_frame` is given every frame once it is folded, those before a jump's end too.
+        `on_frame` is given every frame once it is folded, those before a jump's end too. `state_at`
+        returns the fold's state before the first sample behind the seek point at an address. With a
+        whole one a jump needs no warm-up; one without a sample has what outlasts a warm-up.
         """
         self.header: Header | None = None
         self._data = data
@@ -86,6 +89,8 @@ class Tape:
         self._on_marker = on_marker or (lambda _: None)
         self._scan = Scan(data)
         self._state: FoldState | None = None
+        self._state_at = state_at or (lambda _: None)
+        self._resumed: FoldState | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
@@ -157,10 +162,15 @@ class Tape:
         With `nearest` also to one that is half an interval later: ticks are never on the second.
         Empty where there is no tick at all.
         """
-        position = last_before(self._data, lambda point: point.wall_ns > wall_ns - WARM_UP_NS)
+        position = last_before(self._data, lambda point: point.wall_ns > wall_ns)
         if position is None:
             return ()
-        self.restart(position)
+        state = self._state_at(position.at)
+        if state is None or state.before is None:
+            before_ns = wall_ns - WARM_UP_NS
+            position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
+            state = self._state_at(position.at)
+        self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)
         return self.newest
 
@@ -174,15 +184,17 @@ class Tape:
         if self._state is not None:
             self._state = comparing(self._state, self._own or self._recorded)
 
-    def restart(self, position: SeekPosition) -> None:
-        """Go on from a seek point, with nothing of what was before it."""
+    def restart(self, position: SeekPosition, state: FoldState | None = None) -> None:
+        """Go on from a seek point, with this state or nothing of what was before it."""
         self._scan = Scan(self._data, position.at)
         self._state = self._next = None
+        self._resumed = state
         self._kept.clear()
         self._back = 0
         self._remarks.clear()
         self._lost.clear()
-        self._warmed = 0 if position.point.number else None
+        whole = state is not None and state.before is not None
+        self._warmed = 0 if position.point.number and not whole else None
 
     def reach(self, wall_ns: int, *, nearest: bool) -> bool:
         """Fold on to a tick as `go` means it; False: what there is now ends before it is passed."""
@@ -243,6 +255,11 @@ class Tape:
         if self._state is not None:
             self._miss(Loss(None, 0, _ANOTHER))
         self.header, self._began_ns = header, header.began_ns
+        if self._resumed is not None and self._resumed.before is not None:
+            self._state, self._resumed = self._resumed, None
+            if self._own is not None:
+                self._compare()
+            return
         if header.uarch not in names():
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         self._state = _fresh(header)
@@ -262,6 +279,10 @@ class Tape:
             self._miss(Loss(1, 0, why, senseless=True))
             return None
         self._state = state
+        if self._resumed is not None:
+            # Now there are rates: without them findings would have ended.
+            self._state = replace(state, stages={**state.stages, **self._resumed.stages})
+            self._resumed = None
         if self._lost:
             lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
             frame = replace(frame, lost=lost)

@@ -58,7 +58,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame
     clocked = Clocked(44, scenario="shared")
     clocked.now_ns += 15 * S
     file = tmp_path_factory.mktemp("found") / "a.nftop"
-    recorder = Recorder(header_of(clocked), past_bytes=0)
+    recorder = Recorder(header_of(clocked))
     recorder.start(FileSink(file))
     frames: list[Frame] = []
     for _ in range(35):

@@ -28,6 +28,7 @@ from nftop.store.user.config_dir import folder_of, read_profiles
 _SCREEN_THREADS = 24
 
 if TYPE_CHECKING:
+    from nftop.model.sample import Sample
     from nftop.store.history.history import TickHistory
     from nftop.ui.options import Options
 
@@ -58,20 +59,24 @@ def _live_screen(
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.control.recorded_gate import RecordedGate  # noqa: PLC0415 - only here
+    from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
     from nftop.store.history.history import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
 
-    recorder = Recorder(header_of(here, options, book.begun))
+    recorder = Recorder(header_of(here, options, book.begun), flight=FlightRecorder())
 
     def kept(baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         recorder.kept(baselines, wall_ns, monotonic_ns)
         book.keep(baselines)
 
+    def taken(sample: Sample) -> None:
+        recorder.take(sample, feed.state)
+
     # Somebody who looks at the screen should not wait a long interval for the first numbers.
     feed = here.feed(
         **session,
         soon_s=1.0,
-        on_sample=recorder.take,
+        on_sample=taken,
         on_finding=recorder.record_finding,
         on_baseline=kept,
     )

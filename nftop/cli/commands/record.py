@@ -47,7 +47,7 @@ def record(options: argparse.Namespace) -> int:
         book = open_book(options, here.host)
     except ValueError as error:
         return fail(str(error), USAGE)
-    recorder = Recorder(header_of(here, options, book.begun), past_bytes=0)
+    recorder = Recorder(header_of(here, options, book.begun))
     recorder.start(_sink(here.host.name, options))
     feed = here.feed(
         interval_s=options.interval_s,

@@ -211,5 +211,5 @@ def _run(state: ObservedClasses, tick: FoldTick) -> tuple[ObservedClasses, tuple
 
 
 CHANGES: FoldStage[ObservedClasses, tuple[Noticed, ...]] = FoldStage(
-    "changes", ObservedClasses, _run
+    "changes", ObservedClasses, _run, lasting=True
 )

@@ -310,4 +310,6 @@ def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, tuple[Findi
     return step_findings(state, tick.output(FRAME), crowd, pace_s=tick.pace_s)
 
 
-FINDINGS: FoldStage[FindingState, tuple[Finding, ...]] = FoldStage("findings", FindingState, _run)
+FINDINGS: FoldStage[FindingState, tuple[Finding, ...]] = FoldStage(
+    "findings", FindingState, _run, lasting=True
+)

@@ -61,6 +61,12 @@ class Encoder:
         self._kept: dict[str, _Kept] = {}
         self._after = SeekPoint(0, 0, 0, 0)
 
+    def fork(self) -> Encoder:
+        """Another encoder that goes on from here, with a frame of its own."""
+        other = Encoder(self._about)
+        other._after = self._after
+        return other
+
     def restart(self) -> None:
         """Begin a frame with what comes next."""
         self._compressor = None

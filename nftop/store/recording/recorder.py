@@ -5,10 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from nftop.derive.fold import FoldState, checkpoint
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding
 from nftop.model.ids import format_cpu_list
@@ -16,9 +16,11 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.reading import Missing
 from nftop.model.sample import Sample
-from nftop.model.struct import dataclass, field, replace
+from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
-from nftop.store.format.records import BASELINE, Gap, Header, Marker
+from nftop.store.format.records import BASELINE, Gap, Header, Marker, Note
+from nftop.store.history.flight import FlightRecorder
+from nftop.store.reading.seekpoint import unpacked
 from nftop.store.recording.sink import Sink
 from nftop.store.user.baselines import plain
 
@@ -67,8 +69,10 @@ def _settings(group: ResctrlGroup) -> dict[str, str]:
 
 # Samples that may wait to be written: what comes then is lost, and counted.
 _WAITING = 64
-# What is kept of the past, for who starts recording when it has happened: this long, this much.
-PAST_NS, PAST_BYTES = 600_000_000_000, 32 << 20
+# A recording that is started includes so much of the past, unless told otherwise.
+PAST_NS = 600_000_000_000
+# The flight recorder keeps at most one sample in this time.
+FLIGHT_STEP_NS = 1_000_000_000
 _WHOLE_S = 5.0
 
 _Job: TypeAlias = Callable[[], None]
@@ -97,28 +101,23 @@ class Recording:
     before_s: float = 0.0
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A zstd frame of the past."""
-
-    began_ns: int
-    chunks: list[Chunk] = field(default_factory=list)
-    size: int = 0
-
-
 class Recorder:
-    """Takes every sample of a session, and writes it where it is told to.
+    """Takes every sample of a session: into the flight recorder, and into a recording.
 
+    Both are encoded once. Only while the pace is above the flight recorder's, a recording, which
+    has every sample, has an encoder of its own.
     Methods are safe from any thread and never wait, `close` aside.
     """
 
     def __init__(
-        self, header: Header, *, past_ns: int = PAST_NS, past_bytes: int = PAST_BYTES
+        self, header: Header, *, flight: FlightRecorder | None = None, past_ns: int = PAST_NS
     ) -> None:
-        """Up to `past_bytes` of the last `past_ns` are kept in memory, encoded; 0: nothing is."""
+        """Recordings include up to `past_ns` of what `flight` has; None: nothing of the past."""
         self._encoder = Encoder(header)
-        self._past_ns, self._past_bytes = past_ns, past_bytes
-        self._past: deque[_Frame] = deque()
+        self._flight, self._past_ns = flight, past_ns
+        self._own: Encoder | None = None  # of the recording, where it has more than the flight
+        self._own_number = 0
+        self._flown_ns: int | None = None  # of the newest sample in the flight recorder
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0
@@ -134,16 +133,18 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="nftop-recorder", daemon=True)
         self._thread.start()
 
-    def take(self, sample: Sample) -> None:
-        """Record it. Where too many are waiting it is lost, and the recording says so."""
+    def take(self, sample: Sample, state: FoldState | None = None) -> None:
+        """Record it. Where too many are waiting it is lost, and the recording says so.
+
+        `state`: of the fold before it; the flight recorder keeps some, to fold on from them.
+        """
         with self._lock:
-            number, self._number = self._number, self._number + 1
             if self._waiting >= _WAITING:
                 self._dropped += 1
                 return
             self._waiting += 1
             dropped, self._dropped = self._dropped, 0
-        self._jobs.put(lambda: self._sampled(number, sample, dropped))
+        self._jobs.put(lambda: self._sampled(sample, state, dropped))
 
     def mark(self, text: str, wall_ns: int | None = None) -> None:
         """A marker of the operator's, now or at another time."""
@@ -160,7 +161,7 @@ class Recorder:
         text = f"{finding.where}: {finding.text} [{finding.rule}]"
         detail = {"rule": finding.rule, "where": finding.where, "since_ns": finding.since_ns}
         marker = Marker("finding", wall_ns, monotonic_ns, text, detail)
-        self._jobs.put(lambda: self._put(self._encoder.note(marker, wall_ns, monotonic_ns)))
+        self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
 
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         """The operator has kept a baseline, None: forgotten it; it counts for what is taken next.
@@ -174,14 +175,22 @@ class Recorder:
         marker = Marker(BASELINE, wall_ns, monotonic_ns, text, detail)
 
         def noted() -> None:
-            self._encoder.kept(baselines)
-            self._put(self._encoder.note(marker, wall_ns, monotonic_ns))
+            for encoder in self._encoders:
+                encoder.kept(baselines)
+            self._put_note(marker, wall_ns, monotonic_ns)
 
         self._jobs.put(noted)
 
-    def start(self, sink: Sink) -> None:
-        """Record into this from now on, and first what is kept of the past."""
-        self._jobs.put(lambda: self._begin(sink))
+    def start(self, sink: Sink, past_ns: int | None = None) -> None:
+        """Record into this from now on, and first so much of the past; None: the default."""
+        self._jobs.put(lambda: self._begin(sink, self._past_ns if past_ns is None else past_ns))
+
+    def keep(self, sink: Sink, past_ns: int, done: Callable[[Recording], None]) -> None:
+        """Write so much of the past as a recording of its own, whatever is being recorded.
+
+        `done` is called in the recorder's thread.
+        """
+        self._jobs.put(lambda: self._keep(sink, past_ns, done))
 
     def stop(self) -> None:
         """End the recording that is under way."""
@@ -230,42 +239,79 @@ class Recorder:
     def _fail(self, error: Exception) -> None:
         """nftop's own fault: what is written so far is whole, and the recording ends there."""
         self._encoder.restart()
-        self._past.clear()
+        if self._flight is not None:
+            self._flight.clear()
         if self._sink is not None:
             self._sink.problem = f"nftop's own fault: {type(error).__name__}: {error}"
             self._sink.broken = OSError(self._sink.problem)
             self._end()
 
-    def _sampled(self, number: int, sample: Sample, dropped: int) -> None:
+    def _sampled(self, sample: Sample, state: FoldState | None, dropped: int) -> None:
         try:
-            self._write(number, sample, dropped)
+            self._write(sample, state, dropped)
         finally:
             with self._lock:
                 self._waiting -= 1
 
-    def _write(self, number: int, sample: Sample, dropped: int) -> None:
+    def _write(self, sample: Sample, state: FoldState | None, dropped: int) -> None:
         self._newest_ns = sample.monotonic_ns
         if not self._since_ns:
             self._since_ns = sample.monotonic_ns
         self._retry(sample)
         if dropped:
             why = "writing took longer than sampling"
-            self._put(self._encoder.note(Gap(dropped, why), sample.wall_ns, sample.monotonic_ns))
+            self._put_note(Gap(dropped, why), sample.wall_ns, sample.monotonic_ns)
+            self._number += dropped
+            self._own_number += dropped
         for text in self._changed(sample):
             marker = Marker("change", sample.wall_ns, sample.monotonic_ns, text)
-            self._put(self._encoder.note(marker, sample.wall_ns, sample.monotonic_ns))
-        self._put(self._encoder.tick(number, sample))
+            self._put_note(marker, sample.wall_ns, sample.monotonic_ns)
+        self._put_tick(sample, state)
+
+    def _put_tick(self, sample: Sample, state: FoldState | None) -> None:
+        """Encode a sample for the flight recorder if it is due, and for the recording."""
+        due = self._is_due(sample)
+        if not due and self._sink is not None and self._own is None:
+            self._own, self._own_number = self._encoder.fork(), self._number
+        if self._own is not None:
+            number, self._own_number = self._own_number, self._own_number + 1
+            self._write_chunk(self._own.tick(number, sample))
+        if due:
+            number, self._number = self._number, self._number + 1
+            self._put(self._encoder.tick(number, sample), state)
+
+    def _is_due(self, sample: Sample) -> bool:
+        """Whether the flight recorder keeps this sample; without one every sample is encoded."""
+        if self._flight is None:
+            return True
+        if self._flown_ns is not None:
+            passed_ns = sample.monotonic_ns - self._flown_ns
+            # Ticks are not exact to the nanosecond.
+            early_ns = min(sample.interval_ns, FLIGHT_STEP_NS) // 2
+            if 0 <= passed_ns < FLIGHT_STEP_NS - early_ns:
+                return False
+        self._flown_ns = sample.monotonic_ns
+        return True
+
+    @property
+    def _encoders(self) -> tuple[Encoder, ...]:
+        return (self._encoder,) if self._own is None else (self._encoder, self._own)
+
+    def _put_note(self, note: Note, wall_ns: int, monotonic_ns: int) -> None:
+        if self._own is not None:
+            self._write_chunk(self._own.note(note, wall_ns, monotonic_ns))
+        self._put(self._encoder.note(note, wall_ns, monotonic_ns))
 
     def _retry(self, sample: Sample) -> None:
         """Begin a frame where a file can't go on without one."""
         sink = self._sink
         if sink is None or not sink.wants_start:
             return
-        self._encoder.restart()
+        (self._own or self._encoder).restart()
         lost, size = sink.lost - self._reported_lost, sink.size
         if lost:
             gap = Gap(lost, f"it could not be written: {sink.problem}")
-            self._put(self._encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
+            self._put_note(gap, sample.wall_ns, sample.monotonic_ns)
         # A gap that could not be written either tells nobody.
         if sink.size > size:
             self._reported_lost += lost
@@ -287,56 +333,63 @@ class Recorder:
         marker = Marker(kind, now_ns if wall_ns is None else wall_ns, mono_ns, text)
 
         def noted() -> None:
-            self._put(self._encoder.note(marker, now_ns, mono_ns))
+            self._put_note(marker, now_ns, mono_ns)
 
         self._jobs.put(noted)
 
     def _acts(self) -> None:
         self._acted = True
 
-    def _put(self, chunk: Chunk) -> None:
+    def _put(self, chunk: Chunk, state: FoldState | None = None) -> None:
+        """A chunk of the flight recorder's encoder."""
+        if self._own is None:
+            self._write_chunk(chunk)
+        if self._flight is None:
+            return
+        begins = chunk.ticks and (chunk.starts or self._flight.wants_state)
+        kept = checkpoint(state) if begins and state is not None else None
+        if not self._flight.append(chunk, kept):
+            self._encoder.restart()  # what follows would lack its beginning
+
+    def _write_chunk(self, chunk: Chunk) -> None:
+        """Write a chunk to the recording, if there is one."""
         if self._sink is not None:
             self._sink.write(chunk)
             if self._sink.broken is not None:
                 self._end()
-        if not self._past_bytes:
-            return
-        if chunk.starts:
-            self._past.append(_Frame(chunk.after.monotonic_ns))
-        if self._past:
-            self._past[-1].chunks.append(chunk)
-            self._past[-1].size += len(chunk.data)
-        self._forget(chunk.after.monotonic_ns)
 
-    def _forget(self, now_ns: int) -> None:
-        """Let go of what is too old or too much, whole frames at a time."""
-        while self._past and (
-            sum(frame.size for frame in self._past) > self._past_bytes
-            or (len(self._past) > 1 and now_ns - self._past[1].began_ns > self._past_ns)
-        ):
-            if len(self._past) == 1:
-                self._encoder.restart()  # what follows would lack its beginning
-            self._past.popleft()
-
-    def _begin(self, sink: Sink) -> None:
+    def _begin(self, sink: Sink, past_ns: int) -> None:
         self._end()
-        self._since_ns = self._past[0].began_ns if self._past else 0
-        self._before_ns = self._newest_ns - self._since_ns if self._past else 0
+        since_ns = max(self._newest_ns - past_ns, 0)
+        chunks = () if self._flight is None or past_ns <= 0 else self._flight.chunks(since_ns)
         self._sink, self._reported_lost = sink, 0
-        if not self._past:
+        self._since_ns = self._before_ns = 0
+        for number, chunk in enumerate(chunks):
+            if not number:
+                self._since_ns = _first_ns(chunk)
+                self._before_ns = self._newest_ns - self._since_ns
+            sink.write(chunk)
+        if not self._since_ns:
             self._encoder.restart()
-        for frame in self._past:
-            for chunk in frame.chunks:
-                sink.write(chunk)
         if sink.broken is not None:
             self._end()
+
+    def _keep(self, sink: Sink, past_ns: int, done: Callable[[Recording], None]) -> None:
+        since_ns, first_ns = max(self._newest_ns - past_ns, 0), 0
+        for chunk in () if self._flight is None else self._flight.chunks(since_ns):
+            first_ns = first_ns or _first_ns(chunk)
+            sink.write(chunk)
+        sink.finish()
+        seconds = (self._newest_ns - first_ns) / 1e9 if first_ns else 0.0
+        over = sink.broken is not None
+        done(Recording(sink.name, seconds, sink.ticks, sink.size, sink.lost, sink.problem, over))
 
     def _end(self) -> None:
         sink = self._sink
         if sink is not None:
             sink.finish()
             self._last = sink, self._state(sink)
-            self._sink = None
+            self._sink = self._own = None
 
     def _state(self, sink: Sink) -> Recording:
         covered_ns = self._newest_ns - self._since_ns if self._since_ns else 0
@@ -350,3 +403,9 @@ class Recorder:
             over=sink.broken is not None,
             before_s=max(self._before_ns, 0) / 1e9,
         )
+
+
+def _first_ns(chunk: Chunk) -> int:
+    """CLOCK_MONOTONIC of the first sample of a chunk that starts a frame."""
+    point = unpacked(chunk.data)
+    return 0 if point is None else point.monotonic_ns

@@ -25,6 +25,7 @@ from nftop.store.folders import Person, caller
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Gap, Marker
 from nftop.store.format.zstd import FRAME_END
+from nftop.store.history.flight import FlightRecorder
 from nftop.store.reading.scan import Loss, ScanItem
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from nftop.store.recording import sink
@@ -61,12 +62,13 @@ def numbers(found: list[ScanItem]) -> list[int]:
     return [tick.number for tick in ticks_of(found)]
 
 
-def recorder(**options: Any) -> Recorder:
-    return Recorder(header_of(clocked()), **options)
+def recorder(flight: FlightRecorder | None = None) -> Recorder:
+    """With nothing of the past, unless a flight recorder has it."""
+    return Recorder(header_of(clocked()), flight=flight)
 
 
 def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     for sample in samples()[:20]:
         taking.take(sample)
     taking.mark("here it happens")
@@ -87,7 +89,7 @@ def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
 
 
 def test_recordings_one_after_the_other_share_what_is_kept(tmp_path: Path) -> None:
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     for number in range(3):
         taking.start(FileSink(tmp_path / f"{number}.nftop"))
         for sample in samples()[number * 5 : number * 5 + 5]:
@@ -100,28 +102,102 @@ def test_recordings_one_after_the_other_share_what_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "least"), [({"past_ns": 10_000_000_000}, 10), ({"past_bytes": 12_000}, 1)]
+    ("flight", "past_ns", "least", "most"),
+    [
+        (FlightRecorder(longest_ns=10_000_000_000), 600_000_000_000, 10, 20),
+        (FlightRecorder(budget_bytes=12_000), 600_000_000_000, 1, 39),
+        (FlightRecorder(), 10_000_000_000, 10, 20),
+        (FlightRecorder(), 0, 0, 0),
+    ],
 )
-def test_the_past_that_is_kept_has_a_bound(
-    tmp_path: Path, options: dict[str, int], least: int
+def test_past_in_a_recording_has_a_bound(
+    tmp_path: Path, flight: FlightRecorder, past_ns: int, least: int, most: int
 ) -> None:
-    taking = recorder(**options)
+    taking = recorder(flight)
     file = tmp_path / "a.nftop"
     with mock.patch("nftop.store.format.encoder.FRAME_NS", 5_000_000_000):
-        for sample in samples():
+        for sample in samples()[:-1]:
             taking.take(sample)
             until(lambda: taking._waiting == 0)
-        held = sum(frame.size for frame in taking._past)
-        assert held <= options.get("past_bytes", held)
-        taking.start(FileSink(file))
+        assert flight.size.size_bytes <= flight.budget_bytes
+        taking.start(FileSink(file), past_ns)
+        taking.take(samples()[-1])
         taking.close()
-    found, ended, _ = everything(file)
-    assert ended and least <= len(numbers(found)) < 40
+    found, ended, rest = everything(file)
+    assert ended and rest is None and least <= len(numbers(found)) - 1 <= most
     assert numbers(found)[-1] == 39
 
 
+def paced(step_ms: int, count: int) -> list[Sample]:
+    """Samples of the first second, as if they were taken at another pace."""
+    first = samples()[0]
+    step_ns = step_ms * 1_000_000
+    return [
+        replace(
+            samples()[at % 40],
+            wall_ns=first.wall_ns + at * step_ns,
+            monotonic_ns=first.monotonic_ns + at * step_ns,
+            interval_ns=step_ns,
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "kept"), [(100, 10), (250, 10), (999, 91), (1001, 91), (600, 46), (5000, 91)]
+)
+def test_flight_recorder_keeps_at_most_a_sample_a_second(step_ms: int, kept: int) -> None:
+    flight = FlightRecorder()
+    taking = recorder(flight)
+    for sample in paced(step_ms, 40 if step_ms < 500 and step_ms > 100 else 91):
+        taking.take(sample)
+        until(lambda: taking._waiting == 0)
+    taking.close()
+    assert flight.size.ticks == pytest.approx(kept, abs=1)
+
+
+def test_recording_at_a_fast_pace_has_every_sample_behind_the_thinned_past(tmp_path: Path) -> None:
+    flight, file = FlightRecorder(), tmp_path / "a.nftop"
+    taking = recorder(flight)
+    fast = paced(100, 60)
+    for sample in fast[:30]:
+        taking.take(sample)
+    taking.mark("before")
+    taking.start(FileSink(file))
+    for sample in fast[30:45]:
+        taking.take(sample)
+    taking.mark("within")
+    for sample in fast[45:]:
+        taking.take(sample)
+    done = taking.close()
+    found, ended, rest = everything(file)
+    assert ended and rest is None
+    times = [tick.sample.wall_ns for tick in ticks_of(found)]
+    assert times == [item.wall_ns for item in (*fast[:30:10], *fast[30:])]
+    assert numbers(found) == list(range(33)), "what was thinned is not a loss"
+    assert [item.text for item in found if isinstance(item, Marker)] == ["before", "within"]
+    assert done is not None and done.ticks == 33 and flight.size.ticks == 6
+
+
+def test_last_minutes_are_kept_as_a_recording_while_another_goes_on(tmp_path: Path) -> None:
+    taking = recorder(FlightRecorder())
+    kept: list[Recording] = []
+    with mock.patch("nftop.store.format.encoder.FRAME_NS", 5_000_000_000):
+        taking.start(FileSink(tmp_path / "all.nftop"))
+        for sample in samples()[:30]:
+            taking.take(sample)
+        taking.keep(FileSink(tmp_path / "last.nftop"), 9_000_000_000, kept.append)
+        for sample in samples()[30:]:
+            taking.take(sample)
+        taking.close()
+    found, ended, rest = everything(tmp_path / "last.nftop")
+    assert ended and rest is None and numbers(found) == list(range(20, 30))
+    assert (kept[0].ticks, kept[0].seconds, kept[0].problem) == (10, 9.0, "")
+    assert numbers(everything(tmp_path / "all.nftop")[0]) == list(range(40))
+
+
 def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> None:
-    taking = recorder(past_bytes=0)
+    taking = recorder()
     go_on = threading.Event()
     file = tmp_path / "a.nftop"
 
@@ -201,7 +277,7 @@ def test_a_full_disk_is_waited_for_and_the_recording_stays_whole(tmp_path: Path)
 def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     now = SimpleNamespace(ns=0)
-    taking = recorder(past_bytes=0)
+    taking = recorder()
     with full_disk(8000) as disk:
         taking.start(FileSink(file, clock_ns=lambda: now.ns))
         for sample in samples()[:30]:
@@ -224,7 +300,7 @@ def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> No
 def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     now = SimpleNamespace(ns=0)
-    taking = recorder(past_bytes=0)
+    taking = recorder()
     with full_disk(1 << 30) as disk:
         taking.start(FileSink(file, clock_ns=lambda: now.ns))
         for at, sample in enumerate(samples()):
@@ -249,7 +325,7 @@ def test_a_disk_that_does_not_answer_is_not_nothing_recorded(tmp_path: Path) -> 
             super().finish()
 
     file = tmp_path / "a.nftop"
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     taking.start(Stuck(file))
     taking.take(samples()[0])
     with mock.patch("nftop.store.recording.recorder._WHOLE_S", 0.01):
@@ -344,7 +420,7 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
 
 def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_said(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     taking.start(FileSink(file))
     taking.take(samples()[0])
     until(lambda: taking._waiting == 0)
@@ -364,7 +440,7 @@ def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_said(tmp_path: Path)
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     file.write_text("mine")
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     taking.start(FileSink(file))
     taking.take(samples()[0])
     done = taking.close()
@@ -382,7 +458,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_made_it_says_so_and_ends(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     taking.start(FileSink(tmp_path / "file" / "a.nftop"))
     taking.take(samples()[0])
     done = taking.close()
@@ -393,7 +469,7 @@ def test_where_nothing_can_be_made_it_says_so_and_ends(tmp_path: Path) -> None:
 def test_a_pipe_that_is_closed_is_the_end() -> None:
     behind, front = os.pipe()
     os.close(behind)
-    taking = recorder(past_bytes=0)
+    taking = recorder()
     taking.start(StreamSink(front))
     taking.take(samples()[0])
     taking.close()
@@ -414,7 +490,7 @@ def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: FileRotation, files_
     path = tmp_path / "edge.nftop"
     other = tmp_path / "edge-20200101T000000Z.nftop"
     other.write_text("somebody's own, of the same name")
-    taking = recorder(past_bytes=0)
+    taking = recorder()
     taking.start(FileSink(path, rotation=rotation))
     for sample in samples():
         taking.take(sample)
@@ -532,7 +608,7 @@ def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> Non
     assert new.startswith("vpp is new: CPUs ")
 
     base = samples()[0]
-    taking = recorder()
+    taking = recorder(FlightRecorder())
     taking.start(FileSink(tmp_path / "a.nftop"))
     for at, now in enumerate((before, before, after)):
         reading = replace(base.readings["resctrl"], value=now)
