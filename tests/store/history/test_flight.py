@@ -190,7 +190,8 @@ def memory(root: object, seen: set[int]) -> int:
         elif isinstance(item, list | tuple | set | frozenset):
             pending += item
         else:
-            fields = getattr(item, "__struct_fields__", None) or getattr(item, "__slots__", ())
+            slots = getattr(item, "__slots__", ())
+            fields: tuple[str, ...] = getattr(item, "__struct_fields__", slots)
             pending += [getattr(item, name, None) for name in fields]
             pending += getattr(item, "__dict__", {}).values()
     return total
