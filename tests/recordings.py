@@ -128,7 +128,7 @@ def same(ours: Any, theirs: Any) -> bool:
     if is_dataclass(ours):
         names = ours.__dataclass_fields__  # a third of the time of fields()
         return all(same(getattr(ours, name), getattr(theirs, name)) for name in names)
-    if isinstance(ours, dict):
+    if isinstance(ours, Mapping):
         return _same_maps(ours, theirs)
     if isinstance(ours, tuple | list):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))

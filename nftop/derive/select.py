@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from nftop.model.column import take
+from nftop.model.column import Block
 from nftop.model.frame import Frame
 from nftop.model.struct import replace
 
@@ -33,7 +33,7 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         attribution=these(table.attribution),
         group=these(table.group),
         settings=these(table.settings),
-        columns={metric: take(column, rows) for metric, column in table.columns.items()},
+        columns=Block.of(table.columns).take(rows),
         origins={metric: these(origin) for metric, origin in table.origins.items()},
         shared={cpu: why for cpu, why in table.shared.items() if cpu in cpus},
     )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from nftop.export.json.frame import rfc3339
 from nftop.export.json.frequencies import setting_values
-from nftop.model.frame import Frame
+from nftop.model.column import Block
+from nftop.model.frame import CpuTable, Frame
 from nftop.model.metrics.catalogue import CPU_METRICS
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reason
 from nftop.render.base.text import printable
 
+CPU_NAMES = tuple(metric.id for metric in CPU_METRICS)
 _LABELS = (
     "time",
     "interval_s",
@@ -33,14 +37,14 @@ _NAMES = (
 HEADER: tuple[str, ...] = (
     *_LABELS,
     *_NAMES,
-    *(metric.id for metric in CPU_METRICS),
+    *CPU_NAMES,
     "missing",
 )
 
 
 def header_csv() -> str:
     """The header line, with its line end."""
-    return _line(list(HEADER))
+    return _text([HEADER])
 
 
 def frame_csv(frame: Frame) -> str:
@@ -51,9 +55,10 @@ def frame_csv(frame: Frame) -> str:
     """
     moment = rfc3339(frame.wall_ns)
     table = frame.cpus
+    numbers = Block.of(table.columns).numbers(CPU_NAMES).T.tolist()
+    reasons = reasons_of_cpus(table)
     lines = []
     for row, info in enumerate(table.topology.cpus):
-        readings = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
         group, setting = table.group[row], setting_values(table.settings[row])
         cells: list[Any] = [
             moment,
@@ -75,12 +80,28 @@ def frame_csv(frame: Frame) -> str:
             None if isinstance(group, Missing) else text_cell(group.name),
             *map(_word, setting.values()),
         ]
-        cells += [None if isinstance(r, Missing) else r for r in readings.values()]
-        lines.append(_line([*cells, _missing({"group": group, **setting, **readings})]))
-    return "".join(lines)
+        lines.append([*cells, *numbers[row], reasons[row]])
+    return _text(lines)
 
 
-def _missing(readings: Mapping[str, object]) -> str:
+def reasons_of_cpus(table: CpuTable) -> list[str]:
+    """`missing` of each CPU: few differ from each other, so each text is made once."""
+    block = Block.of(table.columns)
+    reasons = np.ascontiguousarray(block.reasons[block.rows_of(CPU_NAMES)].T)
+    seen: dict[bytes, str] = {}
+    result = []
+    for row, group, setting in zip(reasons, table.group, table.settings, strict=True):
+        key = row.tobytes()
+        if key not in seen:
+            why = zip(CPU_NAMES, map(Reason, row.tolist()), strict=True)
+            seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
+        own = reasons_of({"group": group, **setting_values(setting)})
+        result.append(f"{own} {seen[key]}".strip())
+    return result
+
+
+def reasons_of(readings: Mapping[str, object]) -> str:
+    """Absent numbers with their reasons, as `cpp=idle busy_ratio=source`."""
     return " ".join(
         f"{name}={r.reason.key}" for name, r in readings.items() if isinstance(r, Missing)
     )
@@ -98,7 +119,7 @@ def text_cell(name: str | None) -> str | None:
     return "'" + shown if shown[:1] in ("=", "+", "-", "@") else shown
 
 
-def _line(cells: list[Any]) -> str:
+def _text(rows: Iterable[Sequence[Any]]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue()

@@ -1,13 +1,15 @@
-"""Columns: one metric of every CPU, as arrays of numbers and reasons.
+"""Columns: one metric of every CPU, as arrays of numbers and reasons; blocks of many metrics.
 
 A host has up to 512 CPUs, and a tick must cost numpy calls, not Python loops. A `Column` is a
-float64 array and a uint8 array of `Reason`, both of shape (n,). Where the reason is not PRESENT
-the value is NaN, so a mistake shows as NaN and never as a plausible number.
+float64 array and a uint8 array of `Reason`, both of shape (n,); a `Block` has them for m metrics,
+of shape (m, n). Where the reason is not PRESENT the value is NaN, so a mistake shows as NaN and
+never as a plausible number. Both are immutable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -66,15 +68,19 @@ def column(values: Floats, absent: Bools | None = None, why: Missing | None = No
     gone = ~np.isfinite(values) if absent is None else absent | ~np.isfinite(values)
     why = why or _UNDEFINED
     reasons = np.where(gone, np.uint8(why.reason), _PRESENT)
-    by_reason = {int(why.reason): why.detail} if why.detail else {}
-    return Column(np.where(gone, np.nan, values), reasons, by_reason=by_reason)
+    return Column(np.where(gone, np.nan, values), reasons, by_reason=_messages(why))
 
 
+@lru_cache(maxsize=256)
 def missing(rows: int, why: Missing) -> Column:
-    """A column without any number."""
-    by_reason = {int(why.reason): why.detail} if why.detail else {}
-    reasons = np.full(rows, why.reason, np.uint8)
-    return Column(np.full(rows, np.nan), reasons, by_reason=by_reason)
+    """A column without any number; the same object for the same arguments."""
+    values, reasons = np.full(rows, np.nan), np.full(rows, why.reason, np.uint8)
+    values.flags.writeable = reasons.flags.writeable = False
+    return Column(values, reasons, by_reason=_messages(why))
+
+
+def _messages(why: Missing) -> dict[int, str]:
+    return {int(why.reason): why.detail} if why.detail else {}
 
 
 def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing) -> Column:
@@ -90,8 +96,7 @@ def from_readings(readings: Mapping[int, Reading], rows: int, otherwise: Missing
         else:
             values[row] = reading
             reasons[row] = Reason.PRESENT
-    by_reason = {int(otherwise.reason): otherwise.detail} if otherwise.detail else {}
-    return Column(values, reasons, details, by_reason)
+    return Column(values, reasons, details, _messages(otherwise))
 
 
 def where(condition: Bools, then: Column, other: Column) -> Column:
@@ -119,11 +124,27 @@ def where(condition: Bools, then: Column, other: Column) -> Column:
     return Column(values, reasons, details, by_reason)
 
 
-def take(source: Column, rows: Sequence[int]) -> Column:
-    """Some rows of a column, in the order given."""
-    index = np.array(rows, dtype=np.int64)
-    details = {new: source.details[row] for new, row in enumerate(rows) if row in source.details}
-    return Column(source.values[index], source.reasons[index], details, source.by_reason)
+def withhold(source: Column, gone: Bools, why: Missing) -> Column:
+    """The column with `why` in the rows `gone`, as `where(gone, missing(...), source)`."""
+    count = np.count_nonzero(gone)
+    if count in (0, len(gone)):
+        return missing(len(gone), why) if count else source
+    values = np.where(gone, np.nan, source.values)
+    reasons = np.where(gone, np.uint8(why.reason), source.reasons)
+    return Column(values, reasons, *_withheld_messages(source, gone, why))
+
+
+def _withheld_messages(
+    source: Column, gone: Bools, why: Missing
+) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    """`details` and `by_reason` of a column of which some rows are withheld."""
+    details = {row: text for row, text in source.details.items() if not gone[row]}
+    text = source.by_reason.get(why.reason, "")
+    if text == why.detail:
+        return details, source.by_reason
+    others = np.flatnonzero((source.reasons == why.reason) & ~gone).tolist()
+    details = dict.fromkeys(others, text or why.reason.sentence) | details
+    return details, {**source.by_reason, int(why.reason): why.detail}
 
 
 def product(one: Column, other: Column) -> Column:
@@ -148,3 +169,103 @@ def ratio(numerator: Column, denominator: Column, zero: Missing | None = None) -
     with np.errstate(over="ignore"):  # what overflows is not finite, and so becomes `zero`
         quotient = column(numerator.values / divisor, why=zero)
     return where(both, quotient, where(numerator.present, denominator, numerator))
+
+
+class Block(Mapping[str, Column]):
+    """Metrics of the same n rows: one row of the arrays per metric.
+
+    As a mapping it gives the `Column` of a metric, a view of the arrays. The arrays are read-only.
+
+    Attributes:
+        floats: float64 (m, n); NaN wherever `reasons` is not PRESENT.
+        reasons: uint8 (m, n), each a `Reason`.
+        details, by_reason: messages of each metric, as in `Column`.
+    """
+
+    __slots__ = ("_columns", "_row_of", "by_reason", "details", "floats", "reasons")
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        floats: Floats,
+        reasons: Reasons,
+        details: Sequence[Mapping[int, str]],
+        by_reason: Sequence[Mapping[int, str]],
+    ) -> None:
+        """Takes the arrays over and makes them read-only; `names` are the metrics of their rows."""
+        floats.flags.writeable = reasons.flags.writeable = False
+        self.floats, self.reasons = floats, reasons
+        self.details, self.by_reason = details, by_reason
+        self._row_of = {name: row for row, name in enumerate(names)}
+        self._columns: dict[str, Column] = {}
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column]) -> Block:
+        """A copy of columns of one length; a block itself is returned as it is."""
+        if isinstance(columns, Block):
+            return columns
+        given = columns.values()
+        shape = len(given), len(next(iter(given), ()))
+        values = np.array([own.values for own in given], np.float64).reshape(shape)
+        reasons = np.array([own.reasons for own in given], np.uint8).reshape(shape)
+        details, by_reason = [own.details for own in given], [own.by_reason for own in given]
+        return cls(tuple(columns), values, reasons, details, by_reason)
+
+    def __getitem__(self, name: str) -> Column:
+        known = self._columns.get(name)
+        if known is None:
+            row = self._row_of[name]
+            known = Column(
+                self.floats[row], self.reasons[row], self.details[row], self.by_reason[row]
+            )
+            self._columns[name] = known
+        return known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._row_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def rows_of(self, names: Sequence[str]) -> list[int]:
+        """Rows of the arrays that these metrics have.
+
+        Raises:
+            KeyError: a metric is not in the block.
+        """
+        return [self._row_of[name] for name in names]
+
+    def numbers(self, names: Sequence[str]) -> NDArray[np.object_]:
+        """object (len(names), n): Python floats, None where there is no number."""
+        rows = self.rows_of(names)
+        numbers = self.floats[rows].astype(object)
+        numbers[self.reasons[rows] != _PRESENT] = None
+        return numbers
+
+    def take(self, rows: Sequence[int]) -> Block:
+        """Some of the n rows, in the order given."""
+        index = np.array(rows, dtype=np.intp)
+        details = [
+            {new: messages[row] for new, row in enumerate(rows) if row in messages}
+            for messages in self.details
+        ]
+        values, reasons = self.floats[:, index], self.reasons[:, index]
+        return Block(tuple(self), values, reasons, details, self.by_reason)
+
+    def withheld(self, gone: Bools, why: Missing) -> Block:
+        """A copy with `why` where `gone`, bool (m, n)."""
+        if not gone.any():
+            return self
+        messages = [
+            _withheld_messages(column, gone[row], why)
+            if gone[row].any()
+            else (column.details, column.by_reason)
+            for row, column in enumerate(map(self.__getitem__, self))
+        ]
+        details, by_reason = zip(*messages, strict=True)
+        values = np.where(gone, np.nan, self.floats)
+        reasons = np.where(gone, np.uint8(why.reason), self.reasons)
+        return Block(tuple(self), values, reasons, details, by_reason)

@@ -117,7 +117,8 @@ class CpuTable:
             one, else of the CPU's, which every other task has that is in none; or why that is
             unknown.
         settings: what is set for its frequency, and which of SST-BF's kinds it is.
-        columns: by metric id of the catalogue, scope `cpu`; every such metric is there.
+        columns: by metric id of the catalogue, scope `cpu`; every such metric is there. In a frame
+            a `Block`.
         origins: by metric id, for each row the source of its number where that is not the metric's
             first choice, else None; metrics of which no row has such a number are absent.
         shared: by CPU, why the instructions, misses and slots counted there are not those of its

@@ -103,6 +103,27 @@ class Topology:
             rows[row, : len(others)] = others
         return rows
 
+    @cached_property
+    def core_index(self) -> NDArray[np.int64]:
+        """int64 (rows,): the same number for the threads of one core.
+
+        A CPU that is offline has a number of its own behind all others, so that arrays by core
+        have an entry for it.
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        known = [info.core for info in self.cpus if info.online and info.core is not None]
+        cores = max(known, default=-1) + 1 + np.arange(len(self.cpus), dtype=np.int64)
+        cores[self.has_core] = known
+        return cores
+
+    @cached_property
+    def has_core(self) -> NDArray[np.bool_]:
+        """bool (rows,): which CPUs are online and have a known core."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return np.array([i.online and i.core is not None for i in self.cpus], np.bool_)
+
     @property
     def gaps(self) -> str:
         """What could not be read, in words; "" when all was."""

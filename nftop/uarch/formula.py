@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Bools, Column, Floats, missing
+from nftop.model.column import Bools, Column, Floats, Reasons, missing
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.uarch import grammar
@@ -48,19 +48,21 @@ class _Term:
 
 
 _Node: TypeAlias = Callable[[Mapping[str, _Term]], _Term]
+_Arithmetic: TypeAlias = Callable[[Mapping[str, Floats]], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
     """A compiled formula; `names` are the columns it reads. Made by `compile_formula`.
 
-    `chooses`: it has `first` or `if`, so that a value may leave inputs unused.
+    `arithmetic` computes values only; None if the formula has `first` or `if`, so that a value may
+    leave inputs unused.
     """
 
     text: str
     names: tuple[str, ...]
     node: _Node
-    chooses: bool
+    arithmetic: _Arithmetic | None
 
     def __call__(self, columns: Mapping[str, Column], rows: int) -> Column:
         """The formula over columns of shape (rows,).
@@ -78,11 +80,21 @@ class Formula:
         Only `first` and `if` leave an input unused; in a row without a value usage means nothing.
         """
         inputs = [columns.get(name) or _absent(name, rows) for name in self.names]
+        if self.arithmetic is not None:
+            result = _computed(self.arithmetic, dict(zip(self.names, inputs, strict=True)), rows)
+            if result is not None:
+                return result, dict.fromkeys(self.names, ALL_ROWS)
+        return self._with_terms(inputs, rows)
+
+    def _with_terms(
+        self, inputs: Sequence[Column], rows: int
+    ) -> tuple[Column, Mapping[str, Bools]]:
+        """`with_usage` for formulas that choose, and for rows in which the arithmetic fails."""
         terms = {
             name: _Term(
                 column.values,
                 np.where(column.present, 0, index).astype(np.int16),
-                np.array(1 << index - 1, np.uint64) if self.chooses else _NO_INPUT,
+                np.array(1 << index - 1, np.uint64) if self.arithmetic is None else _NO_INPUT,
             )
             for index, (name, column) in enumerate(zip(self.names, inputs, strict=True), 1)
         }
@@ -94,7 +106,7 @@ class Formula:
         return _column(values, blame, inputs), self._usage(result.used)
 
     def _usage(self, used: _Used) -> Mapping[str, Bools]:
-        if not self.chooses:
+        if self.arithmetic is not None:
             return dict.fromkeys(self.names, ALL_ROWS)
         return {
             name: (used >> np.uint64(index) & np.uint64(1)).astype(np.bool_)
@@ -113,7 +125,7 @@ def compile_formula(text: str) -> Formula:
     names = grammar.names(tree)
     if len(names) > _MAX_INPUTS:
         raise grammar.FormulaError(f"{text!r} reads more than {_MAX_INPUTS} inputs")
-    return Formula(text, names, _node(tree), _chooses(tree))
+    return Formula(text, names, _node(tree), None if _chooses(tree) else _arithmetic(tree))
 
 
 def _chooses(tree: ast.expr) -> bool:
@@ -146,6 +158,35 @@ def _has_inputs(tree: ast.expr, known: Container[str]) -> bool:
     return all(parts)
 
 
+def _computed(arithmetic: _Arithmetic, inputs: Mapping[str, Column], rows: int) -> Column | None:
+    """Values of a formula that does not choose; None if a number of some row is not finite.
+
+    NaN of absent inputs makes the result NaN without a floating point error.
+    """
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            values = arithmetic({name: column.values for name, column in inputs.items()})
+    except FloatingPointError:
+        return None
+    values = np.broadcast_to(values, (rows,))
+    finite = np.isfinite(values)
+    if finite.all():
+        return Column(values, _all_present(rows))
+    blame = np.zeros(rows, np.int16)
+    for index, column in enumerate(inputs.values(), 1):
+        blame[(blame == _NOBODY) & ~column.present] = index
+    if not np.array_equal(finite, blame == _NOBODY):
+        return None
+    return _column(values, blame, tuple(inputs.values()))
+
+
+@lru_cache(maxsize=16)
+def _all_present(rows: int) -> Reasons:
+    reasons = np.zeros(rows, np.uint8)
+    reasons.flags.writeable = False
+    return reasons
+
+
 def _absent(name: str, rows: int) -> Column:
     return missing(rows, Missing(Reason.SOURCE, f"{name} is not counted here"))
 
@@ -170,6 +211,34 @@ def _node(tree: ast.expr) -> _Node:
         case _:
             raise grammar.FormulaError(f"{ast.unparse(tree)!r} is not in the notation of formulas")
     return lambda terms: reduce(combine, (operand(terms) for operand in parts))
+
+
+def _arithmetic(tree: ast.expr) -> _Arithmetic:
+    """The numpy operations of a formula without `first` and `if`."""
+    parts = [_arithmetic(operand) for operand in grammar.operands(tree) or ()]
+    match tree:
+        case ast.Name(id=name):
+            return lambda inputs: inputs[name]
+        case ast.Constant():
+            constant = np.array(grammar.number(tree), np.float64)
+            return lambda _: constant
+        case ast.UnaryOp():
+            return lambda inputs: np.negative(parts[0](inputs))
+        case ast.BinOp(op=op):
+            function = _UFUNCS[type(op)]
+        case ast.Call(func=ast.Name(id=name)):
+            function = _UFUNCS[name]
+    return lambda inputs: reduce(function, (operand(inputs) for operand in parts))
+
+
+_UFUNCS: Mapping[object, np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def _elementwise(function: Callable[[Any, Any], Any]) -> Callable[[_Term, _Term], _Term]:
@@ -237,7 +306,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def _column(values: Floats, blame: _Blame, inputs: Sequence[Column]) -> Column:
-    """Values with the reasons and sentences of those that are to blame."""
+    """Values with the reasons and messages of the inputs to blame."""
     reasons = np.full(len(values), Reason.PRESENT, np.uint8)
     details: dict[int, str] = {}
     by_reason: dict[int, str] = {}

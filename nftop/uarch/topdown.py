@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Bools, Column, Floats, column, missing, where
+from nftop.model.column import Block, Bools, Column, Floats, column, missing, where, withhold
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
@@ -329,7 +329,6 @@ def _erase(column: Column, sentences: Mapping[int, str]) -> Column:
 # Events that count time, of which a core has as much as its busier thread.
 CLOCKS = ("cycles", "aperf")
 _OFFLINE = "the CPU is offline"
-_Cores: TypeAlias = NDArray[np.int64]
 
 
 def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str, Column]:
@@ -343,49 +342,42 @@ def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str,
     its sibling's row has the same reason and names the CPU. An offline CPU has no core, and its
     threads are none of the core's.
     """
-    online = _has_core(topology)
-    cores = core_index(topology)
-    summed = {}
-    for name, own in columns.items():
-        counts = np.where(own.present, own.values, 0.0)
-        total = np.bincount(cores, counts).astype(np.float64)
-        summed[name] = _of_core(total, own, cores, topology)
-        if name in CLOCKS:
-            most = np.zeros(int(cores.max(initial=0)) + 1)
-            np.maximum.at(most, cores, counts)
-            summed[BUSIEST + name] = _of_core(most, own, cores, topology)
+    block, cores = Block.of(columns), topology.core_index
+    present = np.equal(block.reasons, np.uint8(Reason.PRESENT))
+    counts = np.where(present, block.floats, 0.0)
+    lacking = sum_cores(~present, cores) > 0
+    reasons, details = block.reasons.copy(), [dict(own) for own in block.details]
+    for metric, row in np.argwhere(lacking & present).tolist():
+        sibling = int(np.flatnonzero((cores == cores[row]) & ~present[metric])[0])
+        reason = Reason(int(block.reasons[metric, sibling]))
+        message = block.details[metric].get(sibling) or block.by_reason[metric].get(reason)
+        reasons[metric, row] = reason
+        details[metric][row] = (
+            f"its hyper-thread sibling, CPU {topology.cpus[sibling].cpu}: "
+            f"{message or reason.sentence}"
+        )
+    clocks = [name for name in CLOCKS if name in block]
+    of_clocks = block.rows_of(clocks)
+    most = np.zeros((len(clocks), int(cores.max(initial=-1)) + 1))
+    for clock, metric in enumerate(of_clocks):
+        np.maximum.at(most[clock], cores, counts[metric])
+    rows = [*range(len(block)), *of_clocks]
+    values = np.concatenate([sum_cores(counts, cores), most[:, cores]])
+    summed = Block(
+        (*block, *(BUSIEST + name for name in clocks)),
+        np.where(lacking[rows], np.nan, values),
+        reasons[rows],
+        [details[row] for row in rows],
+        [block.by_reason[row] for row in rows],
+    )
+    offline = Missing(Reason.UNDEFINED, _OFFLINE)
     count = np.bincount(cores)[cores].astype(np.float64)
-    summed["threads"] = column(count, ~online, Missing(Reason.UNDEFINED, _OFFLINE))
-    return summed
+    return {**summed, THREADS: withhold(column(count), ~topology.has_core, offline)}
 
 
-def core_index(topology: Topology) -> _Cores:
-    """int64 (rows,): the same number for the threads of one core.
-
-    An offline CPU has a number to itself behind all others, so that arrays by core have room.
-    """
-    known = [info.core for info in topology.cpus if info.online and info.core is not None]
-    first_free = max(known, default=-1) + 1
-    cores = first_free + np.arange(len(topology.cpus), dtype=np.int64)
-    cores[_has_core(topology)] = known
-    return cores
-
-
-def _has_core(topology: Topology) -> Bools:
-    return np.array([info.online and info.core is not None for info in topology.cpus], np.bool_)
-
-
-def _of_core(totals: Floats, column: Column, cores: _Cores, topology: Topology) -> Column:
-    """The column of `totals` by core, without a number wherever a thread of the core has none."""
-    lacking = np.bincount(cores, ~column.present) > 0
-    values = np.where(lacking[cores], np.nan, totals[cores])
-    reasons = column.reasons.copy()
-    details = dict(column.details)
-    for row in np.flatnonzero(lacking[cores] & column.present).tolist():
-        sibling = int(np.flatnonzero((cores == cores[row]) & ~column.present)[0])
-        why = column[sibling]
-        if isinstance(why, Missing):
-            reasons[row] = why.reason
-            cpu = topology.cpus[sibling].cpu
-            details[row] = f"its hyper-thread sibling, CPU {cpu}: {why.message}"
-    return Column(values, reasons, details, column.by_reason)
+def sum_cores(values: NDArray[np.generic], cores: NDArray[np.int64]) -> Floats:
+    """Each row of `values`, (m, rows), added up by core and spread to the rows of its threads."""
+    width = int(cores.max(initial=-1)) + 1
+    slots = np.arange(len(values))[:, None] * width + cores
+    totals = np.bincount(slots.ravel(), values.ravel(), len(values) * width).astype(np.float64)
+    return totals.reshape(len(values), width)[:, cores]

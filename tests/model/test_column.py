@@ -3,10 +3,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.column import Column, column, first_of, from_readings, missing, ratio, where
+from nftop.model.column import (
+    Block,
+    Column,
+    column,
+    first_of,
+    from_readings,
+    missing,
+    ratio,
+    where,
+    withhold,
+)
 from nftop.model.reading import Missing, Reading, Reason
 
 REASONS = st.sampled_from([reason for reason in Reason if reason is not Reason.PRESENT])
@@ -89,3 +100,81 @@ def test_where_keeps_apart_two_sentences_of_one_reason() -> None:
     made = where(np.array([True, False]), ours, theirs)
     assert same(made[0], Missing(Reason.SOURCE, "ours"))
     assert same(made[1], Missing(Reason.SOURCE))
+
+
+MISSING = st.builds(Missing, REASONS, st.sampled_from(["", "because", "asleep"]))
+
+
+@given(st.lists(st.tuples(READINGS, st.booleans()), min_size=1, max_size=20), MISSING)
+def test_withheld_rows_have_the_reason_and_others_stay(
+    rows: list[tuple[Reading, bool]], why: Missing
+) -> None:
+    readings, gone = (list(item) for item in zip(*rows, strict=True))
+    made = withhold(build(readings), np.array(gone), why)
+    for row, (reading, withheld) in enumerate(rows):
+        assert same(made[row], why if withheld else reading)
+
+
+TABLES = st.integers(0, 6).flatmap(
+    lambda rows: st.dictionaries(
+        st.sampled_from("abcdef"), st.lists(READINGS, min_size=rows, max_size=rows)
+    )
+)
+
+
+@given(TABLES)
+def test_a_block_has_the_columns_it_was_made_of(table: dict[str, list[Reading]]) -> None:
+    block = Block.of({name: build(readings) for name, readings in table.items()})
+    assert list(block) == list(table)
+    for name, readings in table.items():
+        assert len(block[name]) == len(readings)
+        assert all(same(block[name][row], one) for row, one in enumerate(readings))
+        assert block.numbers([name])[0].tolist() == [
+            None if isinstance(one, Missing) else one for one in readings
+        ]
+
+
+@given(TABLES, st.data())
+def test_rows_of_a_block_are_taken_with_their_messages(
+    table: dict[str, list[Reading]], data: st.DataObject
+) -> None:
+    size = len(next(iter(table.values()), ()))
+    rows = data.draw(st.lists(st.integers(0, size - 1)) if size else st.just([]))
+    taken = Block.of({name: build(readings) for name, readings in table.items()}).take(rows)
+    for name, readings in table.items():
+        wanted = [readings[row] for row in rows]
+        assert all(same(taken[name][row], one) for row, one in enumerate(wanted))
+
+
+@given(TABLES, MISSING, st.data())
+def test_cells_of_a_block_are_withheld_with_their_messages(
+    table: dict[str, list[Reading]], why: Missing, data: st.DataObject
+) -> None:
+    block = Block.of({name: build(readings) for name, readings in table.items()})
+    gone = np.array(
+        [
+            data.draw(st.lists(st.booleans(), min_size=len(r), max_size=len(r)))
+            for r in table.values()
+        ],
+        np.bool_,
+    ).reshape(block.reasons.shape)
+    made = block.withheld(gone, why)
+    for at, (name, readings) in enumerate(table.items()):
+        for row, reading in enumerate(readings):
+            assert same(made[name][row], why if gone[at, row] else reading)
+
+
+def test_columns_of_a_block_are_views_and_nothing_in_it_can_be_written() -> None:
+    block = Block.of({"a": column(np.array([1.0, 2.0])), "b": missing(2, Missing(Reason.IDLE))})
+    assert np.shares_memory(block["a"].values, block.floats)
+    assert np.shares_memory(block["b"].reasons, block.reasons)
+    for array in (
+        block.floats,
+        block.reasons,
+        block["a"].values,
+        missing(2, Missing(Reason.IDLE)).values,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(KeyError):
+        block["c"]

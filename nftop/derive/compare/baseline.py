@@ -24,7 +24,7 @@ from nftop.model.baseline import (
     CoreBaseline,
     NfBaseline,
 )
-from nftop.model.column import Column, from_readings, missing
+from nftop.model.column import Block, Column, from_readings, missing
 from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
@@ -82,16 +82,15 @@ def step_baselines(
     new = frozenset(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
     )
-    slim = replace(cpus, columns={name: cpus.columns[name] for name in KEPT}, origins={})
+    slim = replace(cpus, columns=Block.of({n: cpus.columns[n] for n in KEPT}), origins={})
     seen = (*state.seen, BaselineTick(wall_ns, slim, nfs, new))[-MOST_TICKS:]
     baselines = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
     compared = tuple(
         replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, baselines[nf.key])})
         for nf in nfs
     )
-    table = replace(
-        cpus, columns={**cpus.columns, "cpp_vs_base": _column(state.kept, cpus, nfs, baselines)}
-    )
+    versus = _column(state.kept, cpus, nfs, baselines)
+    table = replace(cpus, columns=Block.of({**cpus.columns, "cpp_vs_base": versus}))
     return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
 
 

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import Deltas, deltas
 from nftop.derive.stage import FoldStage, TopologyChange
-from nftop.model.column import (
-    Bools,
-    Column,
-    Floats,
-    Reasons,
-    first_of,
-    missing,
-)
+from nftop.model.column import Block, Bools, Column, Floats, Reasons, first_of, missing
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
@@ -222,9 +215,10 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
     share = np.minimum(ran / _positive(span), 1.0)
     ages = events.least(np.where(used, last.age[:, change.group], np.inf))
     ages[events.any(of_first) | ~np.isfinite(ages)] = np.nan
+    block = _block(per_s, change, events, table.details, last.why_not(turns))
     rates = CounterRates(
-        per_s=_columns(per_s, change, events, table.details, last.why_not(turns)),
-        by_cycles={},
+        per_s=block,
+        by_cycles=block,
         shares=dict(zip(events.names, share.T, strict=True)),
         coverage=_coverage(change, events, share, interval_ns),
         otherwise=Missing(Reason.SOURCE, "no counter group here counts it"),
@@ -233,7 +227,11 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
     by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
     # An event of every group has seen all cycles, and is the same either way but for rounding.
     by_time = ~np.isfinite(by_cycles) | (events.columns == change.why.shape[1])
-    return replace(rates, by_cycles=_with_values(rates.per_s, np.where(by_time, per_s, by_cycles)))
+    values = np.where(by_time, per_s, by_cycles).T.copy()
+    return replace(
+        rates,
+        by_cycles=Block(events.names, values, block.reasons, block.details, block.by_reason),
+    )
 
 
 def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
@@ -297,14 +295,14 @@ class _Events:
         return (self.least(later) % max(len(position), 1)).astype(np.int64)
 
 
-def _columns(
+def _block(
     per_s: Floats,
     change: Deltas,
     events: _Events,
-    sentences: Mapping[str, Mapping[int, str]],
+    messages: Mapping[str, Mapping[int, str]],
     idle: Reasons,
-) -> dict[str, Column]:
-    """The rates of each event; what has none has the reason of its first column that is counted.
+) -> Block:
+    """The rates of all events; what has none has the reason of its first column that is counted.
 
     WARMING goes before what the source says, and that before RESET, and all before `idle`, uint8
     (rows, g): why a group has counted nothing lately.
@@ -318,31 +316,23 @@ def _columns(
     )
     codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
     gone = ~np.isfinite(per_s)
-    reasons = np.where(gone, codes, np.uint8(Reason.PRESENT))
-    values = np.where(gone, np.nan, per_s)
-    # Of two sentences for one reason the source's is the rarer one.
+    # Of two messages for one reason the source's is the rarer one.
     theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
     awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
-    columns_by_event = {}
-    for index, name in enumerate(events.names):
-        messages = sentences.get(name, {})
-        details = dict.fromkeys(np.flatnonzero(awaiting[:, index]).tolist(), AWAITING_TURN.message)
-        details |= {
-            row: messages.get(code) or Reason(code).sentence
-            for row in np.flatnonzero(theirs[:, index]).tolist()
-            for code in (int(codes[row, index]),)
-        }
-        by_reason = {**messages, **_GENERAL}
-        columns_by_event[name] = Column(values[:, index], reasons[:, index], details, by_reason)
-    return columns_by_event
-
-
-def _with_values(columns: Mapping[str, Column], values: Floats) -> dict[str, Column]:
-    """The columns with other numbers, shape (rows, events), and the same reasons."""
-    return {
-        name: Column(values[:, index], old.reasons, old.details, old.by_reason)
-        for index, (name, old) in enumerate(columns.items())
-    }
+    details: list[dict[int, str]] = [{} for _ in events.names]
+    for event, at in np.argwhere(awaiting.T).tolist():
+        details[event][at] = AWAITING_TURN.message
+    for event, at in np.argwhere(theirs.T).tolist():
+        code = int(codes[at, event])
+        known = messages.get(events.names[event], {})
+        details[event][at] = known.get(code) or Reason(code).sentence
+    return Block(
+        events.names,
+        np.where(gone, np.nan, per_s).T.copy(),
+        np.where(gone, codes, np.uint8(Reason.PRESENT)).T.copy(),
+        details,
+        [{**messages.get(name, {}), **_GENERAL} for name in events.names],
+    )
 
 
 def _cycles_of_groups(

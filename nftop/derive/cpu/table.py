@@ -39,6 +39,7 @@ from nftop.model.column import (
     product,
     ratio,
     where,
+    withhold,
 )
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS
@@ -125,8 +126,7 @@ def sibling_columns(
         "sibling_ipc": ratio(_over(others, instructions, np.add), _over(others, cycles, np.add)),
         "core_ipc": ratio(_over(threads, instructions, np.add), clocks),
     }
-    lonely = missing(len(alone), _ALONE)
-    return {name: where(alone, lonely, item) for name, item in columns.items()}
+    return {name: withhold(item, alone, _ALONE) for name, item in columns.items()}
 
 
 def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:

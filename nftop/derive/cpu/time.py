@@ -9,7 +9,7 @@ import numpy as np
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import OFFLINE
 from nftop.derive.stage import FoldStage, TopologyChange
-from nftop.model.column import Column, column, missing, where
+from nftop.model.column import Column, column, missing, withhold
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes, SourceReading
 from nftop.model.struct import dataclass, field
@@ -82,8 +82,7 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
         return np.asarray(spent[:, wanted].sum(axis=1) / total, dtype=np.float64)
 
     def labelled(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Column:
-        rated = column(values, why=Missing(Reason.WARMING))
-        return where(here, rated, missing(rows, OFFLINE))
+        return withhold(column(values, why=Missing(Reason.WARMING)), ~here, OFFLINE)
 
     columns = {"cpu_time_ratio": labelled(1.0 - share(_IDLE)), TICKS: labelled(total)}
     return columns | {metric: labelled(share(fields)) for metric, fields in _SHARES.items()}

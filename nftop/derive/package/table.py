@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import difference
 from nftop.derive.stage import FoldStage, TopologyChange
-from nftop.model.column import Bools, Column, Floats, Reasons, missing
+from nftop.model.column import Block, Bools, Floats, Reasons, missing
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import ESTIMATE_BELOW
@@ -95,24 +95,39 @@ def added_up(
     box: NDArray[np.int64],
     places: int,
     events: Collection[int] | None = None,
-) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
+) -> tuple[Block, Mapping[str, Bools]]:
     """Counts per second by event, and whether they are estimates; shape (places,).
 
-    `place` says of every row of the table where it belongs, -1 for nowhere; `events`, which of the
-    table's are wanted, all unless told. A place's rate is the
-    sum over its rows of count / time on the hardware, each by its own group's clock; it has one
-    only where every row has. It is an estimate where some group was on the hardware for less than
+    `box` has the place of every row of the table, -1 for none; `events`, which of the table's are
+    wanted, by default all. A place's rate is the sum over its rows of count / time on the hardware,
+    each by its own group's clock; it has one only where every row has, else the reason of the first
+    row without. It is an estimate where some group was on the hardware for less than
     `ESTIMATE_BELOW` of the interval.
     """
-    sums, estimates = {}, {}
-    for index in range(len(table.events)) if events is None else events:
-        name = table.events[index]
-        mine = np.flatnonzero((table.event == index) & (box >= 0))
-        sentences = table.details.get(name, {})
-        sums[name] = _summed(box[mine], rates.per_s[mine], rates.why[mine], sentences, places)
-        partly = rates.partly[mine].astype(np.float64)
-        estimates[name] = (np.bincount(box[mine], partly, places) > 0) & sums[name].present
-    return sums, estimates
+    wanted = list(range(len(table.events)) if events is None else events)
+    names = [table.events[event] for event in wanted]
+    metric_of = np.full(len(table.events), -1)
+    metric_of[wanted] = np.arange(len(wanted))
+    rows = np.flatnonzero((box >= 0) & (metric_of[table.event] >= 0))
+    slots = metric_of[table.event[rows]] * places + box[rows]  # metric and place of each row
+    shape = len(wanted), places
+    gone = rates.why[rows] > 0
+    values = np.bincount(slots, np.where(gone, 0.0, rates.per_s[rows]), len(wanted) * places)
+    partly = np.bincount(slots, rates.partly[rows], len(wanted) * places).reshape(shape) > 0
+    absent = (np.bincount(slots, minlength=len(wanted) * places) == 0).reshape(shape)
+    reasons = np.where(absent, np.uint8(NOT_HERE.reason), np.uint8(Reason.PRESENT))
+    details: list[dict[int, str]] = [{} for _ in wanted]
+    for metric, row in np.argwhere(absent).tolist():
+        details[metric][row] = NOT_HERE.detail
+    missed, first = np.unique(slots[gone], return_index=True)
+    for slot, code in zip(missed.tolist(), rates.why[rows][gone][first].tolist(), strict=True):
+        (metric, row), reason = divmod(slot, places), Reason(code)
+        reasons[metric, row] = reason
+        known = table.details.get(names[metric], {}).get(code)
+        details[metric][row] = known or _SENTENCES.get(reason, reason.sentence)
+    numbers = np.where(reasons > 0, np.nan, values.reshape(shape))
+    sums = Block(names, numbers, reasons, details, [{}] * len(names))
+    return sums, dict(zip(names, partly & (reasons == 0), strict=True))
 
 
 def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
@@ -124,26 +139,6 @@ def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
             (before.event, after.event),
         )
     )
-
-
-def _summed(
-    box: NDArray[np.int64],
-    per_s: Floats,
-    why: Reasons,
-    sentences: Mapping[int, str],
-    places: int,
-) -> Column:
-    """Sum of one event's rates; the first row without one gives its reason."""
-    gone = why > 0
-    values = np.bincount(box, np.where(gone, 0.0, per_s), places)
-    absent = np.bincount(box, minlength=places) == 0
-    reasons = np.where(absent, np.uint8(NOT_HERE.reason), np.uint8(Reason.PRESENT))
-    details = dict.fromkeys(np.flatnonzero(absent).tolist(), NOT_HERE.detail)
-    for row in np.unique(box[gone]).tolist():
-        reason = Reason(int(why[(box == row) & gone][0]))
-        reasons[row] = reason
-        details[row] = sentences.get(int(reason)) or _SENTENCES.get(reason, reason.sentence)
-    return Column(np.where(reasons > 0, np.nan, values), reasons, details)
 
 
 _UNREAD = Missing(Reason.SOURCE, "no source of this session counts outside the cores")

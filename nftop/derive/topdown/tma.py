@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, CounterState, step_counters
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
-from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where
+from nftop.model.column import (
+    Block,
+    Bools,
+    Column,
+    Floats,
+    column,
+    missing,
+    ratio,
+    where,
+    withhold,
+)
 from nftop.model.frame import CoreFocus, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
@@ -21,7 +31,7 @@ from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.uarch.focus import evaluate_focus
-from nftop.uarch.formula import Formula, compile_formula
+from nftop.uarch.formula import ALL_ROWS, Formula, compile_formula
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.sections import Topdown
 from nftop.uarch.table import Uarch
@@ -33,7 +43,6 @@ from nftop.uarch.topdown import (
     Settle,
     Usage,
     consistent,
-    core_index,
     evaluate,
     events_read,
     sum_siblings,
@@ -103,7 +112,7 @@ def settling(
     known = before if before.cpus == cpus else ShareState()
     after = ShareState({}, cpus, rates)
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
-    cores = core_index(topology)
+    cores = topology.core_index
 
     def settle(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
         first, whole = next(iter(parts)), family.whole
@@ -216,16 +225,14 @@ def _with_values(column: Column, values: Floats, clear: Bools) -> Column:
     """The part with these values, where it has any, and MOMENTS where they are not clear."""
     now = np.where(column.present, values, np.nan)
     result = Column(now, column.reasons, column.details, column.by_reason)
-    if (clear | ~column.present).all():
-        return result
-    return where(clear | ~column.present, result, missing(len(values), MOMENTS))
+    return withhold(result, ~clear & column.present, MOMENTS)
 
 
 def _of_cores(choose: np.ufunc, values: Floats, cores: NDArray[np.int64]) -> Floats:
-    """float64 (rows,): of each core's threads the value that `choose` takes, on all their rows."""
-    chosen = np.full(int(cores.max(initial=0)) + 1, np.nan)
-    choose.at(chosen, cores, values)
-    return chosen[cores]
+    """Shape of `values`, (..., rows): `choose` over each core's threads, on all their rows."""
+    chosen = np.full((*values.shape[:-1], int(cores.max(initial=0)) + 1), np.nan)
+    choose.at(chosen, (..., cores), values)  # type: ignore[arg-type]  # the stub lacks `...`
+    return chosen[..., cores]
 
 
 # Those that every core is counted for all the time, and the share of it that each was; the
@@ -264,9 +271,7 @@ def tma_columns(
     nodes = evaluate(uarch, of_cores, smt=smt, levels=max(_COVERAGE_OF), settle=settle)
     twice = of_cores["threads"].values > 1
     if not smt and twice.any():
-        nodes = {
-            name: where(twice, missing(rows, _TURNED_ON), node) for name, node in nodes.items()
-        }
+        nodes = {name: withhold(node, twice, _TURNED_ON) for name, node in nodes.items()}
     unknown = Missing(Reason.HARDWARE, f"not a node of {uarch.name}'s table")
     columns = {
         metric.id: nodes[metric.id] if metric.id in nodes else missing(rows, unknown)
@@ -275,15 +280,9 @@ def tma_columns(
     columns = _of_busy_cores(columns, rates, topology)
     for level, coverage in _COVERAGE_OF.items():
         names = [name for name, depth in uarch.topdown.level.items() if depth == level]
-        shares = [
-            np.where(
-                nodes[PREFIX + name].present,
-                core_shares(after.usage[name], rates, topology),
-                np.nan,
-            )
-            for name in names
-        ]
-        share = np.fmin.reduce(shares)
+        present = np.array([nodes[PREFIX + name].present for name in names])
+        shares = core_shares([after.usage[name] for name in names], rates, topology)
+        share = np.fmin.reduce(np.where(present, shares, np.nan))
         shown = [
             columns[tma_metric.id] for tma_metric in TMA_METRICS if tma_metric.coverage == coverage
         ]
@@ -318,17 +317,18 @@ def _of_busy_cores(
     of its busier thread, they contradict each other as soon as the threads sleep in turn.
     """
     asleep = asleep_rows(rates, topology)
-    slept = missing(len(asleep), ASLEEP)
-    return {
-        name: where(asleep & ~np.isin(column.reasons, BEFORE_ASLEEP), slept, column)
-        for name, column in columns.items()
-    }
+    if not asleep.any():
+        return dict(columns)
+    block = Block.of(columns)
+    return dict(block.withheld(asleep & ~np.isin(block.reasons, BEFORE_ASLEEP), ASLEEP))
 
 
 def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
     """bool (rows,): both threads of the row's core slept most of the time."""
     unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
-    return (_of_core(np.fmax, unhalted, topology) < ASLEEP_RATIO) & np.isfinite(unhalted)
+    return (_of_cores(np.fmax, unhalted, topology.core_index) < ASLEEP_RATIO) & np.isfinite(
+        unhalted
+    )
 
 
 def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
@@ -363,28 +363,28 @@ def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> 
     return {name.removeprefix(PREFIX): node[0] for name, node in nodes.items()}
 
 
-def core_shares(usage: Usage, rates: CounterRates, topology: Topology) -> Floats:
-    """float64 (rows,): the smallest share of time in which an event in use was counted on a core.
+def core_shares(
+    usages: Sequence[Usage], rates: CounterRates, topology: Topology
+) -> NDArray[np.float64]:
+    """float64 (usages, rows): the smallest share of time in which a core's event was counted.
 
-    `usage` has the rows of the topology, or one for all of them. NaN where no event in use was
+    A usage has the rows of the topology, or one for all of them. NaN where no event in use was
     counted. Cycles count as often as the better of their clocks: an event is held against the
     cycles that its own group saw, by whichever clock.
     """
-    share, clock = np.full((2, len(topology.cpus)), np.nan)
-    for name in rates.shares.keys() & CLOCKS:
-        clock = np.fmax(clock, rates.shares[name])
-    for event in rates.shares.keys() & usage.keys():
-        counted = clock if event in CLOCKS else rates.shares[event]
-        share = np.fmin(share, np.where(usage[event], counted, np.nan))
-    return _of_core(np.fmin, share, topology)
-
-
-def _of_core(choose: np.ufunc, values: Floats, topology: Topology) -> Floats:
-    """float64 (rows,): of each core's threads the value that `choose` takes, on all their rows."""
-    cores = core_index(topology)
-    chosen = np.full(int(cores.max(initial=0)) + 1, np.nan)
-    choose.at(chosen, cores, values)
-    return chosen[cores]
+    shares = np.full((len(usages), len(topology.cpus)), np.nan)
+    counted = dict(rates.shares)
+    clocks = counted.keys() & CLOCKS
+    if clocks:
+        clock: Floats = np.fmax.reduce([counted[name] for name in clocks])
+        counted |= dict.fromkeys(clocks, clock)
+    for at, usage in enumerate(usages):
+        used = [(counted[event], usage[event]) for event in counted.keys() & usage.keys()]
+        always = [share for share, rows in used if rows is ALL_ROWS]
+        chosen = [np.where(rows, share, np.nan) for share, rows in used if rows is not ALL_ROWS]
+        if used:
+            shares[at] = np.fmin.reduce([*always, *chosen])
+    return _of_cores(np.fmin, shares, topology.core_index)
 
 
 def _coverage(share: Floats, shown: Sequence[Column]) -> Column:
@@ -425,14 +425,13 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
     for node in nodes.values():
         # NaN is in no interval, and compares as False.
         odd |= (node.values < -RATIO_TOLERANCE) | (node.values > 1 + RATIO_TOLERANCE)
-    contradict, asleep = missing(rows, _CONTRADICT), missing(rows, _ASLEEP)
     slept = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values < ASLEEP_RATIO
     columns = {}
     for metric in (metric.id for metric in TMA_METRICS if metric.coverage):
         if metric in nodes:
             clipped = _clipped(nodes[metric])
-            sound = where(odd & clipped.present, contradict, clipped)
-            columns[metric] = where(slept & clipped.present, asleep, sound)
+            sound = withhold(clipped, odd & clipped.present, _CONTRADICT)
+            columns[metric] = withhold(sound, slept & clipped.present, _ASLEEP)
         else:
             columns[metric] = missing(rows, _why(table, metric))
     for coverage in (metric.id for metric in TMA_METRICS if not metric.coverage):
@@ -508,7 +507,7 @@ def step_focus(
     tree, probes = evaluate_focus(uarch, counts, smt=smt, settle=settle)
 
     def coverage(usage: Usage) -> Reading:
-        share = float(core_shares(usage, rates, core)[0])
+        share = float(core_shares([usage], rates, core)[0, 0])
         return Missing(Reason.SOURCE) if math.isnan(share) else share
 
     if uarch.topdown is not None:

@@ -28,18 +28,19 @@ def with_missing(
     unread = list(unread)
     return {
         **named,
-        **_nested(numbers | dict.fromkeys(unread)),
+        **nested(numbers | dict.fromkeys(unread)),
         "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
     }
 
 
-def _nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """`tma.retiring` becomes `retiring` within `tma`, at any depth; names without a dot stay."""
-    nested: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, number in numbers.items():
-        *groups, leaf = name.split(".")
-        within = nested
-        for group in groups:
-            within = within.setdefault(group, {})
-        within[leaf] = number
-    return nested
+        within = result
+        if "." in name:
+            *groups, name = name.split(".")  # noqa: PLW2901
+            for group in groups:
+                within = within.setdefault(group, {})
+        within[name] = number
+    return result

@@ -26,10 +26,11 @@ from typing import Any, TypeVar
 
 from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
-from nftop.export.json.encode import json_bytes, with_missing
+from nftop.export.json.encode import json_bytes, nested, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
 from nftop.model.baseline import BaselineLevel
 from nftop.model.change import Noticed
+from nftop.model.column import Block
 from nftop.model.frame import (
     Accelerator,
     BoxTraffic,
@@ -281,7 +282,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             "packages": len(topology.packages),
         },
         "sources": {name: _source(state) for name, state in frame.sources.items()},
-        "cpus": [_cpu(frame.cpus, row) for row in range(len(frame.cpus))],
+        "cpus": _cpus(frame.cpus),
         "groups": [group_object(group) for group in frame.groups],
         "cache": cache_object(frame),
         "packages": [_package(package) for package in frame.packages],
@@ -368,7 +369,21 @@ def _interface(row: InterfaceRow) -> dict[str, Any]:
     return with_missing(named, rates)
 
 
-def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
+_CPU_METRICS = tuple(metric.id for metric in CPU_METRICS)
+_REASON_KEYS = {int(reason): reason.key for reason in Reason}
+
+
+def _cpus(table: CpuTable) -> list[dict[str, Any]]:
+    block = Block.of(table.columns)
+    numbers = block.numbers(_CPU_METRICS).T.tolist()
+    reasons = block.reasons[block.rows_of(_CPU_METRICS)].T.tolist()
+    rows = zip(range(len(table)), numbers, reasons, strict=True)
+    return [_cpu(table, *row) for row in rows]
+
+
+def _cpu(
+    table: CpuTable, row: int, numbers: list[float | None], reasons: list[int]
+) -> dict[str, Any]:
     info = table.topology.cpus[row]
     named: dict[str, Any] = {
         "cpu": info.cpu,
@@ -388,10 +403,12 @@ def _cpu(table: CpuTable, row: int) -> dict[str, Any]:
     }
     group = table.group[row]
     named["group_of"] = None if isinstance(group, Missing) else group.of
-    readings: dict[str, Any] = {metric.id: table.columns[metric.id][row] for metric in CPU_METRICS}
-    readings["group"] = group if isinstance(group, Missing) else group.name
-    readings |= setting_values(table.settings[row])
-    return with_missing(named, readings)
+    named |= nested(dict(zip(_CPU_METRICS, numbers, strict=True)))
+    readings: dict[str, Any] = {"group": group if isinstance(group, Missing) else group.name}
+    result = with_missing(named, readings | setting_values(table.settings[row]))
+    absent = zip(_CPU_METRICS, reasons, strict=True)
+    result["missing"] = {n: _REASON_KEYS[code] for n, code in absent if code} | result["missing"]
+    return result
 
 
 def _package(row: PackageRow) -> dict[str, Any]:

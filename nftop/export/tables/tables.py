@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
+from nftop.export.csv import CPU_NAMES, reasons_of, reasons_of_cpus
 from nftop.export.json.frequencies import setting_values
-from nftop.model.column import Column
-from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.column import Block
+from nftop.model.frame import Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
@@ -23,7 +22,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reading
 from nftop.model.sst import CpuSetting
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
@@ -110,11 +109,6 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, Missing) else value
 
 
-def why_not(readings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={reading.reason.key}" for name, reading in readings.items()
-                    if isinstance(reading, Missing))  # fmt: skip
-
-
 def turned(fields: tuple[Field, ...], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     """Rows as columns."""
     return list(zip(*rows, strict=True)) if rows else [()] * len(fields)
@@ -141,7 +135,6 @@ def _cpus(number: int, frame: Frame) -> Columns:
     table = frame.cpus
     infos = table.topology.cpus
     groups = [None if isinstance(item, Missing) else item.name for item in table.group]
-    columns = [table.columns[metric.id] for metric in CPU_METRICS]
     return [
         *of_tick(number, frame, len(table)),
         [info.cpu for info in infos],
@@ -158,39 +151,13 @@ def _cpus(number: int, frame: Frame) -> Columns:
         [text or None for text in table.attribution],
         groups,
         *turned(_SETTING, list(map(_settings, table.settings))),
-        *map(_cells, columns),
-        _cpus_why(table),
+        *Block.of(table.columns).numbers(CPU_NAMES).tolist(),
+        reasons_of_cpus(table),
     ]
 
 
 def _settings(setting: CpuSetting) -> tuple[Any, ...]:
     return tuple(map(plain, setting_values(setting).values()))
-
-
-def _cells(column: Column) -> list[float | None]:
-    values = column.values.astype(object)
-    values[~column.present] = None
-    result: list[float | None] = values.tolist()
-    return result
-
-
-def _cpus_why(table: CpuTable) -> list[str]:
-    """`missing` of each CPU: few are different from each other, so each text is made once."""
-    names = [metric.id for metric in CPU_METRICS]
-    reasons = np.array([table.columns[name].reasons for name in names], np.uint8).T
-    seen: dict[bytes, str] = {}
-    result = []
-    settings = table.settings
-    for row, group, setting in zip(
-        np.ascontiguousarray(reasons), table.group, settings, strict=True
-    ):
-        key = row.tobytes()
-        if key not in seen:
-            why = zip(names, map(Reason, row.tolist()), strict=True)
-            seen[key] = " ".join(f"{name}={reason.key}" for name, reason in why if reason)
-        own = why_not({"group": group, **setting_values(setting)})
-        result.append(f"{own} {seen[key]}".strip())
-    return result
 
 
 # Network functions
@@ -231,7 +198,7 @@ def _nf(nf: NfRow) -> list[Any]:
         " ".join(clos.name for clos in nf.classes) or None,
         nf.sharers or None,
         *map(plain, readings.values()),
-        why_not(readings),
+        reasons_of(readings),
     ]
 
 
@@ -282,7 +249,7 @@ def _group(group: GroupRow, cache: GroupCacheRow) -> list[Any]:
         plain(cache.mba),
         group.mba_unit,
         *map(plain, readings.values()),
-        why_not({"cbm": cache.cbm, "mba": cache.mba, **readings}),
+        reasons_of({"cbm": cache.cbm, "mba": cache.mba, **readings}),
     ]
 
 
@@ -296,7 +263,7 @@ def _monitors(number: int, frame: Frame) -> Columns:
             format_cpu_list(monitor.cpus),
             l3,
             *(plain(readings[metric.id]) for metric in _MONITOR_METRICS),
-            why_not({metric.id: readings[metric.id] for metric in _MONITOR_METRICS}),
+            reasons_of({metric.id: readings[metric.id] for metric in _MONITOR_METRICS}),
         ]
         for group in frame.groups
         for monitor in group.monitors
@@ -326,7 +293,7 @@ def _package(row: PackageRow) -> list[Any]:
         package_metric.id: row.readings[package_metric.id] for package_metric in _PACKAGE_METRICS
     }
     estimates = " ".join(sorted(row.estimates))
-    return [row.package, estimates, *map(plain, readings.values()), why_not(readings)]
+    return [row.package, estimates, *map(plain, readings.values()), reasons_of(readings)]
 
 
 # Findings

@@ -29,7 +29,7 @@ from nftop.derive.compare.window import (
     nf_sources,
     source_of,
 )
-from nftop.model.column import Floats
+from nftop.model.column import Block, Floats
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.catalogue import CPU_METRICS
@@ -62,8 +62,8 @@ class SampleRings:
         if frame.groups:
             self._append_caches(frame, covers_ns)
             keys = [(group.name, cache.l3) for group in frame.groups for cache in group.caches]
-            columns = list(class_ipc(frame, keys, renewed))
-            self._classes.append(frame.monotonic_ns, covers_ns, _places(keys), columns)
+            values = np.array(list(class_ipc(frame, keys, renewed)))
+            self._classes.append(frame.monotonic_ns, covers_ns, _places(keys), values)
 
     def window(self, frame: Frame) -> Window:
         """What there is up to a frame."""
@@ -91,7 +91,7 @@ class SampleRings:
             if misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan
             self._misses[nf.key] = misses
-        self._nfs.append(frame.monotonic_ns, covers_ns, _places(keys), list(values.T))
+        self._nfs.append(frame.monotonic_ns, covers_ns, _places(keys), values.T)
 
     def _append_caches(self, frame: Frame, covers_ns: int) -> None:
         caches = {(group.name, cache.l3): cache for group in frame.groups for cache in group.caches}
@@ -101,7 +101,7 @@ class SampleRings:
             numbers = [math.nan if isinstance(one, Missing) else one for one in readings]
             values[at] = *numbers, cache.metered_at_ns not in (0, self._metered_at_ns.get(key))
         self._metered_at_ns = {key: cache.metered_at_ns for key, cache in caches.items()}
-        self._caches.append(frame.monotonic_ns, covers_ns, _places(caches), list(values.T))
+        self._caches.append(frame.monotonic_ns, covers_ns, _places(caches), values.T)
 
 
 def _places(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:
@@ -136,9 +136,9 @@ class Ring:
         time_ns: int,
         covers_ns: int,
         row_of: Mapping[Any, int],
-        columns: Sequence[Floats],
+        values: Floats,
     ) -> None:
-        """Keep one tick: for each metric a number by row, NaN where there is none.
+        """Keep one tick: float64 (metrics, rows), NaN where there is no number.
 
         Ticks come in order; one from before the last starts all over.
         """
@@ -152,8 +152,7 @@ class Ring:
             at = self._count % len(self._times_ns)
             self._times_ns[at] = time_ns
             self._covers_ns[at] = covers_ns
-            for index, values in enumerate(columns):
-                self._values[at, index] = values
+            self._values[at] = values
             self._count += 1
 
     def series(
@@ -265,13 +264,9 @@ class TickHistory:
     def append(self, frame: Frame) -> None:
         """Keep one frame. Frames come in order; one from before the last starts all over."""
         covers_ns = round((frame.interval_s or 0.0) * 1e9)
-        columns = frame.cpus.columns
-        self._cpus.append(
-            frame.monotonic_ns,
-            covers_ns,
-            frame.cpus.topology.row_of,
-            [columns[metric].values for metric in self._cpus.metrics],
-        )
+        columns = Block.of(frame.cpus.columns)
+        values = columns.floats[columns.rows_of(tuple(self._cpus.metrics))]
+        self._cpus.append(frame.monotonic_ns, covers_ns, frame.cpus.topology.row_of, values)
         self._samples.append(frame, covers_ns)
         rows = frame.packages
         if rows:
@@ -282,10 +277,9 @@ class TickHistory:
                 frame.monotonic_ns,
                 covers_ns,
                 {row.package: index for index, row in enumerate(rows)},
-                [
-                    np.array([np.nan if isinstance(one, Missing) else one for one in reading])
-                    for reading in readings
-                ],
+                np.array(
+                    [[np.nan if isinstance(i, Missing) else i for i in line] for line in readings]
+                ),
             )
 
     def series(
