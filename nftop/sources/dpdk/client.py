@@ -1,9 +1,9 @@
 """One telemetry connection: SOCK_SEQPACKET, a message per request, answered in order.
 
-An application serves ten connections at most, so nftop opens one per application and keeps it. A
-late reply is still expected: the connection stays open until it has arrived, because it can't be
-told from the next reply, and because closing early makes the application log a failed write (and,
-in some versions, lose one of its ten connections for good).
+An application serves ten connections at most, so nftop opens one per application and keeps it. It
+stays open until a late reply has arrived: that can't be distinguished from the next one, and
+closing early makes the application log a failed write (and, in some versions, lose one of its ten
+connections for good).
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import socket
 from collections import deque
 
 from nftop.model.reading import Missing, Reason
-from nftop.sources.dpdk import replies
-from nftop.sources.dpdk.protocol import Answers
-from nftop.sources.dpdk.replies import Greeting
+from nftop.sources.dpdk import protocol
+from nftop.sources.dpdk.protocol import Answers, Greeting
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 
-# All requests that nftop may send. They only read: some commands of DPDK reset counters, and an
-# unknown one is written to the application's own log.
+# All requests that nftop may send. They only read; other commands of DPDK reset counters, and
+# unknown ones are written to the application's log.
 ALLOWED = frozenset(
-    {
+    [
         "/",
         "/help",
         "/eal/app_params",
@@ -33,7 +32,7 @@ ALLOWED = frozenset(
         "/ethdev/list",
         "/ethdev/stats",
         "/ethdev/xstats",
-    }
+    ]
 )
 
 _GREETING = ""
@@ -47,9 +46,7 @@ class TelemetryLink(RequestLink[str, Answers]):
     Attributes:
         greeting: None until it has arrived.
         listed: the commands the application offers; only `/` until known.
-        values: by request of the last batch, the reply; None where the application has no such
-            command or answered null. Complete once `waiting` is False.
-        size_bytes: by request that was sent, the length of its reply.
+        values, size_bytes: see `Answers`; complete once `waiting` is False.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -71,14 +68,12 @@ class TelemetryLink(RequestLink[str, Answers]):
 
     @property
     def message_bytes(self) -> int:
-        """The longest message the peer may send."""
         return self.greeting.message_bytes if self.greeting else _GREETING_BYTES
 
     def ask(self, requests: tuple[str, ...]) -> None:
-        """Send a batch. A command that the application does not list gets None without a request.
+        """Send a batch.
 
-        Raises:
-            LinkError: the connection has ended. ReplyError: the peer sent an unexpected message.
+        A command that the application does not list gets None without a request.
         """
         self.hear()  # detects the end of the connection, and unexpected messages
         self.values, self.size_bytes = {}, {}
@@ -103,21 +98,17 @@ class TelemetryLink(RequestLink[str, Answers]):
             raise ReplyError(f"it sent more than {self.message_bytes} bytes in one message")
         if not self._owed:
             raise ReplyError("it sent an unexpected message")
-        self._keep(raw, self._owed.popleft())
+        request = self._owed.popleft()
+        if request == _GREETING:
+            self.greeting = protocol.greeting(raw)
+        else:
+            self.values[request] = protocol.reply(raw, request)
+            self.size_bytes[request] = len(raw)
         self._send()
         return True
 
     def answers(self, times: BatchTimes) -> Answers:
-        return Answers(
-            self.values, self.size_bytes, times.sent_at_ns, times.done_at_ns, times.in_time
-        )
-
-    def _keep(self, raw: bytes, request: str) -> None:
-        if request == _GREETING:
-            self.greeting = replies.greeting(raw)
-            return
-        self.values[request] = replies.reply(raw, request)
-        self.size_bytes[request] = len(raw)
+        return Answers(self.values, self.size_bytes, times)
 
     def _send(self) -> None:
         # Nothing is sent before the peer has sent the greeting of telemetry.
@@ -132,13 +123,10 @@ class TelemetryLink(RequestLink[str, Answers]):
 
     def _ended(self) -> LinkError:
         if self.greeting is None:
-            return LinkError(
-                Missing(
-                    Reason.TAKEN,
-                    "closed the connection before its greeting: it serves ten telemetry clients at "
-                    "most, so close one of them",
-                )
+            why = (
+                "closed the connection before its greeting: it serves at most ten telemetry clients"
             )
+            return LinkError(Missing(Reason.TAKEN, f"{why}, so close one of them"))
         return LinkError(Missing(Reason.ERROR, "closed the telemetry connection"))
 
 

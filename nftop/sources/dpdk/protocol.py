@@ -1,7 +1,7 @@
-"""Which requests an application gets, in which order, and what its replies mean.
+"""Telemetry protocol: requests, their order, and the meaning of replies. No sockets.
 
-Each dialogue is a generator: it yields a batch of requests and receives the `Answers`. It knows
-nothing of sockets, and raises `ReplyError` for an invalid reply.
+Each dialogue is a generator: it yields a batch of requests and receives the `Answers`. It raises
+`ReplyError` for an invalid reply.
 
 Counters come from `/ethdev/xstats`: newer DPDK dropped the queue counters of `/ethdev/stats`. A
 reply holds 256 entries and 16 KiB (rte_telemetry.h, telemetry.c); the rest is silently left out,
@@ -10,24 +10,117 @@ and the generic counters come first (rte_eth_xstats_get).
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import DpdkLcore, DpdkPort
 from nftop.model.struct import dataclass, replace
-from nftop.sources.dpdk.replies import (
-    MAX_MESSAGE_BYTES,
-    mapping,
-    maybe_number,
-    number,
-    numbers,
-    same_length,
-    text,
-    texts,
-)
-from nftop.sources.nf_session.connection import ReplyError
+from nftop.sources.nf_session.connection import BatchTimes, ReplyError
+
+T = TypeVar("T")
+
+# Parsing of messages, which are untrusted: the peer may be any program. A message becomes a value
+# of the expected type or a `ReplyError`.
+MAX_MESSAGE_BYTES = 1 << 20  # DPDK's own limit is 16 KiB; more than this is not an application's
+MAX_ITEMS = 4096  # DPDK's own limit for an array is 512 (rte_telemetry.h)
+TEXT_LIMIT = 128  # characters of a name or version; DPDK's own limit for names
+
+_COUNTER_END = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """First message of an application; its `pid` is that in its container, so it is not kept.
+
+    `message_bytes` is the longest message it may send, capped at MAX_MESSAGE_BYTES.
+    """
+
+    version: str
+    message_bytes: int
+
+
+def document(raw: bytes, what: str) -> dict[str, object]:
+    """The JSON object in one message.
+
+    Command line arguments are raw: invalid UTF-8 is replaced and control characters are accepted.
+    """
+    try:
+        value = json.loads(raw.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise ReplyError(f"{what} is not JSON") from error
+    return mapping(value, what)
+
+
+def reply(raw: bytes, command: str) -> object:
+    """The value in the reply to a command: `{"<command without parameters>": value}`."""
+    name = command.partition(",")[0]
+    fields = document(raw, f"its answer to {command}")
+    if len(fields) != 1 or name not in fields:
+        raise ReplyError(f"its answer to {command} is for another command")
+    return fields[name]
+
+
+def greeting(raw: bytes) -> Greeting:
+    """The first message of a connection: `{"version", "pid", "max_output_len"}`."""
+    what = "its greeting"
+    fields = document(raw, what)
+    length = number(fields.get("max_output_len"), f"max_output_len in {what}")
+    if length == 0:
+        raise ReplyError(f"max_output_len in {what} is 0")
+    return Greeting(text(fields.get("version"), what), min(length, MAX_MESSAGE_BYTES))
+
+
+def number(value: object, what: str, end: int = _COUNTER_END) -> int:
+    """A whole number in 0..end-1; not a bool, float or text."""
+    if type(value) is not int:
+        raise ReplyError(f"{what} is not a whole number")
+    if not 0 <= value < end:
+        raise ReplyError(f"{what} is out of range")
+    return value
+
+
+def maybe_number(value: object, what: str, end: int = _COUNTER_END) -> int | None:
+    """A number; None if absent or null."""
+    return None if value is None else number(value, what, end)
+
+
+def numbers(value: object, what: str, end: int = _COUNTER_END) -> tuple[int, ...]:
+    return tuple(number(item, what, end) for item in _items(value, what))
+
+
+def text(value: object, what: str, limit: int = TEXT_LIMIT) -> str:
+    """At most `limit` characters that any encoder accepts; still untrusted."""
+    if not isinstance(value, str):
+        raise ReplyError(f"{what} is not a text")
+    # JSON escapes can name half a surrogate pair, which no UTF-8 writer accepts.
+    return value[:limit].encode("utf-8", "replace").decode("utf-8")
+
+
+def texts(value: object, what: str, limit: int = TEXT_LIMIT) -> tuple[str, ...]:
+    return tuple(text(item, what, limit) for item in _items(value, what))
+
+
+def mapping(value: object, what: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ReplyError(f"{what} is not an object")
+    return value
+
+
+def same_length(columns: Sequence[Sequence[T]], what: str) -> None:
+    if len({len(column) for column in columns}) > 1:
+        raise ReplyError(f"{what}: its columns differ in length")
+
+
+def _items(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise ReplyError(f"{what} is not a list")
+    if len(value) > MAX_ITEMS:
+        raise ReplyError(f"{what} has {len(value)} items")
+    return value
+
 
 PORT_END = 1 << 16
 _QUEUE_END = 1024 + 1  # RTE_MAX_QUEUES_PER_PORT, and there may be so many
@@ -42,12 +135,12 @@ _ARGUMENT_LIMIT = 4096  # characters of one command line argument
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """A port, and the requests for its counters.
+    """A port, and how its counters are requested.
 
     Attributes:
-        cut: replies leave out counters that are wanted.
-        nonzero_only: ask without counters that are 0, because replies would be cut otherwise.
-        basic: ask `/ethdev/stats` too, because its xstats lack the totals.
+        cut: replies leave out required counters.
+        nonzero_only: request no counters that are 0, because replies would be cut otherwise.
+        basic: request `/ethdev/stats` too, because its xstats lack the totals.
     """
 
     port: int
@@ -67,7 +160,7 @@ class PortFacts:
         return f"/ethdev/stats,{self.port}"
 
     @property
-    def questions(self) -> tuple[str, ...]:
+    def requests(self) -> tuple[str, ...]:
         return (self.xstats, self.stats) if self.basic else (self.xstats,)
 
 
@@ -77,7 +170,7 @@ class AppFacts:
 
     Attributes:
         lcores: without cycles.
-        hides_zero: whether the application can leave out counters that are 0; None if unknown.
+        hides_zero: whether it can leave out counters that are 0; None if unknown.
     """
 
     ports: tuple[PortFacts, ...]
@@ -89,7 +182,7 @@ class AppFacts:
 
 
 def few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
-    """A list of numbers below `end`, at most `most`; each once, and none where it is absent."""
+    """A list of at most `most` numbers below `end`, without duplicates; () if absent."""
     if value is None:
         return ()
     values = numbers(value, what, end)
@@ -99,7 +192,7 @@ def few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
 
 
 def arguments(value: object, what: str) -> tuple[str, ...]:
-    """A command line; none where it is absent."""
+    """A command line; () if absent."""
     return () if value is None else texts(value, what, _ARGUMENT_LIMIT)
 
 
@@ -125,12 +218,9 @@ def _is_bond_member(flags: object, what: str) -> bool | None:
 
 def with_plans(ports: list[PortFacts], before: AppFacts | None) -> tuple[PortFacts, ...]:
     """The ports; unchanged ones keep their way of requesting counters."""
-    bare = {_bare(port): port for port in before.ports} if before else {}
+    known = before.ports if before else ()
+    bare = {replace(port, cut=False, nonzero_only=False, basic=False): port for port in known}
     return tuple(bare.get(port, port) for port in ports)
-
-
-def _bare(port: PortFacts) -> PortFacts:
-    return PortFacts(port.port, port.name, port.rx_queues, port.bond_member)
 
 
 def lcore_facts(lcore: int, info: object) -> DpdkLcore:
@@ -144,8 +234,6 @@ def lcore_facts(lcore: int, info: object) -> DpdkLcore:
         role=text(fields.get("role"), f"role in {what}"),
     )
 
-
-T = TypeVar("T")
 
 DICT_ENTRIES = 256  # RTE_TEL_MAX_DICT_ENTRIES
 _ENTRY_BYTES = 200  # more than the longest entry: a name of 128 and a number of 20 characters
@@ -164,18 +252,13 @@ class Answers:
     """Replies to one batch.
 
     Attributes:
-        values: by question, None where the application has no such command or answered null.
-        size_bytes: by question that was sent, the length of its reply.
-        sent_at_ns, done_at_ns: CLOCK_MONOTONIC before the first question, after the last reply.
-        in_time: False where the batch took longer than the tick it was sent in, so that
-            `done_at_ns` only says when the replies were noticed.
+        values: by request; None if the application has no such command or answered null.
+        size_bytes: by request that was sent, the length of its reply.
     """
 
     values: Mapping[str, object]
     size_bytes: Mapping[str, int]
-    sent_at_ns: int
-    done_at_ns: int
-    in_time: bool = True
+    times: BatchTimes
 
 
 Dialogue: TypeAlias = Generator[tuple[str, ...], Answers, T]
@@ -198,7 +281,7 @@ def ask_commands() -> Dialogue[frozenset[str]]:
 
 
 def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
-    """Ports, lcores and command lines. `before` is kept where it still holds."""
+    """Ports, lcores and command lines. Unchanged parts of `before` are kept."""
     lists = ("/ethdev/list", "/eal/lcore/list", "/eal/params", "/eal/app_params")
     listed = (yield lists).values
     ports = few(listed["/ethdev/list"], "its list of ports", PORT_END, MAX_PORTS)
@@ -227,30 +310,31 @@ def ask_counters(
 ) -> Dialogue[tuple[AppFacts, DpdkCounters]]:
     """One reading of all counters, repeated until it arrives in time."""
     usage = "/eal/lcore/usage"
-    questions = (*(q for port in facts.ports for q in port.questions), usage)
-    answers = yield questions
-    while not answers.in_time:
-        answers = yield questions
+    requests = (*(q for port in facts.ports for q in port.requests), usage)
+    answers = yield requests
+    while not answers.times.in_time:
+        answers = yield requests
     limit_bytes = message_bytes - _ENTRY_BYTES
+    began_ns, ended_ns = answers.times.sent_at_ns, answers.times.done_at_ns
     read = [_read_port(port, answers, limit_bytes) for port in facts.ports]
     counters = DpdkCounters(
         ports=tuple(port for _, port in read),
         lcores=_with_usage(facts.lcores, answers.values[usage]),
-        read_at_ns=(answers.sent_at_ns + answers.done_at_ns) // 2,
-        took_ns=answers.done_at_ns - answers.sent_at_ns,
+        read_at_ns=(began_ns + ended_ns) // 2,
+        took_ns=ended_ns - began_ns,
     )
     return replace(facts, ports=tuple(plan for plan, _ in read)), counters
 
 
 def ask_remedy(facts: AppFacts) -> Dialogue[AppFacts]:
-    """Request non-zero counters only where replies are cut and the application supports it."""
+    """Request non-zero counters only if replies are cut and the application supports it."""
     if not any(port.cut for port in facts.ports):
         return facts
     offered = facts.hides_zero
     if offered is None:
         # Older DPDK takes the option too, ignores it, and says so in the application's log.
-        question = "/help,/ethdev/xstats"
-        answer = (yield (question,)).values[question]
+        request = "/help,/ethdev/xstats"
+        answer = (yield (request,)).values[request]
         offered = isinstance(answer, dict) and "hide_zero" in str(answer.get("/ethdev/xstats"))
     ports = tuple(replace(port, nonzero_only=port.cut and offered) for port in facts.ports)
     return replace(facts, ports=ports, hides_zero=offered)
@@ -276,8 +360,8 @@ def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore
 def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[PortFacts, DpdkPort]:
     what = f"the counters of port {facts.port}"
     request = facts.xstats
-    stats = _object_or_none(answers.values[request], what)
-    basic = _object_or_none(answers.values.get(facts.stats), what)
+    stats = _maybe_mapping(answers.values[request], what)
+    basic = _maybe_mapping(answers.values.get(facts.stats), what)
     cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(request, 0) >= limit_bytes
     zero = 0 if facts.nonzero_only and stats and not cut else None
     rx, tx, missed = (
@@ -296,7 +380,7 @@ def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[Po
     return plan, port
 
 
-def _object_or_none(value: object, what: str) -> dict[str, object]:
+def _maybe_mapping(value: object, what: str) -> dict[str, object]:
     return {} if value is None else mapping(value, what)
 
 

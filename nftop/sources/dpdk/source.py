@@ -20,8 +20,7 @@ from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.base import Check
 from nftop.sources.dpdk import client, protocol
 from nftop.sources.dpdk.client import WINDOW, TelemetryLink
-from nftop.sources.dpdk.protocol import Answers, AppFacts, DpdkCounters
-from nftop.sources.dpdk.replies import TEXT_LIMIT
+from nftop.sources.dpdk.protocol import TEXT_LIMIT, Answers, AppFacts, DpdkCounters
 from nftop.sources.nf_session.connection import RequestLink
 from nftop.sources.nf_session.discovery import (
     ANY_FOLDER,

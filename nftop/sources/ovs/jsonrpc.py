@@ -15,8 +15,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
-from nftop.sources.ovs.commands import ALLOWED, OvsCall
-from nftop.sources.ovs.replies import Reply, reply, request
+from nftop.sources.ovs.protocol import ALLOWED, OvsCall, Reply, reply, request
 
 MAX_REPLY_BYTES = 4 << 20  # a thousand PMD threads, or some ten thousand queues
 _UNPRIVILEGED_REPLY_BYTES = 256 << 10

@@ -1,11 +1,11 @@
-"""From the output of the commands to the counters of each PMD thread.
+"""Output of the commands to counters of each PMD thread.
 
-Only absolute numbers are used, and a queue's share: OVS prints percentages of a clock that may not
+Only absolute numbers and shares of queues are used: OVS prints percentages of a clock that may not
 exist ("259288860693.2 % of total cycles"), and averages since its statistics were last cleared.
 
 A block starts with an unindented line for one PMD thread, `pmd thread numa_id 0 core_id 1:`. The
 labels differ by command and version; `_NAMES` has all of them (dpif-netdev.c and
-dpif-netdev-perf.c), so the output of pmd-stats-show in 4.0 is read correctly too.
+dpif-netdev-perf.c).
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue
 from nftop.model.struct import dataclass, field
 from nftop.sources.nf_session.connection import ReplyError
-from nftop.sources.ovs.commands import COUNTING, PERF, RXQ, STATS, OvsCall
-from nftop.sources.ovs.replies import COUNTER_END, TEXT_LIMIT, Reply
+from nftop.sources.ovs.protocol import (
+    COUNTER_END,
+    COUNTING,
+    PERF,
+    RXQ,
+    STATS,
+    TEXT_LIMIT,
+    OvsCall,
+    Reply,
+)
 
 _THREAD = re.compile(r"pmd thread numa_id ([0-9]{1,5}) core_id ([0-9]{1,5}):")
 _LINE = re.compile(r"\s+(?:- )?([A-Za-z][^:]*):\s*(.*)")
@@ -32,8 +40,8 @@ _CPU_END = 1 << 16
 # Versions that do not print the window of shares use six intervals of 10 s (PMD_RXQ_INTERVAL_MAX).
 _UNSAID_WINDOW_S = 60.0
 
-# What OVS calls a counter, in small letters, and what it is here: a field of `PmdCounts`, or in the
-# second table the flow table that had a hit.
+# OVS' name of a counter in lower case: a field of `PmdCounts`, or in the second table the flow
+# table of a hit.
 _NAMES: Mapping[str, str] = {
     "packets received": "rx_packets",
     "rx packets": "rx_packets",
@@ -65,9 +73,9 @@ class PmdCounts:
     """Counters of one PMD thread in one reply; None if the reply has no such line.
 
     Attributes:
-        upcalls: those that worked; misses: these and the lost ones.
-        hits: packets by the flow table that knew them.
-        counted_s: how long it has been counting.
+        upcalls: successful ones; misses: these and the lost ones.
+        hits: packets by flow table.
+        counted_s: time of counting.
     """
 
     numa: int
@@ -86,7 +94,7 @@ class PmdCounts:
 
 @dataclass(frozen=True, slots=True)
 class PmdQueues:
-    """The queues of one PMD thread, and its share for work on none of them."""
+    """The queues of one PMD thread, and its share of other work."""
 
     numa: int
     queues: tuple[OvsQueue, ...]
@@ -95,7 +103,7 @@ class PmdQueues:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A PMD thread's lines; `before` is what stood between it and the block before."""
+    """A PMD thread's lines; `before` has the lines between it and the block before."""
 
     numa: int
     core: int
@@ -104,20 +112,15 @@ class _Block:
 
 
 def counted(text: str) -> dict[int, PmdCounts]:
-    """Of pmd-stats-show or pmd-perf-show what each PMD thread counts, by its core.
+    """Counters of each PMD thread in pmd-stats-show or pmd-perf-show, by core.
 
-    Raises:
-        ReplyError: a line that is known has no number.
+    Raises ReplyError: a known line has no number.
     """
     return {block.core: _counted(block) for block in _blocks(text)}
 
 
 def polled(text: str) -> tuple[dict[int, PmdQueues], float | None]:
-    """Of pmd-rxq-show the queues by core, and over how many seconds their shares are.
-
-    Raises:
-        ReplyError: a queue's line makes no sense.
-    """
+    """Queues by core in pmd-rxq-show, and the seconds of their shares. Raises ReplyError."""
     by_core = {block.core: _polled(block) for block in _blocks(text)}
     window = _WINDOW.search(text)
     if window:
@@ -126,7 +129,7 @@ def polled(text: str) -> tuple[dict[int, PmdQueues], float | None]:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The blocks of PMD threads; the main thread's is left out."""
+    """The blocks of PMD threads, without the main thread's."""
     seen: set[int] = set()
     between: list[str] = []
     block: _Block | None = None
@@ -143,20 +146,16 @@ def _blocks(text: str) -> Iterator[_Block]:
         if not line.startswith("pmd thread"):
             between = [line] if line.endswith(":") else [*between[-8:], line]
             continue
-        block = _begun(line, tuple(between))
+        head = _THREAD.fullmatch(line.rstrip())
+        if head is None or int(head[2]) >= _CPU_END:
+            raise ReplyError("it does not say on which core a PMD thread is")
+        block = _Block(int(head[1]), int(head[2]), tuple(between))
         between = []
         if block.core in seen:
-            raise ReplyError(f"it tells of two PMD threads on core {block.core}")
+            raise ReplyError(f"it lists two PMD threads on core {block.core}")
         seen.add(block.core)
     if block is not None:
         yield block
-
-
-def _begun(line: str, before: tuple[str, ...]) -> _Block:
-    head = _THREAD.fullmatch(line.rstrip())
-    if head is None or int(head[2]) >= _CPU_END:
-        raise ReplyError("it does not say on which core a PMD thread is")
-    return _Block(int(head[1]), int(head[2]), before)
 
 
 def _counted(block: _Block) -> PmdCounts:
@@ -197,7 +196,7 @@ def _polled(block: _Block) -> PmdQueues:
 
 
 def _queues(line: str) -> Iterator[OvsQueue]:
-    """One queue, or before 2.8 all of one port that this thread has."""
+    """One queue; before 2.8 all queues of one port on this thread."""
     port, _, rest = line.rpartition("queue-id:")
     ids = _QUEUE_IDS.match(rest)
     if ids is None:
@@ -214,7 +213,7 @@ def _queues(line: str) -> Iterator[OvsQueue]:
 
 
 def _share(line: str) -> float | None:
-    """0..1 of a share in hundredths; None for NOT AVAIL, and for one that can't be."""
+    """0..1 of a percentage; None for NOT AVAIL or an impossible one."""
     shown = _SHARE.search(line)
     return int(shown[1]) / 100 if shown and int(shown[1]) <= 100 else None
 
@@ -230,13 +229,9 @@ class OvsCounters:
 
 
 def counters(replies: Mapping[OvsCall, Reply], sent_at_ns: int) -> OvsCounters:
-    """From the replies that are not errors.
+    """Counters in the replies that are not errors. Raises ReplyError.
 
-    `read_at_ns` is the middle of the time in which the first of the counters must have been read:
-    those that packets and cycles are taken from together.
-
-    Raises:
-        ReplyError: one of them makes no sense.
+    `read_at_ns` is the middle of the time in which the reply with packets and cycles was read.
     """
     valid = {call.method: reply for call, reply in replies.items() if not reply.error}
     stats = counted(valid[STATS].text) if STATS in valid else {}
@@ -258,35 +253,27 @@ def counters(replies: Mapping[OvsCall, Reply], sent_at_ns: int) -> OvsCounters:
 def _pmd(
     core: int, stats: PmdCounts | None, perf: PmdCounts | None, queues: PmdQueues | None
 ) -> OvsPmd:
-    """Packets and cycles are of one reply, so that what is divided was read at once."""
+    """Packets and cycles are of one reply, so that a quotient is of one time."""
     numa = next(item.numa for item in (stats, perf, queues) if item is not None)
     main = stats or perf or PmdCounts(numa)
+    used, upcalls = main.used_cycles, main.misses
+    if main.idle_cycles is not None and main.busy_cycles is not None:
+        used = main.idle_cycles + main.busy_cycles
+    if main.upcalls is not None and main.lost_upcalls is not None:
+        upcalls = main.upcalls + main.lost_upcalls  # 2.10 and later count lost ones separately
     detailed = perf or main
     return OvsPmd(
         core=Cpu(core),
         numa=numa,
         rx_packets=main.rx_packets,
         tx_packets=detailed.tx_packets,
-        used_cycles=_used(main),
+        used_cycles=used,
         busy_cycles=main.busy_cycles,
         sleep_us=detailed.sleep_us,
-        upcalls=_upcalls(main),
+        upcalls=upcalls,
         lost_upcalls=main.lost_upcalls,
         queues=queues.queues if queues else (),
         overhead_ratio=queues.overhead_ratio if queues else None,
         hits=main.hits,
         counted_s=detailed.counted_s,
     )
-
-
-def _used(main: PmdCounts) -> int | None:
-    if main.idle_cycles is None or main.busy_cycles is None:
-        return main.used_cycles
-    return main.idle_cycles + main.busy_cycles
-
-
-def _upcalls(main: PmdCounts) -> int | None:
-    """Every miss, the lost ones too, which 2.10 and later count apart."""
-    if main.upcalls is None or main.lost_upcalls is None:
-        return main.misses
-    return main.upcalls + main.lost_upcalls

@@ -26,10 +26,17 @@ from nftop.sources.nf_session.discovery import (
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
 from nftop.sources.ovs import jsonrpc
-from nftop.sources.ovs.commands import COUNTING, VERSION, OvsCall, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import ControlReplies
 from nftop.sources.ovs.parse import OvsCounters, counters
-from nftop.sources.ovs.replies import Reply, text
+from nftop.sources.ovs.protocol import (
+    COUNTING,
+    VERSION,
+    OvsCall,
+    Reply,
+    calls_for,
+    release_of,
+    text,
+)
 
 # Distributions call the program with DPDK ovs-vswitchd-dpdk or ovs-vswitchd.ovs-dpdk.
 _SOCKET_NAME = re.compile(r"ovs-vswitchd[\w.-]{0,32}\.[0-9]{1,10}\.ctl")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.sample import DpdkPort
-from nftop.sources.dpdk import replies
+from nftop.sources.dpdk import protocol as replies
 from nftop.sources.dpdk.protocol import (
     DICT_ENTRIES,
     Answers,
@@ -24,7 +24,7 @@ from nftop.sources.dpdk.protocol import (
     ask_facts,
     ask_remedy,
 )
-from nftop.sources.nf_session.connection import ReplyError
+from nftop.sources.nf_session.connection import BatchTimes, ReplyError
 
 T = TypeVar("T")
 U64_MAX = (1 << 64) - 1
@@ -41,7 +41,7 @@ def held(dialogue: Dialogue[T], reply: Callable[[str], bytes]) -> tuple[T, list[
             raw = {question: reply(question) for question in questions}
             values = {question: replies.reply(raw[question], question) for question in raw}
             sizes = {question: len(raw[question]) for question in raw}
-            questions = dialogue.send(Answers(values, sizes, 1_000, 3_000))
+            questions = dialogue.send(Answers(values, sizes, BatchTimes(1_000, 3_000)))
     except StopIteration as end:
         return end.value, asked
 
@@ -212,9 +212,9 @@ def test_late_counters_are_asked_for_again() -> None:
     dialogue = ask_counters(AppFacts((), (), False, (), ()))
     questions = next(dialogue)
     nothing = dict.fromkeys(questions)
-    assert dialogue.send(Answers(nothing, {}, 1, 9_000, in_time=False)) == questions
+    assert dialogue.send(Answers(nothing, {}, BatchTimes(1, 9_000, in_time=False))) == questions
     with pytest.raises(StopIteration) as end:
-        dialogue.send(Answers(nothing, {}, 10_000, 12_000))
+        dialogue.send(Answers(nothing, {}, BatchTimes(10_000, 12_000)))
     assert end.value.value[1].read_at_ns == 11_000
 
 

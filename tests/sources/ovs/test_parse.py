@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from nftop.model.nf.ovs import OvsQueue
 from nftop.sources.nf_session.connection import ReplyError
-from nftop.sources.ovs.commands import PERF, RXQ, STATS, OvsCall, calls_for, release_of
 from nftop.sources.ovs.jsonrpc import MAX_REPLY_BYTES, Framing
 from nftop.sources.ovs.parse import PmdCounts, counted, counters, polled
-from nftop.sources.ovs.replies import Reply, reply, request
+from nftop.sources.ovs.protocol import (
+    PERF,
+    RXQ,
+    STATS,
+    OvsCall,
+    Reply,
+    calls_for,
+    release_of,
+    reply,
+    request,
+)
 
 DATA = Path(__file__).parents[2] / "data" / "ovs"
 

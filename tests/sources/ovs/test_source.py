@@ -13,7 +13,7 @@ import pytest
 
 from nftop.model.nf.ovs import OvsSwitch
 from nftop.model.reading import Reason
-from nftop.sources.ovs.commands import ALLOWED
+from nftop.sources.ovs.protocol import ALLOWED
 from nftop.sources.ovs.source import OvsSource
 from tests.peers.ovs_unixctl import STEP, Peer, unixctl_peer
 from tests.waiting import until
