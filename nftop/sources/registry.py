@@ -1,7 +1,7 @@
 """Opens the sources of this host: one row per source, in the order of a sample.
 
-Adding a source takes its package, a row here and one in `nftop.model.sources`; code outside of
-nftop calls `register` and `register_kind` instead.
+A new source takes its package, a row here and one in `nftop.model.sources`; code outside of nftop
+calls `register` and `register_kind` instead.
 """
 
 from __future__ import annotations
@@ -79,11 +79,8 @@ def open_sources(setup: Setup) -> tuple[Source, ...]:
 def register(source: str, opener: Opener) -> None:
     """Add a source before `self`, which reads the costs of the others.
 
-    Its id needs a row in `nftop.model.sources`. The opener returns None where the host does not
-    have the source.
-
-    Raises:
-        ValueError: a source of that id is registered.
+    Its id needs a row in `nftop.model.sources`. The opener returns None if the host does not have
+    the source. Raises ValueError: the id is registered.
     """
     if source in _OPENERS:
         raise ValueError(f"two sources are called {source}")

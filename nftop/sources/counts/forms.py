@@ -16,21 +16,21 @@ from nftop.model.struct import dataclass
 
 MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred
 _SHOWN = 60
-# What perf stat --topdown writes to stderr, by default the destination of counts.
+# Written by perf stat --topdown to stderr, by default the destination of counts.
 _WARNINGS = ("nmi_watchdog enabled with topdown.", "Disable with echo 0 > ")
 _UNCOUNTED = {
     # Every counter was taken, or what perf watched never ran.
-    "<not counted>": Missing(Reason.SOURCE, "perf stat did not come to count it"),
-    "<not supported>": Missing(Reason.HARDWARE, "perf stat could not count it there"),
+    "<not counted>": Missing(Reason.SOURCE, "perf stat did not count it"),
+    "<not supported>": Missing(Reason.HARDWARE, "perf stat can't count it there"),
 }
 
 
 class BadCountsError(ValueError):
-    """A file that can't be read as counts; the text names the line and says why."""
+    """A file that can't be read as counts; the text names the line and the cause."""
 
 
 class CountsForm(Enum):
-    """What the file turned out to be."""
+    """Form of a file."""
 
     JSON = "JSON, event by event"
     PERF_JSON = "perf stat -j"
@@ -45,12 +45,12 @@ class CountRow:
     """One event's count.
 
     Attributes:
-        event: as the file calls it.
-        count: already scaled for the time the event was not on a counter, as perf does.
-        part: what was counted and when, by kind: ("interval", "1.000"), ("cpu", "CPU0"). Empty
-            where the file knows one part only. Rows of different parts add up.
-        running_ns: how long the event was on a counter; None where the file does not say.
-        share: the share of the time in which it was, 0..1; None likewise.
+        event: as in the file.
+        count: scaled for the time the event was not on a counter, as perf does.
+        scope: what was counted and when, by kind: ("interval", "1.000"), ("cpu", "CPU0"). Empty if
+            the file has one scope. Rows of different scopes add up.
+        running_ns: time the event was on a counter; None if not in the file.
+        share: the same as a share of the time, 0..1; None likewise.
     """
 
     event: str
@@ -64,7 +64,7 @@ Rows: TypeAlias = tuple[CountsForm, tuple[CountRow, ...]]
 
 
 def count_of(text: str) -> Reading | None:
-    """A count as perf prints it, or why it has none; None where the text is neither."""
+    """A count as perf prints it, or why it has none; None for any other text."""
     if text in _UNCOUNTED:
         return _UNCOUNTED[text]
     number = number_of(text)
@@ -72,7 +72,7 @@ def count_of(text: str) -> Reading | None:
 
 
 def number_of(text: str) -> float | None:
-    """A finite decimal number, None for any other text."""
+    """A finite decimal number; None for any other text."""
     if not text.isascii() or "_" in text:
         return None
     try:
@@ -90,11 +90,11 @@ def at_line(number: int, line: str, why: str) -> BadCountsError:
 
 
 def is_comment(line: str) -> bool:
-    """A line that holds nothing: perf begins its files with `# started on ...`, or warns."""
+    """Whether a line has no data: perf writes `# started on ...` and warnings."""
     return not line.strip() or line.lstrip().startswith(("#", *_WARNINGS))
 
 
-# What perf says of a count; all other keys say whose it is and when.
+# Keys of perf about a count; all other keys are its scope.
 _PERF = frozenset({"counter-value", "event-runtime", "metric-value", "metric-unit"})
 _OF_THE_COUNT = _PERF | {
     "unit", "event", "variance", "pcnt-running", "metric-threshold", "aggregate-number", "counters",
@@ -106,11 +106,7 @@ _NOT_JSON = re.compile(r":\s*-?(?:nan|inf)\b")
 
 
 def read_json(text: str) -> Rows:
-    """The rows of a file whose first character is a brace.
-
-    Raises:
-        BadCountsError: it is no JSON, or a count is none.
-    """
+    """The rows of a file whose first character is a brace. Raises BadCountsError."""
     try:
         whole = _load(text)
     except ValueError as error:
@@ -127,7 +123,7 @@ def read_json(text: str) -> Rows:
 
 
 def _first_object(text: str) -> Mapping[str, Any] | None:
-    """The first line's object, which makes it a file of perf's."""
+    """The first line's object, if it is of perf."""
     first = next((line for line in text.split("\n") if not is_comment(line)), "")
     try:
         record = _load(first.rstrip().removesuffix(","))
@@ -188,8 +184,7 @@ def _count(event: str, given: object) -> Reading:
 def _load(text: str) -> dict[str, Any]:
     """A JSON object.
 
-    Raises:
-        ValueError: anything else; `msg` and `lineno` as in JSONDecodeError where they are known.
+    Raises ValueError: anything else; with `msg` and `lineno` as in JSONDecodeError if known.
     """
     if len(text) > _MAX_DOCUMENT:
         raise ValueError(f"longer than {_MAX_DOCUMENT >> 20} MiB")
@@ -259,11 +254,7 @@ _METRIC_ONLY = 3  # so many empty columns on end where the count, its unit and e
 
 
 def read_csv(text: str) -> tuple[CountRow, ...]:
-    """The rows of a whole file.
-
-    Raises:
-        BadCountsError: a line is none of perf's.
-    """
+    """The rows of a whole file. Raises BadCountsError."""
     lines = text.split("\n")
     separator = _separator(lines)
     rows: list[CountRow] = []
@@ -289,7 +280,7 @@ def read_csv(text: str) -> tuple[CountRow, ...]:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """The first of perf's usual ones that makes a row of some line, or what stands in one."""
+    """The first of perf's usual separators that makes a row of some line, or one inferred."""
     some = [line for line in lines if not is_comment(line)][:_PROBED_LINES]
     some = [line[:_PROBED_CHARACTERS] for line in some]
     for separator in _SEPARATORS:
@@ -300,21 +291,21 @@ def _separator(lines: Sequence[str]) -> str:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    """The columns; an event that holds the separator is one: `cpu/event=0x9c,umask=0x1/`."""
+    """The columns; an event that contains the separator is one: `cpu/event=0x9c,umask=0x1/`."""
     marked = _terms(separator).sub(lambda event: event[0].replace(separator, _INSIDE), line)
     return [field.strip().replace(_INSIDE, separator) for field in marked.split(separator)]
 
 
 @cache
 def _terms(separator: str) -> re.Pattern[str]:
-    # What may be a separator must not be of a term too: to try all ways to cut takes for ever.
+    # A separator must not be part of a term too: the search would take for ever.
     signs = "".join(re.escape(sign) for sign in "=.:~-" if sign not in separator)
     term = rf"[A-Za-z_][\w{signs}]*"
     return re.compile(rf"(?<![\w/])\w+/{term}(?:{re.escape(separator)}{term})+/")
 
 
 def _start(fields: Sequence[str]) -> int | None:
-    """Where the count stands: a unit, which is no number, and an event's name are behind it."""
+    """Index of the count: a unit, which is no number, and an event's name follow it."""
     for index in range(len(fields) - 2):
         count, unit, event = fields[index : index + 3]
         is_count = number_of(count) is not None or count.startswith("<not ")
@@ -345,7 +336,7 @@ def _row(number: int, line: str, fields: Sequence[str], start: int, separator: s
 
 
 def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What stands before the count; the number of CPUs behind it is no part of what was counted."""
+    """Kinds of the columns before the count, without the number of CPUs."""
     for index, field in enumerate(fields):
         if index == 0 and number_of(field) is not None:
             yield "interval", field
@@ -355,10 +346,10 @@ def _kinds(fields: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _cut_number(fields: Sequence[str]) -> bool:
-    """Whether part of a number stands before the count, the last field: digits and digits on end.
+    """Whether part of a number stands before the count: digits before digits.
 
-    An interval has decimals, and behind an aggregate stands how many CPUs it has. With a comma for
-    the decimal point, or one for thousands, `3,000` would pass as 0.
+    An interval has decimals, and an aggregate is followed by its number of CPUs. With a decimal
+    comma or thousands separators, `3,000` would pass as 0.
     """
     of = ("", *fields)
     return any(
@@ -373,7 +364,7 @@ def _is_aggregate(field: str) -> bool:
 
 
 def _metric_only(fields: Sequence[str]) -> bool:
-    """A further metric that perf made of the row before: columns without a count."""
+    """Whether it is a further metric of the row before: columns without a count."""
     empty = 0
     for field in fields[:-1]:
         empty = 0 if field else empty + 1
@@ -383,7 +374,7 @@ def _metric_only(fields: Sequence[str]) -> bool:
 
 
 def _metrics(fields: Sequence[str]) -> bool:
-    """A line of `--topdown` or `--metric-only`: values or their names, each with a separator.
+    """Whether it is a line of `--topdown` or `--metric-only`: values or their names.
 
     Aggregates and the number of their CPUs stand before the values.
     """

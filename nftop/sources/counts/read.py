@@ -1,4 +1,4 @@
-"""A file of counts, whatever its form, to one count per event of a table."""
+"""A file of counts of any form, reduced to one count per event of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nftop.sources.counts.forms import (
 from nftop.uarch.event_names import EventNames
 from nftop.uarch.table import Uarch
 
-# By which of them the counts of groups that took turns are put in proportion.
+# Clocks for the proportion of counts of multiplexed groups.
 _CLOCKS = ("cycles", "ref_cycles")
 _PLURALS = {"cpu": "CPUs"}
 _CODE = {"u": "user mode", "k": "the kernel", "h": "the hypervisor", "G": "guests", "H": "the host"}
@@ -32,10 +32,10 @@ class EventCounts:
     """Counts of a file, added up.
 
     Attributes:
-        form: what the file is.
-        events: by name of the table, its count, or why it has none; not in the file: not here.
-        unknown: names of the file that are no event of the table.
-        notes: sentences on how the counts were put together.
+        form: of the file.
+        events: by name of the table, its count, or why it has none; without events not in the file.
+        unknown: names in the file that are no event of the table.
+        notes: sentences on how the counts were combined.
     """
 
     form: CountsForm
@@ -46,22 +46,18 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A row whose event the table has."""
+    """A row whose event is in the table."""
 
     event: str
     row: CountRow
 
 
 def read_rows(text: str) -> Rows:
-    """What form the text has, and its rows.
-
-    Raises:
-        BadCountsError: it has none that nftop knows.
-    """
+    """Form of the text, and its rows. Raises BadCountsError."""
     text = text.removeprefix("\ufeff")
     first = next((line for line in text.split("\n") if not is_comment(line)), None)
     if first is None:
-        raise BadCountsError("there is nothing in it")
+        raise BadCountsError("it is empty")
     if first.lstrip().startswith("{"):
         return read_json(text)
     return CountsForm.PERF_CSV, read_csv(text)
@@ -70,19 +66,17 @@ def read_rows(text: str) -> Rows:
 def read_counts(text: str, uarch: Uarch) -> EventCounts:
     """The counts of a file for the formulas of a table.
 
-    Counts of different parts (CPUs, sockets, cgroups, intervals) are added up; a part in which
-    nothing was counted is left out. Within a part an event may stand several times, in counter
-    groups that took turns. Then each count is put in proportion to the clock that its own group
-    counted, and the event has the mean: sum of its counts / sum of those clocks x mean of all
-    clocks. What was counted without a clock beside it is taken as it is.
-
-    Raises:
-        BadCountsError: the text is no file of counts, or none of its events is the table's.
+    Counts of different scopes (CPUs, sockets, cgroups, intervals) are added up; a scope without
+    counts is left out. Within a scope an event may occur several times, in multiplexed groups. Then
+    each count is put in proportion to the clock that its own group counted, and the event has the
+    mean: sum of its counts / sum of those clocks x mean of all clocks. Counts without a clock in
+    their group are used as they are. Raises BadCountsError: no file of counts, or no event of the
+    table.
     """
     form, rows = read_rows(text)
     known, unknown, code = _known(rows, uarch)
     if not rows:
-        raise BadCountsError("there is no count in it")
+        raise BadCountsError("it has no counts")
     if not known:
         some = ", ".join(dict.fromkeys(unknown))[:200]
         raise BadCountsError(f"no event of it is one of {uarch.name}'s table: {some}")
@@ -104,9 +98,9 @@ def read_counts(text: str, uarch: Uarch) -> EventCounts:
 
 
 def _known(rows: Iterable[CountRow], uarch: Uarch) -> tuple[list[_Known], list[str], str]:
-    """The rows the table knows, all of the same code, the names it doesn't, and which code.
+    """Rows of the table with the same code, unknown names, and the code.
 
-    All code where some row has it: `instructions:k` beside `instructions` is another event then.
+    All code if some row has it: `instructions:k` is then another event than `instructions`.
     """
     names = EventNames(uarch)
     by_code: dict[str, list[_Known]] = defaultdict(list)
@@ -126,7 +120,7 @@ def _known(rows: Iterable[CountRow], uarch: Uarch) -> tuple[list[_Known], list[s
 
 
 def _agree(known: Iterable[_Known]) -> None:
-    """BadCountsError where one event has two names and so two counts: nothing took turns there."""
+    """Raises BadCountsError if one event has two names with different counts."""
     first: dict[str, CountRow] = {}
     for item in known:
         row = first.setdefault(item.event, item.row)
@@ -137,7 +131,7 @@ def _agree(known: Iterable[_Known]) -> None:
 
 
 def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
-    """The clock that most groups of some part counted; None where none counted one twice."""
+    """The clock that most groups of some scope counted; None if none counted one twice."""
     most: Counter[str] = Counter()
     for rows in parts:
         most |= Counter(item.event for item in rows if item.event in _CLOCKS)
@@ -148,7 +142,7 @@ def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
 def _scope_totals(
     rows: Sequence[_Known], clock: str | None, of_core: frozenset[str]
 ) -> dict[str, Reading]:
-    """One part's count of each event."""
+    """One scope's count of each event."""
     clocks = [row.row.count for row in rows if row.event == clock]
     ticks = [count for count in clocks if not isinstance(count, Missing)]
     mean_ticks = sum(ticks) / len(ticks) if ticks else 0.0
@@ -169,7 +163,7 @@ def _scope_totals(
 
 
 def _own_ticks(group: Sequence[_Known], clock: str | None) -> float | None:
-    """The clock that was counted with a group; None if none or no one was."""
+    """The clock that was counted with a group; None if there is not exactly one."""
     ticks = [
         e.row.count for e in group if e.event == clock and not isinstance(e.row.count, Missing)
     ]
@@ -177,14 +171,14 @@ def _own_ticks(group: Sequence[_Known], clock: str | None) -> float | None:
 
 
 def _mean(counts: Sequence[tuple[float, float]], mean_ticks: float) -> float:
-    """Of counts and the clocks they were counted with."""
+    """Mean of counts in proportion to their clocks."""
     ticks = sum(own for _, own in counts)
     total = sum(count for count, _ in counts)
     return total / ticks * mean_ticks if ticks > 0 else total / len(counts)
 
 
 def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
-    """The parts' counts added up; an event that some part lacks has no total."""
+    """The scopes' counts added up; an event that some scope lacks has no total."""
     totals: dict[str, Reading] = {}
     for event in dict.fromkeys(event for total in parts for event in total):
         counts = [total.get(event) for total in parts]

@@ -6,15 +6,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
+from nftop.sources.host.sysfs import numbered
 
-_TASKS = Path("/proc/self/task")
-# Threads that start while others are moved are moved by a further pass; limit of passes.
-_LOOKS = 10
+_TASKS = "/proc/self/task"
+_PASSES = 10  # threads that start while others are moved need a further pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Affinity:
         self._moves = 0
 
     def keep_off(self, cpus: Collection[int], topology: Topology) -> Placement:
-        """Move every thread of this process off the polling `cpus` and what they share a core with.
+        """Move all threads of this process off the polling `cpus` and the cores these are on.
 
         Of the CPUs it was started on, nftop avoids polling CPUs, their siblings, isolated and
         nohz_full ones, as long as any CPU remains. Call it again when the polling CPUs change.
@@ -66,7 +65,7 @@ class Affinity:
 
     @contextlib.contextmanager
     def staying_on(self, cpus: Collection[int]) -> Iterator[None]:
-        """Keep the calling thread on those of `cpus` that it may use; if none, do not move it.
+        """Keep the calling thread on those of `cpus` that it may use, if any.
 
         Afterwards it has its former affinity, or that of a `keep_off` meanwhile.
         """
@@ -84,7 +83,7 @@ class Affinity:
 def choose_cpus(
     usable: Collection[int], polling: Collection[int], topology: Topology
 ) -> tuple[tuple[Cpu, ...], str]:
-    """The best of the `usable` CPUs, ascending, and a sentence where they are not good."""
+    """The best of the `usable` CPUs, ascending, and a sentence if they are not good."""
     everywhere = frozenset(map(Cpu, usable))
     pollers = frozenset(map(Cpu, polling))
     cores = pollers | topology.with_siblings(polling)
@@ -107,7 +106,7 @@ def cpus_of() -> tuple[Cpu, ...]:
 
 
 def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
-    """Move this thread to these CPUs; False if it was there already or they are offline."""
+    """Move this thread to these CPUs; False if unchanged or they are offline."""
     if not cpus or cpus == before:
         return False
     try:
@@ -120,13 +119,13 @@ def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
 def _move_all_threads(target: frozenset[Cpu]) -> bool:
     """Give every thread this affinity; True if one had another.
 
-    sched_setaffinity(2) moves one thread, and new threads inherit: hence passes over all threads
-    until there is no new one.
+    sched_setaffinity(2) moves one thread and new threads inherit: repeats until there is no new
+    one.
     """
     changed = False
     moved: set[int] = set()
-    for _ in range(_LOOKS):
-        tids = {int(path.name) for path in _TASKS.iterdir()} - moved
+    for _ in range(_PASSES):
+        tids = set(numbered(_TASKS)) - moved
         if not tids:
             break
         for tid in tids:
@@ -141,7 +140,7 @@ def _move(tid: int, target: frozenset[Cpu]) -> bool:
         if before == target:
             return False
         os.sched_setaffinity(tid, target)
-        # Not True outright: the kernel leaves out CPUs that have gone offline.
+        # The kernel leaves out CPUs that have gone offline.
         return os.sched_getaffinity(tid) != before
     except ProcessLookupError:
         return False

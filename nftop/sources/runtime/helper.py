@@ -26,7 +26,7 @@ START = (
     "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); import nftop; "
     "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
 )
-_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Ended:
 
     Attributes:
         signal: the signal that killed it; "" if it exited.
-        complaint: the last line it wrote to standard error, in brackets; "" if none.
+        complaint: its last line on standard error, in brackets; "" if none.
     """
 
     signal: str
@@ -76,7 +76,7 @@ def start(
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             stderr=errors,
-            env=_ENVIRONMENT,
+            env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
             pass_fds=tuple(handles),
         )
     if memory_bytes is not None:
@@ -108,10 +108,9 @@ def end(helper: Helper, *, kill: bool) -> Ended:
     return Ended(signal.Signals(-code).name if code < 0 else "", complaint)
 
 
-# External programs: no input, an empty environment, a time limit. Their output is cut off at a
-# limit and is untrusted text.
+# External programs: no input, an empty environment, a time limit. Their output is untrusted text,
+# cut off at a limit.
 FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-_COMMAND_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 _MOST_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
 _LEAST_S = 0.1
@@ -130,13 +129,11 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
     """Path of an installed program that only root can have written."""
     for folder in FOLDERS:
         path = root / folder / name
-        try:
+        with contextlib.suppress(OSError):
             status = path.stat()
-        except OSError:
-            continue
-        others = stat.S_IWGRP | stat.S_IWOTH
-        if stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IXUSR and status.st_uid == 0:
-            return None if status.st_mode & others else path
+            executable = stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IXUSR
+            if executable and status.st_uid == 0:
+                return None if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else path
     return None
 
 
@@ -149,7 +146,7 @@ def run(program: Path, arguments: Sequence[str], limit_s: float) -> ProgramOutpu
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_COMMAND_ENVIRONMENT,
+            env={"PATH": _PATH, "LC_ALL": "C"},
         )
     except OSError as error:
         return Missing(Reason.ERROR, f"{name} can't be started: {error.strerror}")
@@ -174,19 +171,13 @@ def _hear(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, ...
             heard[pipe] += more
             if not more or len(heard[pipe]) > _MOST_BYTES:
                 pipes.remove(pipe)
-    left_s = 0.0 if pipes else max(deadline - time.monotonic(), _LEAST_S)
-    ended = _ended(process, left_s) and not pipes
-    for file in files:
-        file.close()
-    return tuple(heard.values()) if ended else None
-
-
-def _ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
-    """Wait for its exit; kill it at the limit, then False."""
     try:
-        process.wait(limit_s)
+        process.wait(0.0 if pipes else max(deadline - time.monotonic(), _LEAST_S))
+        ended = not pipes
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        return False
-    return True
+        ended = False
+    for file in files:
+        file.close()
+    return tuple(heard.values()) if ended else None

@@ -1,7 +1,7 @@
 """Wait until descriptors can be read or written, by poll(2).
 
 select(2) takes no descriptor of FD_SETSIZE (1024) or above. nftop holds one per CPU and counter, so
-whatever it opens later is above that on a host of some 88 CPUs.
+later descriptors exceed that on a host of some 88 CPUs.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ _LONGEST_S = (2**31 - 1) // 1000
 
 
 def wait_readable(files: Collection[Descriptor], timeout_s: float | None) -> tuple[int, ...]:
-    """Descriptors of those files that can be read without waiting; empty once the time is over.
+    """Descriptors of those files that can be read without waiting; empty after the timeout.
 
     The end of input, a hang-up and an error count as readable: the read reports them. A timeout of
     0 or less does not wait, None waits without limit. A signal whose handler returns does not end
-    the wait (PEP 475); one whose handler raises does.
-
-    Raises:
-        OSError: EBADF, one of the descriptors is not open.
+    the wait (PEP 475); one whose handler raises does. Raises OSError: EBADF, a descriptor is not
+    open.
     """
     return _wait(files, select.POLLIN, timeout_s)
 
 
 def wait_writable(files: Collection[Descriptor], timeout_s: float | None) -> tuple[int, ...]:
-    """The same for writing; a peer that has closed counts as writable: the write reports it."""
+    """The same for writing; a closed peer counts as writable: the write reports it."""
     return _wait(files, select.POLLOUT, timeout_s)
 
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
-from nftop.sources.host.sysfs import SysTree, read_up_to
+from nftop.sources.host.sysfs import SysTree, link_target, numbered, read_up_to
 from nftop.sources.tuning.look import HostFinding, Look, as_advised, cpus, otherwise
 
 # PCI network devices: Documentation/ABI/testing/sysfs-bus-pci; registers of the PCI Express
 # capability (PCI Express Base Specification, 7.5.3), which lspci -vvv shows too.
 _DEVICES = "sys/bus/pci/devices"
 _NETWORK_CLASS = "0x02"
-# What a program opens to drive a device itself: the folder of the device that names it, and where
-# it is in /dev. A device of vfio is its group's, too.
+# Files that a program opens to drive a device: the device's folder with their names, and their
+# folder in /dev. A device of vfio also belongs to its group.
 _HANDLES = {"uio": "/dev", "vfio-dev": "/dev/vfio/devices", "infiniband_verbs": "/dev/infiniband"}
 _USER_DRIVERS = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
 
@@ -38,11 +38,11 @@ class Nic:
 
     Attributes:
         address: `0000:3b:00.0`.
-        driver: the kernel's driver of it, "" where it has none.
-        node: its NUMA node, None where firmware does not say.
+        driver: the kernel's driver, "" if none.
+        node: its NUMA node, None if firmware does not say.
         netdevs: the kernel's names of its interfaces.
         handles: the files in /dev through which a program can drive it.
-        physical: of a virtual function the device that it is of, whose settings it has; else "".
+        physical: of a virtual function the physical device, whose settings it has; else "".
     """
 
     address: str
@@ -54,16 +54,16 @@ class Nic:
 
     @property
     def for_programs(self) -> bool:
-        """It is bound to a driver that hands it to a program."""
+        """Whether its driver hands it to a program."""
         return self.driver in _USER_DRIVERS
 
 
 @dataclass(frozen=True, slots=True)
 class Express:
-    """How a device's end of the link is set.
+    """Settings of a device's end of the link.
 
     Attributes:
-        payload_bytes, payload_limit_bytes: the largest payload it sends, and what it could.
+        payload_bytes, payload_limit_bytes: the largest payload it sends, and could send.
         read_bytes: the largest read it requests.
         aspm: power states the link may enter by itself: "", `L0s`, `L1` or `L0s and L1`.
     """
@@ -75,12 +75,14 @@ class Express:
 
 
 def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
-    """Every network device on PCI, by address."""
     devices = []
     for address in sorted(tree.names(_DEVICES)):
         at = f"{_DEVICES}/{address}"
         if (tree.text(f"{at}/class") or "").startswith(_NETWORK_CLASS):
-            driver, group = _pci_link(root / at / "driver"), _pci_link(root / at / "iommu_group")
+            driver, group, physical = (
+                link_target(root / at / name).rpartition("/")[2]
+                for name in ("driver", "iommu_group", "physfn")
+            )
             handles = {
                 f"{where}/{name}"
                 for folder, where in _HANDLES.items()
@@ -97,16 +99,14 @@ def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
             netdevs = tuple(
                 sorted(name for folder in folders for name in tree.names(f"{folder}/net"))
             )
-            physical = _pci_link(root / at / "physfn")
             devices.append(Nic(address, driver, node, netdevs, frozenset(handles), physical))
     return tuple(devices)
 
 
 def express(root: Path, address: str) -> Express | None:
-    """The settings of its link; None where it has none, as a virtual device.
+    """The settings of its link; None if it has none, such as a virtual device.
 
-    Raises:
-        PermissionError: the kernel shows only the header of it, as to all but root.
+    Raises PermissionError: only root may read them.
     """
     raw = read_up_to(os.fspath(root / _DEVICES / address / "config"), _CONFIG_BYTES)
     if len(raw) <= _FIRST_AT or not raw[_STATUS_AT] & _LIST:
@@ -123,15 +123,13 @@ def express(root: Path, address: str) -> Express | None:
 
 
 def openers(root: Path, handles: frozenset[str]) -> tuple[dict[str, set[int]], int]:
-    """Which processes have these files open, and how many could not be looked into."""
+    """Processes that have these files open, and how many could not be read."""
     users: dict[str, set[int]] = {}
     hidden = 0
-    with os.scandir(root / "proc") as entries:
-        pids = sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
-    for pid in pids:
+    for pid in numbered(root / "proc"):
+        folder = root / f"proc/{pid}/fd"
         try:
-            with os.scandir(root / f"proc/{pid}/fd") as entries:
-                targets = {_target(entry.path) for entry in entries}
+            targets = {link_target(folder / str(fd)) for fd in numbered(folder)}
         except PermissionError:
             hidden += 1
         except OSError:  # it has ended
@@ -153,43 +151,28 @@ def _express(raw: bytes, at: int) -> Express:
     )
 
 
-def _pci_link(path: Path) -> str:
-    try:
-        return path.readlink().name
-    except OSError:
-        return ""
-
-
-def _target(path: str) -> str:
-    try:
-        return os.readlink(path)  # noqa: PTH115 - of thousands, and a socket's is no path
-    except OSError:  # closed meanwhile
-        return ""
-
-
 # SMBIOS memory devices (type 17): DMTF DSP0134, 7.18. Files: the kernel's
 # Documentation/ABI/testing/sysfs-firmware-dmi-entries.
 _ENTRY = re.compile(r"17-[0-9]{1,4}")
 _SIZE_AT, _EXTENDED_AT, _TYPE_AT = 0x0C, 0x1C, 0x12
 _UNKNOWN, _ELSEWHERE, _IN_KB = 0xFFFF, 0x7FFF, 0x8000
-# Memory types that are no DIMM: ROM, flash and the like.
+# Memory types that are no DIMM: ROM, flash.
 _FLASH = range(0x08, 0x0B)
 _LIMIT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Dimms:
-    """Slots of a host: how many hold a module of each size in MB, and how many none."""
+    """Slots of a host: how many have a module of each size in MB, and how many none."""
 
     filled: Mapping[int, int]
     empty: int
 
 
 def dimms(root: Path) -> Dimms | None:
-    """The slots; None where firmware or kernel lists none.
+    """The slots; None if firmware or kernel lists none.
 
-    Raises:
-        PermissionError: only root may read them.
+    Raises PermissionError: only root may read them.
     """
     folder = root / "sys/firmware/dmi/entries"
     try:
@@ -211,7 +194,7 @@ def dimms(root: Path) -> Dimms | None:
 
 
 def size_mb(raw: bytes) -> int | None:
-    """Of one structure: 0 where the slot is empty, None where it does not say or is no DIMM's."""
+    """Size in one structure: 0 for an empty slot, None if unknown or no DIMM."""
     if len(raw) < _SIZE_AT + 2 or raw[0] != 17:
         return None
     if len(raw) > _TYPE_AT and raw[_TYPE_AT] in _FLASH:
@@ -249,7 +232,7 @@ def huge_pages(look: Look) -> Iterator[HostFinding]:
         (f"node {node}: " if node >= 0 else "") + _listed(sizes) for node, sizes in pages.items()
     )
     of_nfs = [poller.cpu for poller in look.pollers if poller.kind]
-    bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node))]
+    bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node, {}))]
     if not of_nfs:
         reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
         yield HostFinding(
@@ -269,9 +252,9 @@ def huge_pages(look: Look) -> Iterator[HostFinding]:
 
 
 def channels(look: Look) -> Iterator[HostFinding]:
-    """Whether every memory channel has as much memory as the others."""
-    controllers = [_controller(look, name) for name in sorted(
-        filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC)), key=_number)]  # fmt: skip
+    """Whether every memory channel has the same memory."""
+    names = filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC))
+    controllers = [_controller(look, n) for n in sorted(names, key=lambda name: int(name[2:]))]
     if not any(size for item in controllers for size in item.megabytes.values()):
         yield from _without_edac(look)
         return
@@ -286,7 +269,7 @@ def channels(look: Look) -> Iterator[HostFinding]:
 
 
 def clusters(look: Look) -> Iterator[HostFinding]:
-    """Into how many nodes each package is divided: as it is, which only its load can judge."""
+    """Into how many nodes each package is divided; only the load can judge that."""
     nodes: dict[int, set[int]] = {}
     for info in look.topology.cpus:
         if info.package is not None and info.node is not None:
@@ -310,7 +293,7 @@ def clusters(look: Look) -> Iterator[HostFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Controller:
-    """A memory controller: MB by channel, those without any included where they are known."""
+    """A memory controller: MB by channel, with empty ones as far as known."""
 
     name: str
     megabytes: dict[int, int] = field(default_factory=dict)
@@ -331,7 +314,7 @@ class _Controller:
 def _controller(look: Look, name: str) -> _Controller:
     at = f"{_EDAC}/{name}"
     last = _CHANNEL.search(look.tree.text(f"{at}/max_location") or "")
-    # Channels of which there are none to see; a controller has at most some dozen.
+    # Includes empty channels; a controller has at most some dozen.
     sizes = dict.fromkeys(range(min(int(last[1]), 63) + 1) if last else (), 0)
     for dimm in filter(_DIMM.fullmatch, look.tree.names(at)):
         match = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
@@ -342,7 +325,7 @@ def _controller(look: Look, name: str) -> _Controller:
 
 
 def _without_edac(look: Look) -> Iterator[HostFinding]:
-    """Other facts about memory, none of which has the channel of a DIMM."""
+    """Other facts about memory; none has the channel of a DIMM."""
     counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
     units = (
         f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""
@@ -356,12 +339,12 @@ def _without_edac(look: Look) -> Iterator[HostFinding]:
         return
     if installed is None:
         # A guest has neither, nor counters of memory.
-        text = f"neither EDAC nor DMI tells of memory here{units}"
+        text = f"neither EDAC nor DMI lists memory here{units}"
         yield HostFinding(Reason.SOURCE, text, fix if counted else "")
         return
     sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in installed.filled.items())
-    text = f"DIMMs: {sizes or 'none told'}; {installed.empty} slots empty{units}"
-    yield HostFinding(Reason.SOURCE, f"{text}; which channels they are in only EDAC tells", fix)
+    text = f"DIMMs: {sizes or 'none listed'}; {installed.empty} slots empty{units}"
+    yield HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
 
 
 def _nodes(look: Look) -> list[int]:
@@ -381,31 +364,22 @@ def _pages(look: Look, folder: str) -> dict[int, tuple[int, int]]:
     return dict(sorted(sizes.items()))
 
 
-def _reserved(sizes: dict[int, tuple[int, int]] | None) -> bool:
-    return any(pages for pages, _ in (sizes or {}).values())
+def _reserved(sizes: dict[int, tuple[int, int]]) -> bool:
+    return any(pages for pages, _ in sizes.values())
 
 
 def _listed(sizes: dict[int, tuple[int, int]]) -> str:
-    texts = [
-        f"{pages} huge pages of {_size(kb)}, {free} free"
-        for kb, (pages, free) in sizes.items()
-        if pages
-    ]
+    texts = []
+    for kb, (pages, free) in sizes.items():
+        size = f"{kb // _KB_OF_A_GB} GB" if kb >= _KB_OF_A_GB else f"{kb // 1024} MB"
+        if pages:
+            texts.append(f"{pages} huge pages of {size}, {free} free")
     return ", ".join(texts) or "no huge pages"
-
-
-def _size(kb: int) -> str:
-    return f"{kb // _KB_OF_A_GB} GB" if kb >= _KB_OF_A_GB else f"{kb // 1024} MB"
-
-
-def _number(name: str) -> int:
-    return int(name.lstrip("mc"))
 
 
 # Table in 10.1 of the paper on software data planes, 1.2.
 _PAYLOAD_BYTES, _READ_BYTES = 256, 512
-# So many of the kernel's own are named, the others counted.
-_NAMED = 8
+_NAMED = 8  # of the kernel's own; the others are counted
 
 
 def nodes(look: Look) -> Iterator[HostFinding]:
@@ -427,7 +401,7 @@ def nodes(look: Look) -> Iterator[HostFinding]:
 
 
 def links(look: Look) -> Iterator[HostFinding]:
-    """Whether the links of those that programs drive are set for throughput."""
+    """Whether links of devices driven by programs are set for throughput."""
     devices = nics(look.tree, look.root)
     users, _ = _users(look, devices)
     driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
@@ -438,7 +412,7 @@ def links(look: Look) -> Iterator[HostFinding]:
 
 
 def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], int]:
-    """By address the processes that drive a device, and how many could not be looked into."""
+    """By address the processes that drive a device, and how many could not be read."""
     handles = frozenset(handle for nic in devices for handle in nic.handles)
     if not handles:
         return {nic.address: set() for nic in devices}, 0

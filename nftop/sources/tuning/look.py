@@ -1,4 +1,4 @@
-"""What a check of the host looks at, and what it finds."""
+"""Input and results of checks of the host."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Poller:
     """A thread that polls.
 
     Attributes:
-        cpu: where it polls; of one that may move, where it was last.
+        cpu: where it polls; if not pinned, where it was last.
         pinned: it may run nowhere else.
-        pid: its process; `program` that one's name, which is untrusted text.
-        kind: nftop's kind of network function, "" where its name tells none.
+        pid: its process; `program` the process' name, untrusted text.
+        kind: nftop's kind of network function; "" if its name has none.
     """
 
     cpu: Cpu
@@ -36,11 +36,7 @@ class Poller:
 
 @dataclass(frozen=True)
 class Look:
-    """A host and its polling threads.
-
-    Attributes:
-        root: its file system; `tree` reads below it.
-    """
+    """A host with file system `root`, and its polling threads; `tree` reads below `root`."""
 
     root: Path
     topology: Topology
@@ -57,11 +53,11 @@ class Look:
 
     @cached_property
     def judged(self) -> tuple[Cpu, ...]:
-        """Those, where there are any, else every online CPU: what a setting of CPUs matters of."""
+        """The polled CPUs, or every online CPU if none is polled."""
         return self.polled or tuple(info.cpu for info in self.topology.cpus if info.online)
 
     def nodes_of(self, cpus: Iterable[Cpu]) -> tuple[int, ...]:
-        """The NUMA nodes of these CPUs that are known, ascending."""
+        """The known NUMA nodes of these CPUs, ascending."""
         rows = (self.topology.cpus[self.topology.row_of[c]] for c in cpus
                 if c in self.topology.row_of)  # fmt: skip
         return tuple(sorted({info.node for info in rows if info.node is not None}))
@@ -69,14 +65,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class HostFinding:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        reason: PRESENT where it could be read.
-        text: what there is, in a sentence.
-        fix: a command, or what to do; "" where nothing need be done.
-        advised: False where it was read and is not as the papers advise.
-        of: what of the check's own it is about (a NIC); "" where there is one answer.
+        reason: PRESENT if it could be read.
+        text: the result, in a sentence.
+        fix: a command, or what to do; "" if nothing need be done.
+        advised: False if it was read and is not as the papers advise.
+        of: the item of the check (a NIC); "" if there is one result.
     """
 
     reason: Reason
@@ -87,12 +83,11 @@ class HostFinding:
 
 
 def as_advised(text: str, of: str = "") -> HostFinding:
-    """It is as the papers advise."""
     return HostFinding(Reason.PRESENT, text, of=of)
 
 
 def otherwise(text: str, fix: str = "", of: str = "") -> HostFinding:
-    """It was read, and is not."""
+    """Read, and not as the papers advise."""
     return HostFinding(Reason.PRESENT, text, fix, advised=False, of=of)
 
 

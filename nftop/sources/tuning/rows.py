@@ -1,4 +1,4 @@
-"""Checks of the host's tuning, one row each, with their references; those of the cores are here.
+"""Checks of the host's tuning, one row each, with references; those of the cores are here.
 
 Files: the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu (isolated, nohz_full,
 cpuidle), Documentation/admin-guide/kernel-parameters.txt (isolcpus, nohz_full, rcu_nocbs) and
@@ -41,14 +41,14 @@ _NO_REQUEST_US = 2_000_000_000
 
 
 def isolation(look: Look) -> Iterator[HostFinding]:
-    """Whether the scheduler puts nothing else on the CPUs that poll."""
+    """Whether the scheduler puts nothing else on the polling CPUs."""
     isolated = look.tree.cpus(f"{CPU}/isolated")
     if isolated is None:
         yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
         return
     listed = set(isolated) | set(_partitions(look))
     yield _covered(look, listed, "isolated from the scheduler", "isolcpus")
-    # Of others that are busy all the time nothing says that they forward packets.
+    # Other busy threads do not necessarily forward packets.
     roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
     for name, pid, last in sorted(roaming):
         yield otherwise(
@@ -58,7 +58,7 @@ def isolation(look: Look) -> Iterator[HostFinding]:
 
 
 def tick(look: Look) -> Iterator[HostFinding]:
-    """Whether the timer's tick is off on the CPUs that poll."""
+    """Whether the timer tick is off on the polling CPUs."""
     listed = look.tree.cpus(f"{CPU}/nohz_full")
     if listed is None:
         yield HostFinding(
@@ -69,7 +69,7 @@ def tick(look: Look) -> Iterator[HostFinding]:
 
 
 def callbacks(look: Look) -> Iterator[HostFinding]:
-    """Whether RCU's callbacks run elsewhere than on the CPUs that poll."""
+    """Whether RCU callbacks run on other CPUs than the polling ones."""
     line = look.tree.text("proc/cmdline")
     if line is None:
         yield HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
@@ -80,7 +80,7 @@ def callbacks(look: Look) -> Iterator[HostFinding]:
     except ValueError:
         yield HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
         return
-    # What has no tick has no callbacks either: the kernel adds them by itself.
+    # The kernel adds CPUs without a tick by itself.
     named |= set(look.tree.cpus(f"{CPU}/nohz_full") or ())
     yield _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
 
@@ -91,7 +91,7 @@ def idle_states(look: Look) -> Iterator[HostFinding]:
         request_us, unseen = _request_us(look), ""
     except PermissionError:
         request_us = _NO_REQUEST_US
-        unseen = ", unless a program forbids it by /dev/cpu_dma_latency, which only root can tell"
+        unseen = ", unless a program forbids it by /dev/cpu_dma_latency, which only root can read"
     except OSError as error:
         request_us, unseen = _NO_REQUEST_US, f"; /dev/cpu_dma_latency: {error.strerror}"
     usable = {cpu: _enabled(look, cpu, request_us) for cpu in look.judged}
@@ -111,11 +111,11 @@ def idle_states(look: Look) -> Iterator[HostFinding]:
     )
     if request_us < _NO_REQUEST_US:
         text += f"; a program holds all to {request_us} us by /dev/cpu_dma_latency"
-    deep = [cpu for cpu in deepest if any(map(_is_deep, usable[cpu]))]
+    deep = [cpu for cpu in deepest if any(state.deep for state in usable[cpu])]
     if not deep:
         yield as_advised(text)
         return
-    least = min(item.latency_us for cpu in deep for item in usable[cpu] if _is_deep(item))
+    least = min(item.latency_us for cpu in deep for item in usable[cpu] if item.deep)
     yield otherwise(text + unseen, f"sudo cpupower -c {format_cpu_list(deep)} idle-set -D {least}")
 
 
@@ -124,13 +124,13 @@ class _State:
     name: str
     latency_us: int
 
-
-def _is_deep(state: _State) -> bool:
-    return _DEEP.fullmatch(state.name) is not None
+    @property
+    def deep(self) -> bool:
+        return _DEEP.fullmatch(self.name) is not None
 
 
 def _request_us(look: Look) -> int:
-    """What programs allow all CPUs for waking up. OSError where that can't be read."""
+    """Wake-up latency that programs request for all CPUs. Raises OSError."""
     try:
         raw = read_up_to(os.fspath(look.root / "dev/cpu_dma_latency"), 4)
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def _enabled(look: Look, cpu: Cpu, request_us: int) -> list[_State]:
     at = f"{CPU}/cpu{cpu}"
     numbers = sorted(int(hit[1]) for hit in map(_STATE.fullmatch, look.tree.names(f"{at}/cpuidle"))
                      if hit)  # fmt: skip
-    # Who wants a CPU to wake up sooner writes that here; the kernel keeps to it.
+    # A limit of wake-up latency, which the kernel observes.
     limit = look.tree.text(f"{at}/power/pm_qos_resume_latency_us") or _ANY_LATENCY
     states = []
     for number in numbers:
@@ -175,7 +175,7 @@ def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) ->
 
 
 def _partitions(look: Look) -> tuple[Cpu, ...]:
-    """CPUs that control groups have isolated; Linux 6.8 and later says which."""
+    """CPUs isolated by control groups; known from Linux 6.8 on."""
     text = look.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
     try:
         return parse_cpu_list(text) if text else ()
@@ -186,7 +186,7 @@ def _partitions(look: Look) -> tuple[Cpu, ...]:
 def _cpus_of(look: Look, text: str) -> tuple[Cpu, ...]:
     if text == "all":
         return tuple(info.cpu for info in look.topology.cpus)
-    # The last CPU may be called N, which is not a number anyone else needs.
+    # N is the last CPU.
     last = look.topology.cpus[-1].cpu if look.topology.cpus else 0
     return parse_cpu_list(re.sub(r"\bN\b", str(last), text))
 
@@ -198,7 +198,7 @@ _CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 
 def turbo(look: Look) -> Iterator[HostFinding]:
-    """Whether cores may run faster than is guaranteed."""
+    """Whether cores may run above their guaranteed frequency."""
     no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
     if no_turbo is None and boost is None:
         driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
@@ -223,7 +223,7 @@ def turbo(look: Look) -> Iterator[HostFinding]:
 
 
 def governor(look: Look) -> Iterator[HostFinding]:
-    """Whether cores keep their frequency, busy or not."""
+    """Whether cores keep their frequency regardless of load."""
     by_governor: dict[str, list[Cpu]] = {}
     for cpu in look.judged:
         name = _of_cpu(look, cpu, "scaling_governor")
@@ -256,12 +256,12 @@ def clock_source(look: Look) -> Iterator[HostFinding]:
     if name is None:
         yield HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
     elif name == "tsc":
-        yield as_advised("the kernel tells the time by the TSC")
+        yield as_advised("the kernel's clock source is the TSC")
     elif "tsc" in available:
-        text = f"the kernel tells the time by {name}, and has the TSC"
+        text = f"the kernel's clock source is {name}, and the TSC is available"
         yield otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
     else:
-        yield otherwise(f"the kernel tells the time by {name}: it has no TSC, or distrusts it",
+        yield otherwise(f"the kernel's clock source is {name}: it has no TSC, or distrusts it",
                         "dmesg | grep -i tsc says why")  # fmt: skip
 
 
@@ -289,13 +289,12 @@ def _range(look: Look, where: list[Cpu]) -> str:
 # Watchdogs and interrupts: Documentation/admin-guide/sysctl/kernel.rst, Documentation/core-api/irq.
 _IRQ = "proc/irq"
 _BALANCER = "irqbalance"
-# What else is in an interrupt's folder.
+# Files in an interrupt's folder; its other entries are handlers.
 _FILES = frozenset(
     ("affinity_hint", "effective_affinity", "effective_affinity_list", "node", "smp_affinity",
      "smp_affinity_list", "spurious")
 )  # fmt: skip
-# So many are named, the others counted.
-_NAMED = 4
+_NAMED = 4  # interrupts; the others are counted
 
 
 def watchdog(look: Look) -> Iterator[HostFinding]:
@@ -311,11 +310,8 @@ def watchdog(look: Look) -> Iterator[HostFinding]:
 
 
 def balancer(look: Look) -> Iterator[HostFinding]:
-    """Whether irqbalance moves interrupts about."""
-    try:
-        pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
-    except OSError:
-        pids = []
+    """Whether irqbalance moves interrupts."""
+    pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
     if not pids:
         yield HostFinding(Reason.SOURCE, "no process can be seen in /proc")
         return
@@ -328,23 +324,23 @@ def balancer(look: Look) -> Iterator[HostFinding]:
             "configuration",
         )
     else:
-        # Those of other namespaces, or of other users under hidepid, can't.
+        # Processes of other namespaces, or of other users under hidepid, are not visible.
         yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
 
 
 def interrupts(look: Look) -> Iterator[HostFinding]:
-    """Whether devices' interrupts are directed at CPUs that poll."""
+    """Whether devices' interrupts go to polling CPUs."""
     if not look.polled:
         yield HostFinding(Reason.IDLE, NOBODY_POLLS)
         return
     numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
     if not numbers:
-        yield HostFinding(Reason.SOURCE, "the kernel tells no interrupts (/proc/irq)")
+        yield HostFinding(Reason.SOURCE, "the kernel lists no interrupts (/proc/irq)")
         return
     aimed: dict[str, set[Cpu]] = {}
     for number in numbers:
         # Those with a handler; others are never raised.
-        users = _users(look, number)
+        users = sorted(set(look.tree.names(f"{_IRQ}/{number}")) - _FILES)
         where = _directed(look, number) & set(look.polled) if users else set()
         if where:
             aimed[f"{number} ({', '.join(users)})"] = where
@@ -363,13 +359,8 @@ def interrupts(look: Look) -> Iterator[HostFinding]:
     )
 
 
-def _users(look: Look, number: str) -> list[str]:
-    """Handlers of an interrupt: the folders in its folder."""
-    return sorted(set(look.tree.names(f"{_IRQ}/{number}")) - _FILES)
-
-
 def _directed(look: Look, number: str) -> set[Cpu]:
-    """Where an interrupt goes; before Linux 4.15 where it may go."""
+    """CPUs an interrupt goes to; before Linux 4.15 those it may go to."""
     for name in ("effective_affinity_list", "smp_affinity_list"):
         text = look.tree.text(f"{_IRQ}/{number}/{name}")
         if text:
@@ -482,12 +473,12 @@ ROWS: tuple[HostCheck, ...] = (
 def host_checks(
     root: Path, topology: Topology, pollers: tuple[Poller, ...] = ()
 ) -> tuple[Check, ...]:
-    """Every row, as doctor's lines. Never raises: a check that fails says so."""
+    """Every row, as doctor's lines. Never raises: a failed check is a line."""
     return tuple(check for row in ROWS for check in _run(row, Look(root, topology, pollers)))
 
 
 def _run(row: HostCheck, look: Look) -> Iterator[Check]:
-    """One row, on a look of its own, so that what could not be read is said of this row."""
+    """One row, with a `Look` of its own, so that unreadable files are noted in this row."""
     name = f"host {row.name}"
     try:
         findings = tuple(row.look(look))

@@ -106,7 +106,7 @@ def test_usage_errors_are_two(arguments: list[str], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "standard input: there is nothing in it"),
+        ("", "standard input: it is empty"),
         ('{\n"cycles": 1,\n}', "standard input: line 3: bad JSON"),
         ("9,,cycles,5,100.00,,\n\x1b[2J boom", "line 2: no line of `perf stat -x,`"),
         ("9,,page-faults,5,100.00,,\n", "no event of it is one of SKX's table: page-faults"),

@@ -171,8 +171,8 @@ PERF_ROW = JSON % ("", "")
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "nothing in it"),
-        ("# started on Mon\n\n", "nothing in it"),
+        ("", "it is empty"),
+        ("# started on Mon\n\n", "it is empty"),
         ("hello", "line 1: no line of `perf stat"),
         (
             "3000,000,,topdown-retiring,5,100.00,,",

@@ -130,8 +130,8 @@ def test_code_left_out_is_said_and_never_mixed() -> None:
     [
         ('{"context-switches": 1}', "no event of it is one of SKX's table: context-switches"),
         ('{"cycles": 1, "cpu-cycles": 2}', "cycles and cpu-cycles are one event"),
-        (",,,,,1,GHz\n", "no count in it"),
-        ("{}", "no count in it"),
+        (",,,,,1,GHz\n", "it has no counts"),
+        ("{}", "it has no counts"),
     ],
 )
 def test_counts_of_nothing_are_refused(text: str, says: str) -> None:

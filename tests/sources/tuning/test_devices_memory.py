@@ -115,7 +115,7 @@ def test_without_edac_slots_are_told_and_channels_are_not(tmp_path: Path) -> Non
     assert found.reason is Reason.SOURCE
     assert found.text == (
         "DIMMs: 2 of 32 GB; 1 slots empty; the kernel has 4 units of counters a package "
-        "(uncore_imc); which channels they are in only EDAC tells"
+        "(uncore_imc); only EDAC has their channels"
     )
     assert found.fix.startswith("sudo modprobe ")
 
