@@ -41,7 +41,7 @@ MAY: Mapping[str, str] = {
     # descriptor: the limit raised is our own.
     "sources/perf/abi.py": "ctypes.* fcntl.ioctl os.readv resource.setrlimit platform.machine",
     # Facts of one process.
-    "sources/process/source.py": "psutil.Process psutil.NoSuchProcess",
+    "sources/process/facts.py": "psutil.Process psutil.NoSuchProcess",
     # One module, the distribution's own, from a file that only root can have written.
     "sources/pyperf/module.py": "importlib.machinery.ExtensionFileLoader "
     "importlib.machinery.EXTENSION_SUFFIXES importlib.util.spec_from_loader "

@@ -301,8 +301,9 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "--scenario", metavar="NAME", default="default",
         help="what happens there: default (one poller shares its CPU), healthy (no finding), noisy "
         "(a neighbour starts to stream through the cache after a minute); and, from second 20 to "
-        "40, something to find: apart, burst, channels, ddio, descriptors, doorbells, frontend, "
-        "idle, lowcore, remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
+        "40, something to find: apart, burst, channels, collapse, ddio, descriptors, doorbells, "
+        "frontend, idle, lowcore, remote, shared, sibling, slow, speculation; sst-bf (two kinds "
+        "of cores)",
     )  # fmt: skip
     simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,

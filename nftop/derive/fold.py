@@ -13,7 +13,9 @@ from nftop.derive.cpu.table import CPUS, CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST
+from nftop.derive.incidents.stage import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
+from nftop.derive.nf.recent import RECENT
 from nftop.derive.occupants import NFS, POLLERS
 from nftop.derive.package.table import PACKAGES
 from nftop.derive.pcm.fold import SERVER
@@ -55,7 +57,9 @@ STAGES: list[AnyStage] = [
     BASELINES,
     OWN_COST,
     FRAME,
+    RECENT,
     FINDINGS,
+    INCIDENTS,
 ]
 
 
@@ -105,7 +109,13 @@ def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
     tick = FoldTick(state.host, topology, state.uarch, state.queue_map, fresh, state.before, change)
     stages = {stage.name: stage.advance(state.stages, tick) for stage in STAGES}
     after = replace(state, topology=topology, before=sample, stages=stages)
-    return after, replace(tick.output(FRAME), findings=tick.output(FINDINGS))
+    incidents = tick.output(INCIDENTS)
+    return after, replace(
+        tick.output(FRAME),
+        findings=tick.output(FINDINGS).findings,
+        incidents=incidents.active,
+        past_incidents=incidents.past,
+    )
 
 
 def comparing(state: FoldState, kept: Baselines | None) -> FoldState:

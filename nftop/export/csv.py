@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nftop.export.json.frame import rfc3339
+from nftop.export.json.encode import rfc3339
 from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
 from nftop.model.frame import CpuTable, Frame

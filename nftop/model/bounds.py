@@ -132,6 +132,8 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "ThreadTable": {
         "threads": _rows(MAX_TASKS, TASK.source), "hidden": TASK,
         "facts": _rows(TEXTS, TASK.source),
+        "culprits": _rows(TEXTS, TASK.source),
+        "uses": _rows(TEXTS, TASK.source),
     },
     "DpdkLcore": {"lcore": LCORE, "cpus": CPU.of(MAX_CPUS)},
     "DpdkPort": {

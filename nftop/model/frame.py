@@ -35,6 +35,8 @@ class Finding:
             (untrusted text).
         since_ns: wall time of the first tick beyond the limit.
         is_note: nothing is wrong; it explains a misleading number.
+        is_ending: it is not beyond its limit at this tick, or without a value.
+        is_muted: the operator muted its rule for it.
     """
 
     rule: str
@@ -43,6 +45,8 @@ class Finding:
     text: str
     since_ns: int
     is_note: bool = False
+    is_ending: bool = False
+    is_muted: bool = False
 
 
 SCHEMA = "nftop.frame/1"
@@ -453,11 +457,15 @@ class Focus:
         core: a CPU of the core that is counted in more detail (`CoreFocus`); None: of no core.
         traffic: count everything that packages can count, not only the most wanted.
         processes: the CPU whose processes are described (`ProcessFacts`); None: of no CPU.
+        culprits: CPUs that open incidents are about, whose processes are described.
+        memory: those of them whose processes' memory by NUMA node is read.
     """
 
     core: Cpu | None = None
     traffic: bool = False
     processes: Cpu | None = None
+    culprits: tuple[Cpu, ...] = ()
+    memory: tuple[Cpu, ...] = ()
 
     @property
     def counts(self) -> tuple[Cpu | None, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, L3Domain
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
@@ -20,6 +20,25 @@ class Severity(IntEnum):
     INFO = 0  # normal for this load, or it explains a number
     WARN = 1  # degraded; no packet is lost
     BAD = 2  # packets are lost, or an NF's throughput collapsed
+
+
+# What causes incidents; the first part of an incident's id.
+CauseKind: TypeAlias = Literal[
+    "gone",  # a network function is not here any more
+    "cpu",  # a poller waits for its CPU
+    "neighbour",  # memory traffic streams through shared cache ways
+    "clock",  # pollers run on slower cores than there are
+    "sibling",  # another program runs on the hyper-thread sibling
+    "remote",  # memory of another package is used
+    "ddio",  # writes of devices miss the cache
+    "channels",  # memory channels are used unevenly
+    "registers",  # many accesses of device registers
+    "descriptors",  # devices write parts of cache lines
+    "load",  # more packets arrive than its cores can take
+    "stopped",  # packets stopped arriving
+    "nf",  # the network function itself, or a cause that is not known
+    "host",  # of the measurement
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +70,11 @@ class Victim:
     """What an incident harms.
 
     Attributes:
-        change: of `metric`, `after / before - 1`: of packets sent or CPP; a reason if unknown.
+        metric: catalogue id, scope `nf`: packets sent, or CPP.
+        change: of `metric`, `now / before - 1`; a reason if unknown.
         before: the metric when the incident began. now: at this tick.
+        drops_per_s: packets that it loses per second.
+        cpp_before, cpp_now: its cycles per packet, of work only where it counts these.
     """
 
     party: Party
@@ -60,6 +82,9 @@ class Victim:
     before: Reading
     now: Reading
     change: Reading
+    drops_per_s: Reading = _NOT_COUNTED
+    cpp_before: Reading = _NOT_COUNTED
+    cpp_now: Reading = _NOT_COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +101,59 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceLink:
+    """One step of the chain from cause to harm.
+
+    Attributes:
+        wall_ns: when it began or happened.
+        text: its numbers (untrusted text).
+        source: what measured it: a metric's id or a source.
+    """
+
+    wall_ns: int
+    step: Literal["change", "cause", "effect"]
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """Another possible cause, and whether its numbers exclude it.
+
+    Attributes:
+        excluded: None if its numbers are not known.
+        text: the numbers (untrusted text).
+    """
+
+    name: str
+    excluded: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """Findings with the same cause.
 
     Attributes:
-        id: the same from its first tick to its end, in a replay too.
+        id: the same from its first tick to its end, in a replay too; letters, digits, `-`.
+        kind: its cause.
         severity: the highest it has had.
         title: what the culprit does, in few words, without its name (untrusted text).
         culprit: None if unknown.
+        likely: the culprit is the most probable of several; `basis` says why.
+        basis: how the culprit was determined (untrusted text); "" if it is in the findings.
         since_ns: wall time at which its first finding began.
         until_ns: wall time of its end; None while it is open.
         worst: the price at its worst tick. worst_ns: wall time of that tick.
         dropped: packets dropped since it began.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
-        evidence: texts of these findings at their worst (untrusted text).
+        evidence: texts of these findings at the last tick that had them (untrusted text).
+        chain: causes and effects in their order of time.
+        ruled_out: other causes that were checked.
+        muted: the operator muted every rule that is its evidence.
+        acknowledged: the operator has seen it.
+        group, l3: cache class and cache of the culprit, where these are known; else "", None.
+        watch: CPUs whose processes explain it. memory: those whose processes' memory does.
     """
 
     id: str
@@ -100,8 +164,19 @@ class Incident:
     price: Price
     since_ns: int
     until_ns: int | None = None
+    kind: CauseKind = "nf"
+    likely: bool = False
+    basis: str = ""
     worst: Price = field(default_factory=Price)
     worst_ns: int = 0
     dropped: Reading = _NOT_COUNTED
     findings: tuple[tuple[str, str], ...] = ()
     evidence: tuple[str, ...] = ()
+    chain: tuple[EvidenceLink, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    muted: bool = False
+    acknowledged: bool = False
+    group: str = ""
+    l3: L3Domain | None = None
+    watch: tuple[Cpu, ...] = ()
+    memory: tuple[Cpu, ...] = ()

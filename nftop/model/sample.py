@@ -220,6 +220,9 @@ class ProcessFacts:
         cgroup: its path in the unified hierarchy; "" if unknown.
         nice_value: -20 to 19; None if unknown.
         started_s: start time in seconds since the epoch; None if unknown.
+        name: its program.
+        container: container, pod, virtual machine or unit, from its cgroup; "" if unknown.
+        node_bytes: memory by NUMA node, of huge pages if it has any; empty if not read.
     """
 
     pid: int
@@ -229,6 +232,26 @@ class ProcessFacts:
     cgroup: str
     nice_value: int | None
     started_s: float | None
+    name: str = ""
+    container: str = ""
+    node_bytes: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """What one process ran on a CPU between two scans of /proc.
+
+    Attributes:
+        name: its program, or the kernel thread (untrusted text).
+        run_ns: run time of its threads that were last on this CPU.
+        over_ns: time between the scans.
+    """
+
+    cpu: Cpu
+    pid: int
+    name: str
+    run_ns: int
+    over_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +263,16 @@ class ThreadTable:
         scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc: which threads there are
             is as of then, what they did as of each row's own time.
         facts: of the processes with threads on the selected CPU; empty if no CPU is selected.
+        culprits: facts of processes on CPUs that open incidents are about, without command lines.
+        uses: what ran on these CPUs, the most first.
     """
 
     threads: tuple[ThreadRow, ...]
     hidden: int
     scanned_at_ns: int
     facts: tuple[ProcessFacts, ...] = ()
+    culprits: tuple[ProcessFacts, ...] = ()
+    uses: tuple[CpuUse, ...] = ()
 
     @property
     def gaps(self) -> str:

@@ -11,6 +11,7 @@ from typing import Protocol
 from nftop.derive.compare.baseline import keep
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState, comparing, polling_cpus, step
+from nftop.derive.incidents.stage import culprit_focus
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
@@ -20,7 +21,7 @@ from nftop.model.sample import Sample, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Detailing, Focusing, ProcessFocusing, Source
+from nftop.sources.base import CulpritFocusing, Detailing, Focusing, ProcessFocusing, Source
 
 EVERY_S = 3.0
 
@@ -184,10 +185,11 @@ class Live:
         began_ns = self._clock.monotonic_ns()
         focus, first = Focus(), True
         findings: tuple[Finding, ...] = ()
+        culprits, memory = tuple[Cpu, ...](), tuple[Cpu, ...]()
         try:
             while not self._stopped:
                 interval_s = self._interval_s
-                focus, before = self._looking, focus
+                focus, before = replace(self._looking, culprits=culprits, memory=memory), focus
                 if focus != before:
                     self._tell(focus, before)
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
@@ -198,6 +200,7 @@ class Live:
                 for item in begun(findings, frame.findings):
                     self._on_finding(item, frame.wall_ns, frame.monotonic_ns)
                 findings = frame.findings
+                culprits, memory = culprit_focus(frame)
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
@@ -260,6 +263,10 @@ class Live:
                 source.focus(looking.core)
             if isinstance(source, ProcessFocusing) and looking.processes != before.processes:
                 source.focus_processes(looking.processes)
+            if isinstance(source, CulpritFocusing) and (
+                (looking.culprits, looking.memory) != (before.culprits, before.memory)
+            ):
+                source.focus_culprits(looking.culprits, looking.memory)
             if isinstance(source, Detailing) and looking.traffic != before.traffic:
                 source.detail(wanted=looking.traffic)
 

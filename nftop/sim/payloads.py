@@ -11,12 +11,14 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
 from nftop.model.sample import (
     CounterTable,
     Counts,
     CpuTimes,
+    CpuUse,
     ProcessFacts,
     ThreadRow,
     ThreadTable,
@@ -25,8 +27,8 @@ from nftop.model.struct import replace
 from nftop.sim.events import parts_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
-from nftop.sim.rates import stolen_ns
-from nftop.sim.workloads import INDEX
+from nftop.sim.rates import stolen_ns, stolen_share
+from nftop.sim.workloads import INDEX, REMOTE_RATIO
 from nftop.uarch.table import Uarch
 
 _QUIET = "left out by --quiet-cpus or --cpu-list"
@@ -37,6 +39,7 @@ _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 # Everything started in the minute before the model's time 0, in the order of the scenario.
 _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 _THIEF, _NAP_NS = 900, 10_000_000
+_SCAN_NS, _HUGE_BYTES = 5_000_000_000, 4 << 30
 
 
 def focused_table(
@@ -149,23 +152,89 @@ def cpu_times(model: Model, t_ns: int) -> CpuTimes:
     return CpuTimes(np.arange(rows, dtype=np.int32), _FIELDS, ticks, _USER_HZ)
 
 
-def thread_table(model: Model, t_ns: int, at_ns: int, selected: Cpu | None = None) -> ThreadTable:
-    """Every thread of every task, main threads included; processes on CPU `selected` described."""
+_NOTHING = Focus()
+
+
+def thread_table(model: Model, t_ns: int, at_ns: int, wanted: Focus = _NOTHING) -> ThreadTable:
+    """Every thread of every task, main threads included; processes of `wanted` described."""
     counts = model.counts(t_ns)
     rows: list[ThreadRow] = []
     for order, placed in enumerate(model.layout.placed):
         rows += _threads(model, placed, order, counts, at_ns)
         rows += _thieves(model, placed, order, (counts, t_ns), at_ns)
+    selected = wanted.processes
     facts = () if selected is None else _described(rows, selected)
-    return ThreadTable(tuple(rows), hidden=0, scanned_at_ns=at_ns, facts=facts)
+    uses = tuple(use for use in _uses(model, t_ns) if use.cpu in wanted.culprits)
+    return ThreadTable(
+        tuple(rows),
+        hidden=0,
+        scanned_at_ns=at_ns,
+        facts=facts,
+        culprits=_culprits(model, t_ns, rows, uses, wanted),
+        uses=uses,
+    )
 
 
 def _described(rows: Iterable[ThreadRow], cpu: Cpu) -> tuple[ProcessFacts, ...]:
     """The processes with a thread on this CPU; the simulated host starts them as services."""
     return tuple(
-        ProcessFacts(pid, cpu, program, "root", f"/system.slice/{program}.service", 0, None)
+        replace(_facts(pid, cpu, program), command=program)
         for pid, program in sorted({(row.pid, row.program) for row in rows if cpu in row.allowed})
     )
+
+
+def _facts(pid: int, cpu: Cpu, program: str) -> ProcessFacts:
+    unit = f"{program}.service"
+    path = f"/system.slice/{unit}"
+    return ProcessFacts(pid, cpu, "", "root", path, 0, None, name=program, container=unit)
+
+
+def _culprits(
+    model: Model, t_ns: int, rows: Iterable[ThreadRow], uses: Iterable[CpuUse], wanted: Focus
+) -> tuple[ProcessFacts, ...]:
+    """The processes on the CPUs that incidents are about; virtual machines by their names."""
+    facts = {use.pid: _facts(use.pid, use.cpu, use.name) for use in uses}
+    names = {identity(order)[0]: item for order, item in enumerate(model.layout.placed)}
+    for row in rows:
+        cpu = row.allowed[0]
+        if cpu not in wanted.culprits or row.pid in facts:
+            continue
+        known = _facts(row.pid, cpu, row.program)
+        placed = names.get(row.pid)
+        if placed is not None and placed.task.kind == "vm":
+            scope = f"machine-qemu\\x2d1\\x2d{placed.name}.scope"
+            known = replace(
+                known, user="libvirt-qemu", cgroup=f"/machine.slice/{scope}",
+                container=f"vm {placed.name}",
+            )  # fmt: skip
+        if placed is not None and cpu in wanted.memory:
+            known = replace(known, node_bytes=_node_bytes(model, placed, t_ns))
+        facts[row.pid] = known
+    return tuple(facts.values())
+
+
+def _node_bytes(model: Model, placed: Placed, t_ns: int) -> tuple[tuple[int, int], ...]:
+    """4 GiB of huge pages, as many on the other node as lines that devices move for the task."""
+    factors: Mapping[str, float] = {}
+    for step in model.scenario.steps:
+        if step.at_s * 1e9 <= t_ns:
+            factors = step.times.get(placed.task.name, factors)
+    share = min(REMOTE_RATIO * factors.get("remote_reads", 1.0), 1.0)
+    node = model.layout.topology.cpus[placed.cpus[0]].node or 0
+    away = int(_HUGE_BYTES * share)
+    return tuple(sorted(((node, _HUGE_BYTES - away), (1 - min(node, 1), away))))
+
+
+def _uses(model: Model, t_ns: int) -> Iterable[CpuUse]:
+    """What takes part of CPUs of tasks, as a scan of the last seconds has it."""
+    for order, placed in enumerate(model.layout.placed):
+        stolen = placed.task.stolen
+        if stolen is None or not stolen.by or stolen.thread >= len(placed.cpus):
+            continue
+        share = stolen_share(model.scenario, placed.task, t_ns)
+        if share:
+            pid, cpu = identity(order)[0] + _THIEF, placed.cpus[stolen.thread]
+            yield CpuUse(cpu, pid, stolen.by, int(share * _SCAN_NS), _SCAN_NS)
 
 
 def identity(order: int) -> tuple[int, int]:
@@ -216,7 +285,7 @@ def _thieves(
 ) -> list[ThreadRow]:
     """The thread of another program that takes part of a CPU, where that has a name."""
     (counts, t_ns), stolen = counted, placed.task.stolen
-    if stolen is None or not stolen.by or stolen.thread >= len(placed.cpus):
+    if stolen is None or not stolen.by or stolen.sleeps or stolen.thread >= len(placed.cpus):
         return []
     cpu = placed.cpus[stolen.thread]
     pid, start_ticks = identity(order)

@@ -80,6 +80,15 @@ def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
     return total + (t_ns - start_ns if share else 0)
 
 
+def stolen_share(scenario: Scenario, task: Task, t_ns: int) -> float:
+    """Share of a CPU of the task that something else takes at a time."""
+    share = 0.0 if task.stolen is None else task.stolen.share
+    for step in scenario.steps:
+        if step.at_s * _S <= t_ns:
+            share = step.stolen.get(task.name, share)
+    return share
+
+
 def server_factor(scenario: Scenario, t_ns: int) -> float:
     """What the sensor server's memory reads are multiplied with at a time."""
     states = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]

@@ -89,12 +89,13 @@ class Stolen:
     """A share (0..1) of one thread's CPU that something else takes.
 
     `by` names the program whose only thread it is, which then never sleeps; "" of nobody that is
-    watched.
+    watched. If it `sleeps` now and then it is no poller: only the process facts of its CPU have it.
     """
 
     thread: int
     share: float
     by: str = ""
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,7 @@ def _stolen(raw: TomlTable, threads: int) -> Stolen:
         raw.whole("thread", 0, threads - 1),
         raw.number("share", 0.0, 0.9),
         raw.text("by") if "by" in raw.values else "",
+        raw.values.get("sleeps") is True,
     )
 
 

@@ -47,7 +47,7 @@ _IO_MISS_RATIO = 0.005
 # Of the parts of lines that devices write, what later CPUs take in as ItoMCacheNear; an assumption.
 _NEAR_RATIO = 0.95
 # Of the lines that devices move, those whose buffer lies in the other package's memory.
-_REMOTE_RATIO = 0.01
+REMOTE_RATIO = 0.01
 # A poller rings two doorbells a burst, one for what it took and one for what it sent: assumed full.
 _MMIO_WRITES_PER_PACKET = 2 / 32
 # Core reads of data in the cache for every line that a device reads: Figure 23 of the FD.io paper,
@@ -237,8 +237,8 @@ def per_cycle(work: Workload) -> Floats:
         **_hits("rfo", partial * (1 - _NEAR_RATIO)),
         **_hits("itomcachenear", partial * _NEAR_RATIO),
         **_hits("pcirdcur", packets * reads),
-        "remote_writes": packets * writes * _REMOTE_RATIO,
-        "remote_reads": packets * reads * _REMOTE_RATIO,
+        "remote_writes": packets * writes * REMOTE_RATIO,
+        "remote_reads": packets * reads * REMOTE_RATIO,
         "mmio_writes": packets * _MMIO_WRITES_PER_PACKET,
         "drd_hit": packets * reads * _DATA_READS_PER_PCIRDCUR + lines * _DATA_READ_HITS_PER_MISS,
         "drd_miss": lines,

@@ -127,6 +127,14 @@ class ProcessFocusing(Protocol):
 
 
 @runtime_checkable
+class CulpritFocusing(Protocol):
+    """A source that can describe what runs on the CPUs that open incidents are about."""
+
+    def focus_culprits(self, cpus: Collection[Cpu], memory: Collection[Cpu]) -> None:
+        """From its next reading on, describe the processes of `cpus`, with memory on `memory`."""
+
+
+@runtime_checkable
 class Detailing(Protocol):
     """A source with counters that run only while they are on screen."""
 

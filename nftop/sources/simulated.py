@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
@@ -32,7 +33,7 @@ class SimulatedView:
 
     topology: Topology
     core: frozenset[Cpu] = frozenset()
-    processes_of: Cpu | None = None
+    processes: Focus = field(default_factory=Focus)
     detailed: bool = False
 
 
@@ -70,7 +71,13 @@ class SimulatedProcesses(SimulatedSource):
 
     def focus_processes(self, cpu: Cpu | None) -> None:
         """As `ProcessFocusing`."""
-        self.view.processes_of = cpu
+        self.view.processes = replace(self.view.processes, processes=cpu)
+
+    def focus_culprits(self, cpus: Collection[Cpu], memory: Collection[Cpu]) -> None:
+        """As `CulpritFocusing`."""
+        self.view.processes = replace(
+            self.view.processes, culprits=tuple(cpus), memory=tuple(memory)
+        )
 
 
 class SimulatedBoxes(SimulatedSource):
@@ -161,9 +168,7 @@ def _payloads(
         ),
         "kernel": now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)),
         "processes": now(
-            lambda rdt, t_ns, at_ns: payloads.thread_table(
-                rdt.model, t_ns, at_ns, view.processes_of
-            )
+            lambda rdt, t_ns, at_ns: payloads.thread_table(rdt.model, t_ns, at_ns, view.processes)
         ),
         "dpdk": now(lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns)),
         "ovs": now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),

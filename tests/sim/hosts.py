@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nftop.derive.fold import FoldState, step
+from nftop.derive.incidents.stage import culprit_focus
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 from nftop.model.sample import Sample, SourceReading
 from nftop.sim.model import Model
 from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
-from nftop.sources.base import Detailing
+from nftop.sources.base import CulpritFocusing, Detailing
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from nftop.uarch.table import PmuTerms
 
@@ -36,6 +38,7 @@ class Frozen:
     traffic: bool = True  # all of it is looked at
     simulated: SimulatedHost = field(init=False)
     state: FoldState = field(init=False)
+    culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
 
     def __post_init__(self) -> None:
         self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
@@ -49,12 +52,16 @@ class Frozen:
     def tick(self, after_ns: int) -> Frame:
         """The frame `after_ns` later."""
         self.now_ns += after_ns
+        for source in self.simulated.sources:
+            if isinstance(source, CulpritFocusing):
+                source.focus_culprits(*self.culprits)
         readings = {
             source.name: SourceReading(source.read(), self.now_ns, 0)
             for source in self.simulated.sources
         }
         sample = Sample(self.now_ns, self.now_ns, after_ns or S, readings)
         self.state, frame = step(self.state, sample)
+        self.culprits = culprit_focus(frame)
         return frame
 
     def cpus_of(self, task: str) -> tuple[int, ...]:

@@ -25,7 +25,8 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
 from nftop.derive.frame import FRAME
-from nftop.derive.nf.departures import GoneState, step_gone
+from nftop.derive.nf.departures import Gone, GoneState, step_gone
+from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
@@ -96,10 +97,12 @@ def step_findings(
     *,
     pace_s: float,
     rules: Sequence[Rule] | None = None,
+    recent: Recent | None = None,
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
     `crowd`: as `FindingInputs` has it. `pace_s`: requested seconds between samples.
+    `recent`: rates of the last minutes.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology
@@ -109,7 +112,7 @@ def step_findings(
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
     gone = step_gone(state.gone, frame)
-    seen = FindingInputs(frame, crowd, gone.gone)
+    seen = FindingInputs(frame, crowd, gone.gone, recent or {})
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
         now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
@@ -300,16 +303,27 @@ def _findings(rule: Rule, now: Watched) -> list[Finding]:
             text=now.texts[row] + now.tails[row],
             since_ns=int(now.since_ns[row]),
             is_note=rule.is_note,
+            is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.tails[row]),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
 
 
-def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, tuple[Finding, ...]]:
+class FindingOutput(NamedTuple):
+    """Findings of a tick, and functions that left."""
+
+    findings: tuple[Finding, ...]
+    gone: tuple[Gone, ...]
+
+
+def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutput]:
     crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    return step_findings(state, tick.output(FRAME), crowd, pace_s=tick.pace_s)
+    state, findings = step_findings(
+        state, tick.output(FRAME), crowd, pace_s=tick.pace_s, recent=tick.output(RECENT)
+    )
+    return state, FindingOutput(findings, state.gone.gone)
 
 
-FINDINGS: FoldStage[FindingState, tuple[Finding, ...]] = FoldStage(
+FINDINGS: FoldStage[FindingState, FindingOutput] = FoldStage(
     "findings", FindingState, _run, lasting=True
 )

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.nf.departures import Gone
+from nftop.derive.nf.recent import Recent
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, field
 
 Rows = NDArray[np.intp]
 _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")
@@ -31,11 +32,13 @@ class FindingInputs:
         crowd: by row of its CPUs, who never sleeps there beside the function's own thread, as
             `crowd.others` words it (untrusted text); rows without any may be absent.
         gone: functions that were here a while ago.
+        recent: rates of the last minutes by `NfRow.key`.
     """
 
     frame: Frame
     crowd: Mapping[int, Sequence[str]]
     gone: Sequence[Gone] = ()
+    recent: Recent = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> Rows:

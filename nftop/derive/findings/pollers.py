@@ -100,6 +100,7 @@ register(
         note="The paper's limit is for mispredicted branches. nftop compares all bad speculation, "
         "machine clears included (0.0 to 0.8 % in Table 11): level 1 is counted all the time, the "
         "mispredicts of level 2 are not. Screen 6 has both.",
+        normal_for=("ovs",),
     )
 )
 
@@ -130,6 +131,7 @@ register(
         note="Of the physical core with all its hyper-threads, as the paper counts. testpmd and "
         "l3fwd, which do little but I/O, have 1.4 and 1.5 there without hyper-threading: see CPP "
         "and IPP before anything is changed.",
+        normal_for=("testpmd", "l3fwd"),
     )
 )
 

@@ -89,6 +89,8 @@ class Rule:
         when: the criterion in words, where the limit's number does not express it; else "".
         note: further advice for the operator; may be "".
         is_note: see `Finding`.
+        normal_for: programs of which the source itself reports values beyond the limit at full
+            load: for these a finding without any other harm is information.
     """
 
     id: str
@@ -110,6 +112,7 @@ class Rule:
     when: str = ""
     note: str = ""
     is_note: bool = False
+    normal_for: tuple[str, ...] = ()
 
     def printed(self, number: float) -> str:
         """A number like the limit, with its unit."""

@@ -17,8 +17,7 @@ from typing import Any
 from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityKind, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE
-from nftop.export.json.encode import json_bytes
-from nftop.export.json.frame import rfc3339
+from nftop.export.json.encode import json_bytes, rfc3339
 from nftop.model.reading import Missing, Reading
 from nftop.session.compare import Side
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -44,3 +45,9 @@ def nested(numbers: Mapping[str, Any]) -> dict[str, Any]:
                 within = within.setdefault(group, {})
         within[name] = number
     return result
+
+
+def rfc3339(wall_ns: int) -> str:
+    """UTC with milliseconds: `2026-01-31T03:12:00.250Z`."""
+    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 1_000_000 % 1000:03d}Z"

@@ -9,6 +9,8 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
+- `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
+  ones too. `severity` is `bad` (packets are lost), `warn` or `info`.
 - `lost`: gaps of a replay since the previous tick, `{"ticks", "bytes", "why"}` each; `ticks` is
   null if unknown or if another session begins. `interval_s` is then null, as in every first frame.
 - `actions`: changes of cache classes first seen in this tick, by any program; `within_s` is the
@@ -21,13 +23,13 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
-from nftop.export.json.encode import json_bytes, nested, with_missing
+from nftop.export.json.encode import json_bytes, nested, rfc3339, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
+from nftop.export.json.incidents import incident_object
 from nftop.model.baseline import BaselineLevel
 from nftop.model.change import Noticed
 from nftop.model.column import Block
@@ -294,6 +296,8 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             for accelerator in frame.accelerators
         ],
         "findings": [_finding(finding) for finding in frame.findings],
+        "incidents": [incident_object(item) for item in frame.incidents],
+        "past_incidents": [incident_object(item) for item in frame.past_incidents],
         "lost": [
             {"ticks": item.ticks, "bytes": item.size_bytes, "why": item.why} for item in frame.lost
         ],
@@ -308,12 +312,6 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             },
         ),
     }
-
-
-def rfc3339(wall_ns: int) -> str:
-    """UTC with milliseconds: `2026-01-31T03:12:00.250Z`."""
-    moment = datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 1_000_000 % 1000:03d}Z"
 
 
 def _by_source(costs: Mapping[str, CounterCost]) -> dict[str, Reading]:

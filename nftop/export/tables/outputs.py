@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from nftop.export.csv import text_cell
-from nftop.export.json.encode import json_bytes
-from nftop.export.json.frame import rfc3339
+from nftop.export.json.encode import json_bytes, rfc3339
 from nftop.export.output import put
 from nftop.export.tables.tables import (
     TABLES,

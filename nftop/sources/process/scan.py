@@ -15,7 +15,8 @@ from itertools import pairwise, repeat
 from pathlib import Path
 
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
-from nftop.model.struct import dataclass, field
+from nftop.model.sample import CpuUse
+from nftop.model.struct import dataclass, field, replace
 from nftop.sources.host.sysfs import comm, link_target, numbered, read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 
@@ -147,12 +148,15 @@ class ThreadCandidate:
 class ScanResult:
     """Result of a pass.
 
-    `hidden`: processes closed to nftop; a lower bound, since hidepid=2 does not list them.
+    Attributes:
+        hidden: processes closed to nftop; a lower bound, since hidepid=2 does not list them.
+        uses: what ran on the watched CPUs since the pass before, the most first.
     """
 
     threads: tuple[ThreadCandidate, ...]
     processes: int
     hidden: int
+    uses: tuple[CpuUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +193,17 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Pass:
-    """A pass under way; `hidden` and `processes` as in `ScanResult`."""
+    """A pass under way; `hidden`, `processes` and `uses` as in `ScanResult`."""
 
     usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
     threads: list[ThreadCandidate] = field(default_factory=list)
     processes: int = 0
     hidden: int = 0
+    uses: dict[tuple[int, int], CpuUse] = field(default_factory=dict)
 
 
+# What ran on a watched CPU for less than this share is not listed; at most so many are.
+_LEAST_USE, _MOST_USES = 0.01, 16
 NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -219,6 +226,7 @@ class Scanner:
         self._proc = proc
         self._clock = clock
         self._kernel: set[int] = set()
+        self.watched_cpus: frozenset[int] = frozenset()
         self._usage: Mapping[tuple[int, int], _Usage] = {}
         self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
@@ -259,10 +267,19 @@ class Scanner:
         for pid in pids:
             if pid not in self._kernel and str(pid) != own:
                 yield from self._look_at(pid)
+            elif pid in self._kernel and self.watched_cpus:
+                yield from self._look_at_kernel(pid)
         self._usage = self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
-        return ScanResult(tuple(self._pass.threads), self._pass.processes, self._pass.hidden)
+        uses = sorted(self._pass.uses.values(), key=lambda use: use.run_ns, reverse=True)
+        large = [use for use in uses if use.run_ns >= _LEAST_USE * use.over_ns]
+        return ScanResult(
+            tuple(self._pass.threads),
+            self._pass.processes,
+            self._pass.hidden,
+            tuple(large[:_MOST_USES]),
+        )
 
     def _look_at(self, pid: int) -> Iterator[None]:
         try:
@@ -274,6 +291,12 @@ class Scanner:
             return
         except PermissionError:
             self._pass.hidden += 1
+
+    def _look_at_kernel(self, pid: int) -> Iterator[None]:
+        """What a kernel thread runs on watched CPUs; nothing else is read of these."""
+        yield
+        with contextlib.suppress(*GONE, PermissionError, ValueError):
+            self._see(pid, pid)
 
     def _members(self, pid: int) -> Generator[None, None, list[_Seen]]:
         members = []
@@ -304,8 +327,17 @@ class Scanner:
         if before is None or now.at_ns <= before.at_ns:
             return _Seen(tid, stat, files, None, None)
         elapsed_ns = now.at_ns - before.at_ns
+        if stat.last_cpu in self.watched_cpus:
+            self._use(pid, stat, now.run_ns - before.run_ns, elapsed_ns)
         run_ratio = (now.run_ns - before.run_ns) / elapsed_ns
         return _Seen(tid, stat, files, run_ratio, (now.wait_ns - before.wait_ns) / elapsed_ns)
+
+    def _use(self, pid: int, stat: Stat, run_ns: int, over_ns: int) -> None:
+        """Add what a thread ran on a watched CPU; a process has the name of its first thread."""
+        key = int(stat.last_cpu), pid
+        known = self._pass.uses.get(key, CpuUse(stat.last_cpu, pid, stat.comm, 0, over_ns))
+        longer = max(known.over_ns, over_ns)
+        self._pass.uses[key] = replace(known, run_ns=known.run_ns + max(run_ns, 0), over_ns=longer)
 
     def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[ThreadCandidate]:
         comms = {seen.tid: seen.stat.comm for seen in members}

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
+from nftop.model.sample import CpuUse, ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import dataclass
 from nftop.sources.base import Check, missing_check
-from nftop.sources.host.sysfs import read_up_to, unreadable
+from nftop.sources.host.sysfs import unreadable
+from nftop.sources.process.facts import (
+    CulpritReader,
+    FactsReader,
+    culprit_facts,
+    process_facts,
+)
 from nftop.sources.process.scan import (
     GONE,
     NS_PER_TICK,
@@ -24,7 +29,6 @@ from nftop.sources.process.scan import (
     settle_index,
 )
 from nftop.sources.process.threads import ThreadFiles
-from nftop.sources.trust.trust import user_name
 
 _SCAN_EVERY_NS = 5_000_000_000
 # The second pass comes soon, since pollers show only by comparing two.
@@ -34,44 +38,10 @@ _FILES_PER_THREAD = 3
 # several reads, each with its share of `_PASS_NS`; watched threads are sampled at every read.
 _THREADS_PER_READ = 1000
 _PASS_NS = 10_000_000_000
-_MAX_DESCRIBED = 8  # processes of the selected CPU
-_COMMAND_CHARACTERS = 512
-_CGROUP_BYTES = 4096
-_CGROUP_V2 = "0::"  # cgroups(7), /proc/PID/cgroup: the line of the unified hierarchy
-
-FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
-
-
-def process_facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
-    """Facts of a process for `cpu`; None if it has ended. A fact that can't be read is empty.
-
-    Reading a command line makes the kernel lock the process' memory map, so this is done once for
-    each process of one selected CPU.
-    """
-    import psutil  # noqa: PLC0415 - needed only once a CPU is selected, and slow to import
-
-    try:
-        facts = psutil.Process(pid).as_dict(["cmdline", "uids", "nice", "create_time"])
-    except psutil.NoSuchProcess:
-        return None
-    return ProcessFacts(
-        pid=pid,
-        cpu=cpu,
-        command=" ".join(facts["cmdline"] or ())[:_COMMAND_CHARACTERS],
-        user="" if facts["uids"] is None else user_name(facts["uids"].real),
-        cgroup=_cgroup(pid),
-        nice_value=facts["nice"],
-        started_s=facts["create_time"],
-    )
-
-
-def _cgroup(pid: int) -> str:
-    try:
-        lines = read_up_to(f"/proc/{pid}/cgroup", _CGROUP_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    paths = [line for line in lines.splitlines() if line.startswith(_CGROUP_V2)]
-    return paths[0].removeprefix(_CGROUP_V2) if paths else ""
+# Processes of the selected CPU, and of open incidents, that are described at most.
+_MAX_DESCRIBED, _MAX_CULPRITS = 8, 16
+# A pass so long after the one before tells what runs where.
+_LEAST_PASS_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +68,7 @@ class ProcessSource:
         threads_per_read: int | None = _THREADS_PER_READ,
         clock: Callable[[], int] = time.monotonic_ns,
         facts: FactsReader | None = None,
+        culprits: CulpritReader | None = None,
     ) -> None:
         """Set up.
 
@@ -108,6 +79,7 @@ class ProcessSource:
                 None: all. The first read examines all.
             clock: CLOCK_MONOTONIC nanoseconds.
             facts: describes one process for a CPU that it runs on; psutil by default.
+            culprits: describes one process of an incident; psutil by default.
         """
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
@@ -122,6 +94,11 @@ class ProcessSource:
         self._read_at_ns = 0  # of the read before
         own = root == Path("/")  # psutil reads this host's /proc only
         self._read_facts = facts or (process_facts if own else lambda _pid, _cpu: None)
+        self._read_culprit = culprits or (culprit_facts if own else lambda *_: None)
+        self._culprit_cpus: frozenset[Cpu] = frozenset()
+        self._memory_cpus: frozenset[Cpu] = frozenset()
+        # By pid, start of its oldest known thread, and whether its memory was read.
+        self._culprits: dict[tuple[int, int, bool], ProcessFacts | None] = {}
         self._selected: Cpu | None = None
         # By pid, start of its oldest thread there, and CPU; None for a process that has ended.
         self._facts: dict[tuple[int, int, Cpu], ProcessFacts | None] = {}
@@ -146,6 +123,14 @@ class ProcessSource:
         """As `ProcessFocusing`."""
         self._selected = cpu
 
+    def focus_culprits(self, cpus: Collection[Cpu], memory: Collection[Cpu]) -> None:
+        """As `CulpritFocusing`. A pass over /proc follows soon for CPUs that are new."""
+        new = frozenset(cpus) - self._culprit_cpus
+        self._culprit_cpus, self._memory_cpus = frozenset(cpus), frozenset(memory)
+        if new and self._scanned_at_ns is not None:
+            soon_ns = self._scanned_at_ns + _LEAST_PASS_NS
+            self._next_scan_ns = min(self._next_scan_ns, soon_ns)
+
     def close(self) -> None:
         """Close every file; the next read starts over."""
         for watched in self._watched.values():
@@ -162,7 +147,35 @@ class ProcessSource:
         self._read_at_ns = now_ns
         rows = sorted(self._rows(), key=lambda row: (row.pid, row.tid))
         scanned_at_ns = self._scanned_at_ns or now_ns
-        return ThreadTable(tuple(rows), self._result.hidden, scanned_at_ns, self._describe(rows))
+        wanted = self._culprit_cpus
+        uses = tuple(use for use in self._result.uses if use.cpu in wanted) if wanted else ()
+        return ThreadTable(
+            tuple(rows),
+            self._result.hidden,
+            scanned_at_ns,
+            self._describe(rows),
+            self._describe_culprits(rows, uses),
+            uses,
+        )
+
+    def _describe_culprits(
+        self, rows: list[ThreadRow], uses: tuple[CpuUse, ...]
+    ) -> tuple[ProcessFacts, ...]:
+        """Facts of the processes on CPUs of open incidents, read once each."""
+        keys: dict[int, tuple[tuple[int, int, bool], Cpu]] = {}
+        for use in uses:
+            keys.setdefault(use.pid, ((use.pid, 0, False), use.cpu))
+        for row in sorted(rows, key=lambda row: row.start_ticks):
+            cpu = row.allowed[0] if len(row.allowed) == 1 else row.last_cpu
+            if cpu in self._culprit_cpus:
+                memory = cpu in self._memory_cpus
+                keys.setdefault(row.pid, ((row.pid, row.start_ticks, memory), cpu))
+        known = self._culprits
+        self._culprits = {
+            key: known[key] if key in known else self._read_culprit(key[0], cpu, key[2])
+            for key, cpu in list(keys.values())[:_MAX_CULPRITS]
+        }
+        return tuple(facts for facts in self._culprits.values() if facts is not None)
 
     def _describe(self, rows: list[ThreadRow]) -> tuple[ProcessFacts, ...]:
         """Facts of the processes whose threads are on the selected CPU, read once each."""
@@ -194,6 +207,7 @@ class ProcessSource:
         first = self._scanned_at_ns is None
         if self._scan_began_ns is None:
             self._scan_began_ns = now_ns
+            self._scanner.watched_cpus = frozenset(self._culprit_cpus)
         began_ns, self._scan_began_ns = self._scan_began_ns, None
         result = self._scanner.scan(most_threads)
         if result is None:

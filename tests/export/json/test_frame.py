@@ -19,8 +19,8 @@ from nftop.cli.commands.report import report_json
 from nftop.derive.fold import FoldState
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv
-from nftop.export.json.encode import json_bytes
-from nftop.export.json.frame import frame_json, rfc3339
+from nftop.export.json.encode import json_bytes, rfc3339
+from nftop.export.json.frame import frame_json
 from nftop.export.output import OutputError
 from nftop.model.frame import BoxTraffic, Finding, Focus, Frame
 from nftop.model.ids import Cpu, L3Domain

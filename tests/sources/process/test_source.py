@@ -21,7 +21,8 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.sources.process import threads
-from nftop.sources.process.source import FactsReader, ProcessSource, process_facts
+from nftop.sources.process.facts import FactsReader, process_facts
+from nftop.sources.process.source import ProcessSource
 from tests.waiting import until
 
 S = 1_000_000_000

@@ -1,0 +1,573 @@
+"""Causes of harm in a frame: findings with the same culprit, core, class, NF or socket, as one.
+
+A cause takes the findings that show it. What they do to a network function (drops, a collapse, more
+cycles per packet) belongs to the first cause in `_ORDER` that the NF is a victim of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
+from nftop.derive.incidents.parties import Parties
+from nftop.derive.nf.recent import RecentPoint, RecentRates
+from nftop.model.frame import Finding, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
+from nftop.model.incident import CauseKind, Party, Severity
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing, Reading
+from nftop.model.struct import dataclass, replace
+
+# From this share of a package's packets on, what its devices do is most likely one NF's.
+_LIKELY_SHARE = 2 / 3
+# Half of a class's memory traffic, and 500 MB/s, to another package.
+_REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
+_REMOTE_MEMORY_SHARE = 0.25
+# Bursts of 32 packets cost two writes of registers, to receive and to send: 1 for 16 packets.
+_NORMAL_WRITES_PER_PACKET = 1 / 10
+# An effect that began so long before a cause is not the cause's.
+EFFECT_BEFORE_S = 10.0
+_LOSSES = ("drops", "throughput-collapse")
+_LOAD_GROWN, _COST_GROWN = 1.03, 1.05
+
+
+class CauseKey(NamedTuple):
+    """Identity of a cause over ticks."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause in one tick.
+
+    Attributes:
+        nfs: `NfRow.key` of its victims.
+        findings: those that show it.
+        effects: findings about its victims that it explains.
+        takes_effects: whether it explains drops and costs of its victims.
+        priced: those of `nfs` whose drops are its price.
+        floor: severity without any effect.
+        title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
+    """
+
+    key: CauseKey
+    kind: CauseKind
+    title: str
+    culprit: Party | None
+    nfs: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    effects: tuple[Finding, ...] = ()
+    takes_effects: bool = True
+    priced: tuple[str, ...] = ()
+    floor: Severity = Severity.WARN
+    basis: str = ""
+    likely: bool = False
+    group: str = ""
+    l3: L3Domain | None = None
+    watch: tuple[Cpu, ...] = ()
+    memory: tuple[Cpu, ...] = ()
+
+
+@dataclass(frozen=True)
+class CauseInputs:
+    """A frame with its findings, and what explains them."""
+
+    seen: FindingInputs
+    parties: Parties
+
+    @cached_property
+    def nfs(self) -> Mapping[str, NfRow]:
+        return {nf.key: nf for nf in self.seen.frame.nfs}
+
+    @cached_property
+    def by_rule(self) -> Mapping[str, tuple[Finding, ...]]:
+        result: dict[str, tuple[Finding, ...]] = {}
+        for item in self.seen.frame.findings:
+            result[item.rule] = (*result.get(item.rule, ()), item)
+        return result
+
+    @cached_property
+    def of_cpu(self) -> Mapping[Cpu, str]:
+        """Key of the NF that polls on a CPU."""
+        return {cpu: nf.key for nf in self.seen.frame.nfs for cpu in nf.cpus}
+
+    @cached_property
+    def subjects(self) -> Mapping[str, tuple[str, ...]]:
+        """Keys of the NFs that findings of NFs, packages and classes are about."""
+        result: dict[str, tuple[str, ...]] = {}
+        for nf in self.seen.frame.nfs:
+            where = f"nf {nf.name}"
+            result[where] = (*result.get(where, ()), nf.key)
+        for row in self.seen.frame.packages:
+            result[f"package {row.package}"] = tuple(nf.key for nf in self.on_package(row.package))
+        for group, cache, positions in polled_classes(self.seen):
+            rows = self.seen.rows[positions].tolist()
+            infos = self.seen.frame.cpus.topology.cpus
+            keys = (self.of_cpu.get(infos[row].cpu) for row in rows)
+            result[class_text(group, cache)] = tuple(dict.fromkeys(filter(None, keys)))
+        return result
+
+    def keys_of(self, finding: Finding) -> tuple[str, ...]:
+        """Keys of the NFs that a finding is about."""
+        cpus = cpus_of(finding)
+        if cpus:
+            return tuple(dict.fromkeys(self.of_cpu[cpu] for cpu in cpus if cpu in self.of_cpu))
+        return self.subjects.get(finding.where, ())
+
+    def on_package(self, package: Package) -> tuple[NfRow, ...]:
+        """NFs that poll on a package, those with most packets first."""
+        rows = self.seen.frame.topology.row_of
+        infos = self.seen.frame.topology.cpus
+        here = [
+            nf
+            for nf in self.seen.frame.nfs
+            if any(cpu in rows and infos[rows[cpu]].package == package for cpu in nf.cpus)
+        ]
+        return tuple(sorted(here, key=_packets, reverse=True))
+
+    def recent(self, key: str) -> RecentRates:
+        return self.seen.recent.get(key, RecentRates())
+
+
+def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
+    """CPUs that a finding is about; empty for one about something else."""
+    kind, _, rest = finding.where.partition(" ")
+    try:
+        return parse_cpu_list(rest) if kind == "cpu" else ()
+    except ValueError:
+        return ()
+
+
+def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
+    """Causes of all findings of a frame; notes only explain numbers, and are none."""
+    rules = inputs.by_rule
+    causes = [
+        cause
+        for needed, find in _ORDER
+        if any(rule in rules for rule in needed)
+        for cause in find(inputs)
+    ]
+    used = {(item.rule, item.where) for cause in causes for item in cause.findings}
+    left = [
+        item
+        for item in inputs.seen.frame.findings
+        if (item.rule, item.where) not in used and not item.is_note
+    ]
+    result, own = _with_effects(inputs, causes, left)
+    return (*result, *own)
+
+
+def _with_effects(
+    inputs: CauseInputs, causes: Sequence[Cause], left: Iterable[Finding]
+) -> tuple[list[Cause], list[Cause]]:
+    """Causes with the findings they explain, and causes of NFs for the others."""
+    effects: dict[CauseKey, list[Finding]] = {}
+    alone: dict[str, list[Finding]] = {}
+    for item in left:
+        keys = inputs.keys_of(item)
+        cause = next((one for one in causes if _explains(one, item, keys)), None)
+        if cause is not None:
+            effects.setdefault(cause.key, []).append(item)
+        for key in (keys or ("",)) if cause is None else ():
+            alone.setdefault(key, []).append(item)
+    own = [one for key, items in alone.items() if key for one in _of_nf(inputs, key, items)]
+    own += [_of_host(item) for item in alone.get("", ())]
+    explained = [replace(one, effects=tuple(effects.get(one.key, ()))) for one in causes]
+    priced = set[str]()
+    result = []
+    for cause in (*explained, *own):
+        takes = cause.takes_effects and cause.floor > Severity.INFO
+        keys = tuple(key for key in cause.nfs if takes and key not in priced)
+        priced |= set(keys)
+        result.append(replace(cause, priced=keys))
+    return result[: len(explained)], result[len(explained) :]
+
+
+def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
+    """Whether a finding about these NFs is an effect of a cause: not if it began before."""
+    if not cause.takes_effects or set(keys).isdisjoint(cause.nfs):
+        return False
+    began_ns = min(item.since_ns for item in cause.findings)
+    return finding.since_ns >= began_ns - EFFECT_BEFORE_S * 1e9
+
+
+def _packets(nf: NfRow) -> float:
+    name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
+    reading = nf.readings[name]
+    return 0.0 if isinstance(reading, Missing) else reading
+
+
+def _gone(inputs: CauseInputs) -> Iterator[Cause]:
+    gone = {f"nf {item.name}": item for item in inputs.seen.gone}
+    for finding in inputs.by_rule["gone"]:
+        item = gone.get(finding.where)
+        name = finding.where.removeprefix("nf ")
+        culprit = Party("nf", name, key=item.key if item else "", pid=item.pid if item else None)
+        yield Cause(
+            CauseKey("gone", name), "gone", "is gone: its source does not list it any more",
+            culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
+        )  # fmt: skip
+
+
+def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
+    by_nf: dict[str, list[Finding]] = {}
+    for rule in ("shared-cpu", "poller-waits"):
+        for finding in inputs.by_rule.get(rule, ()):
+            for key in inputs.keys_of(finding):
+                by_nf.setdefault(key, []).append(finding)
+    for key, findings in by_nf.items():
+        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        culprit, ran, basis = inputs.parties.intruder(inputs.nfs[key], cpus)
+        on = f"cpu {format_cpu_list(cpus)}"
+        waited = max(inputs.parties.waits(cpus), default=None)
+        if culprit is None:
+            title = f"a poller waits for {on}"
+        elif culprit.kind == "process":
+            title = f"runs on {on}, a poller's CPU"
+        else:
+            title = f"{'takes' if culprit.kind == 'host' else 'polls on'} {on}"
+        if waited is not None:
+            title += f": waits {waited:.0%}" if culprit is None else f" {max(ran, waited):.0%}"
+        yield Cause(
+            CauseKey("cpu", key), "cpu", title, culprit, (key,), tuple(findings),
+            basis=basis, watch=cpus,
+        )  # fmt: skip
+
+
+def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
+    by_nf: dict[str, list[Finding]] = {}
+    for finding in inputs.by_rule["busy-sibling"]:
+        for key in inputs.keys_of(finding):
+            by_nf.setdefault(key, []).append(finding)
+    for key, findings in by_nf.items():
+        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        siblings = inputs.parties.siblings(cpus)
+        culprit, busy, basis = inputs.parties.running(siblings)
+        title = f"runs on the hyper-thread beside cpu {format_cpu_list(cpus)}, {busy:.0%} busy"
+        yield Cause(
+            CauseKey("sibling", key), "sibling", title, culprit, (key,), tuple(findings),
+            basis=basis, watch=siblings,
+        )  # fmt: skip
+
+
+def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
+    rule = rule_called("noisy-neighbour")
+    limit = 0.0 if rule is None else rule.clear
+    findings = {item.where: item for item in inputs.by_rule["noisy-neighbour"]}
+    merged: dict[
+        tuple[str, L3Domain, tuple[int, ...]], list[tuple[GroupRow, Neighbour, Finding]]
+    ] = {}
+    for group, cache, _ in polled_classes(inputs.seen):
+        finding = findings.get(class_text(group, cache))
+        if finding is None:
+            continue
+        others = sorted(neighbours(inputs.seen, group, cache), key=_sure, reverse=True)
+        noisy = [item for item in others if item.sure > limit] or others[:1]
+        for item in noisy:
+            key = item.group, cache.l3, item.cpus
+            merged.setdefault(key, []).append((group, item, finding))
+    for (name, l3, cpus), rows in merged.items():
+        yield _neighbour(inputs, name, l3, cpus, rows)
+
+
+def _sure(item: Neighbour) -> float:
+    return item.sure
+
+
+def _neighbour(
+    inputs: CauseInputs,
+    name: str,
+    l3: L3Domain,
+    cpus: tuple[int, ...],
+    rows: Sequence[tuple[GroupRow, Neighbour, Finding]],
+) -> Cause:
+    nfs = tuple(dict.fromkeys(key for _, _, item in rows for key in inputs.keys_of(item)))
+    culprit = inputs.parties.of_class(name, l3, tuple(Cpu(cpu) for cpu in cpus))
+    ways = sum(item.ways for _, item, _ in rows)
+    traffic = rows[0][1].traffic
+    speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
+    owners = ", ".join(dict.fromkeys("default" if g.name == ROOT else g.name for g, _, _ in rows))
+    return Cause(
+        CauseKey("neighbour", f"{name} {l3} {format_cpu_list(cpus)}"),
+        "neighbour",
+        f"{speed}through {ways} way{'s' * (ways != 1)} of {owners}",
+        culprit,
+        tuple(key for key in nfs if culprit.key != key),
+        tuple(item for _, _, item in rows),
+        group=name,
+        l3=l3,
+        watch=culprit.cpus[:2],
+    )
+
+
+def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
+    by_nf: dict[str, list[Finding]] = {}
+    for finding in inputs.by_rule["low-priority-core"]:
+        for key in inputs.keys_of(finding):
+            by_nf.setdefault(key, []).append(finding)
+    table = inputs.seen.frame.cpus
+    for key, findings in by_nf.items():
+        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        rows = [table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of]
+        base = table.columns["base_frequency_hz"].values
+        low = min((base[row] for row in rows), default=0.0) / 1e9
+        culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
+        title = f"low-priority cores: base {low:.1f} GHz, others have {base.max() / 1e9:.1f}"
+        yield Cause(CauseKey("clock", key), "clock", title, culprit, (key,), tuple(findings))
+
+
+def _remote(inputs: CauseInputs) -> Iterator[Cause]:
+    findings = inputs.by_rule["cross-socket"]
+    nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
+    culprit, title, basis = _remote_user(inputs, [inputs.nfs[key] for key in nfs])
+    likely = False
+    if culprit is None:
+        culprit, basis, likely = _by_packets(inputs, [inputs.nfs[key] for key in nfs], "sockets")
+        title = "memory and devices on different sockets"
+    sockets = ", ".join(item.where.removeprefix("package ") for item in findings)
+    watch = tuple(inputs.nfs[key].cpus[0] for key in nfs if inputs.nfs[key].cpus)
+    yield Cause(
+        CauseKey("remote", "host"), "remote", f"{title} (sockets {sockets})",
+        culprit, (culprit.key,) if culprit.key else nfs, findings,
+        basis=basis, likely=likely, watch=watch, memory=watch,
+    )  # fmt: skip
+
+
+def _remote_user(inputs: CauseInputs, nfs: Sequence[NfRow]) -> tuple[Party | None, str, str]:
+    """The user of another socket's memory: by its pages, else by its class's traffic."""
+    shares = []
+    for nf in nfs:
+        share = inputs.parties.remote_memory(nf)
+        if share is not None and share > _REMOTE_MEMORY_SHARE:
+            shares.append((share * _packets(nf), share, nf))
+    if shares:
+        _, share, nf = max(shares, key=lambda item: item[0])
+        party = inputs.parties.of_nf(nf)
+        return party, f"has {share:.0%} of its memory on another socket", "pages by NUMA node"
+    best: tuple[float, GroupRow, GroupCacheRow] | None = None
+    for group in inputs.seen.frame.groups:
+        for cache in group.caches:
+            total, local = (
+                cache.readings[f"mbm_{kind}_bytes_per_s"] for kind in ("total", "local")
+            )
+            if isinstance(total, Missing) or isinstance(local, Missing) or total <= 0:
+                continue
+            remote = total - local
+            enough = remote > _REMOTE_BYTES_PER_S and remote / total > _REMOTE_SHARE
+            if enough and (best is None or remote > best[0]):
+                best = remote, group, cache
+    if best is None:
+        return None, "", ""
+    remote, group, cache = best
+    party = inputs.parties.of_class(group.name, cache.l3, ())
+    return party, f"{remote / 1e9:.1f} GB/s to another socket's memory", "traffic of its class"
+
+
+def _by_packets(inputs: CauseInputs, nfs: Sequence[NfRow], devices: str) -> tuple[Party, str, bool]:
+    """The NF with most packets if it has two thirds of them, else the devices themselves."""
+    total = sum(map(_packets, nfs))
+    if total > 0 and nfs:
+        first = max(nfs, key=_packets)
+        share = _packets(first) / total
+        if len(nfs) == 1 or share >= _LIKELY_SHARE:
+            basis = "" if len(nfs) == 1 else f"it has {share:.0%} of the packets there"
+            return inputs.parties.of_nf(first), basis, len(nfs) > 1
+    return Party("device", f"devices of {devices}"), "their counters do not tell NFs apart", False
+
+
+def _of_packages(
+    kind: CauseKind, rules: Sequence[str], title: Callable[[PackageRow, Finding], str],
+    *, takes_effects: bool = False,
+) -> Callable[[CauseInputs], Iterator[Cause]]:  # fmt: skip
+    """Causes that counters of a package show."""
+
+    def causes(inputs: CauseInputs) -> Iterator[Cause]:
+        for row in inputs.seen.frame.packages:
+            where = f"package {row.package}"
+            findings = tuple(
+                item
+                for rule in rules
+                for item in inputs.by_rule.get(rule, ())
+                if item.where == where
+            )
+            if not findings:
+                continue
+            nfs = inputs.on_package(row.package)
+            culprit, basis, likely = _by_packets(inputs, nfs, f"socket {row.package}")
+            normal = kind == "registers" and _is_normal(findings, nfs, row)
+            yield Cause(
+                CauseKey(kind, where), kind, title(row, findings[0]), culprit,
+                tuple(nf.key for nf in nfs), findings,
+                takes_effects=takes_effects, basis=basis, likely=likely,
+                floor=Severity.INFO if normal else Severity.WARN,
+            )  # fmt: skip
+
+    return causes
+
+
+def _is_normal(findings: Sequence[Finding], nfs: Sequence[NfRow], row: PackageRow) -> bool:
+    """Writes of registers as testpmd and l3fwd have them at full load."""
+    writes, packets = row.readings["mmio.write_per_s"], sum(map(_packets, nfs))
+    if any(item.rule != "mmio-writes" for item in findings) or isinstance(writes, Missing):
+        return False
+    first = nfs[0].name if nfs else ""
+    known = _normal_for("mmio-writes", first)
+    return known and writes <= packets * _NORMAL_WRITES_PER_PACKET
+
+
+def _normal_for(rule_id: str, name: str) -> bool:
+    rule = rule_called(rule_id)
+    return rule is not None and any(program in name for program in rule.normal_for)
+
+
+def _count(reading: Reading) -> str:
+    if isinstance(reading, Missing):
+        return "many"
+    return f"{reading / 1e6:.1f}M" if reading >= 1e6 else f"{reading / 1e3:.0f}k"
+
+
+def _register_title(row: PackageRow, finding: Finding) -> str:
+    what = "write" if finding.rule == "mmio-writes" else "read"
+    return f"{_count(row.readings[f'mmio.{what}_per_s'])} register {what}s/s, socket {row.package}"
+
+
+def _ddio_title(row: PackageRow, _: Finding) -> str:
+    hits = row.readings["pcie.ddio_hit_ratio"]
+    share = "devices' writes" if isinstance(hits, Missing) else f"{1 - hits:.0%} of device writes"
+    return f"{share} miss the cache of socket {row.package}"
+
+
+def _channels(inputs: CauseInputs) -> Iterator[Cause]:
+    for finding in inputs.by_rule["uneven-channels"]:
+        text = _stated(finding)
+        package = finding.where.removeprefix("package ")
+        culprit = Party("device", f"memory channels of socket {package}")
+        yield Cause(
+            CauseKey("channels", finding.where), "channels", text.removeprefix("memory "),
+            culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
+        )  # fmt: skip
+
+
+def _stopped(inputs: CauseInputs) -> Iterator[Cause]:
+    for finding in inputs.by_rule["traffic-stopped"]:
+        keys = inputs.keys_of(finding)
+        culprit = Party("host", "arriving traffic")
+        yield Cause(
+            CauseKey("stopped", keys[0] if keys else finding.where), "stopped",
+            "stopped or goes elsewhere", culprit, keys, (finding,),
+            takes_effects=False, floor=Severity.INFO,
+        )  # fmt: skip
+
+
+def _host(inputs: CauseInputs) -> Iterator[Cause]:
+    for finding in inputs.by_rule["sources-apart"]:
+        yield _of_host(finding)
+
+
+def _of_host(finding: Finding) -> Cause:
+    """A finding about no NF: of the measurement, or of a rule from outside nftop."""
+    apart = finding.rule == "sources-apart"
+    culprit = Party("host", "perf and pcm" if apart else finding.where)
+    title = "disagree: one of the two numbers is not true" if apart else finding.text
+    return Cause(
+        CauseKey("host", f"{finding.rule} {finding.where}"), "host", title, culprit, (),
+        (finding,), takes_effects=False, floor=Severity.INFO,
+    )  # fmt: skip
+
+
+def _of_nf(inputs: CauseInputs, key: str, findings: Sequence[Finding]) -> Iterator[Cause]:
+    """An NF's own load, cost or loss: what is normal for it, and what began apart, by itself."""
+    nf = inputs.nfs[key]
+    lost = [item for item in findings if item.rule in _LOSSES]
+    began_ns = min((item.since_ns for item in lost), default=0)
+    groups: dict[str, list[Finding]] = {}
+    for item in findings:
+        if (lost and abs(item.since_ns - began_ns) <= EFFECT_BEFORE_S * 1e9) or item in lost:
+            groups.setdefault("loss", []).append(item)
+        else:
+            normal = _normal_for(item.rule, nf.name)
+            groups.setdefault("normal" if normal else "cost", []).append(item)
+    for name in ("loss", "cost", "normal"):
+        if name in groups:
+            yield _own_cause(inputs, nf, name, tuple(groups[name]))
+
+
+def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Finding, ...]) -> Cause:
+    party = inputs.parties.of_nf(nf)
+    floor = Severity.INFO if name == "normal" else Severity.WARN
+    first = next((item for item in findings if item.rule in _LOSSES), findings[0])
+    title = _stated(first) + _memory(item for item in findings if item is not first)
+    plain = Cause(
+        CauseKey("nf", f"{name} {nf.key}"), "nf", title, None if name == "loss" else party,
+        (nf.key,), findings, floor=floor,
+    )  # fmt: skip
+    recent = inputs.recent(nf.key)
+    now = recent.now
+    frame = inputs.seen.frame
+    began_ns = frame.monotonic_ns - max(frame.wall_ns - first.since_ns, 0)
+    if name == "normal" or now is None:
+        return plain
+    arriving, cost = recent.before(began_ns, _arriving), recent.before(began_ns, _cpp)
+    if not isinstance(cost, Missing) and now.cpp > _COST_GROWN * cost:
+        title = f"a packet costs {now.cpp:.0f} cycles, was {cost:.0f}{_memory(findings)}"
+        return replace(plain, title=title, culprit=party)
+    grown = 0.0 if isinstance(arriving, Missing) else now.arriving / max(arriving, 1.0)
+    if name == "loss" and grown > _LOAD_GROWN:
+        title = f"{grown - 1:+.0%} packets, more than its cores take"
+        return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
+    return plain
+
+
+def _stated(finding: Finding) -> str:
+    """A finding's number without limit and names."""
+    text = finding.text
+    for end in (", above", ", below", " (", ";"):
+        text = text.partition(end)[0]
+    return text
+
+
+def _arriving(point: RecentPoint) -> float:
+    return point.arriving
+
+
+def _cpp(point: RecentPoint) -> float:
+    return point.cpp
+
+
+def _memory(findings: Iterable[Finding]) -> str:
+    """That it moves memory for each packet, where a finding says so."""
+    text = next((item.text for item in findings if item.rule == "nf-memory"), "")
+    return f", {text.partition(', above')[0]}" if text else ""
+
+
+# Rules that begin a cause, in the order in which effects are assigned.
+_ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], ...] = (
+    (("gone",), _gone),
+    (("poller-waits", "shared-cpu"), _shared_cpus),
+    (("noisy-neighbour",), _neighbours),
+    (("low-priority-core",), _slow_cores),
+    (("busy-sibling",), _siblings),
+    (("cross-socket",), _remote),
+    (("ddio-misses",), _of_packages("ddio", ("ddio-misses",), _ddio_title, takes_effects=True)),
+    (("uneven-channels",), _channels),
+    (
+        ("mmio-writes", "mmio-reads"),
+        _of_packages("registers", ("mmio-writes", "mmio-reads"), _register_title),
+    ),
+    (
+        ("partial-writes",),
+        _of_packages(
+            "descriptors",
+            ("partial-writes",),
+            lambda _, item: _stated(item).removeprefix("about "),
+        ),
+    ),
+    (("traffic-stopped",), _stopped),
+    (("sources-apart",), _host),
+)

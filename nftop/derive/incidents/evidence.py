@@ -1,0 +1,135 @@
+"""Evidence of an incident: the chain from its cause to the harm, and causes that are ruled out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nftop.derive.incidents.causes import Cause
+from nftop.derive.nf.recent import Recent, RecentRates
+from nftop.model.change import Change, Noticed, group_path
+from nftop.model.frame import Finding, Frame
+from nftop.model.ids import Cpu
+from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
+from nftop.model.reading import Missing, Reading
+
+# A change of classes so long before a cause may be its reason.
+_CHANGE_BEFORE_NS = 600_000_000_000
+_MOST_LINKS = 12
+_SAME = 0.03
+_WAITS, _STOLEN, _SIBLING, _DDIO = 0.05, 0.01, 0.5, 0.05
+
+
+def chain_of(frame: Frame, cause: Cause, incident: Incident) -> tuple[EvidenceLink, ...]:
+    """Changes before the cause, the cause, and its effects, by time."""
+    links = [*_changes(frame, incident)]
+    links += [
+        EvidenceLink(item.since_ns, "cause", f"{item.where}: {item.text}", _metric(item))
+        for item in cause.findings
+    ]
+    links += [
+        EvidenceLink(item.since_ns, "effect", f"{item.where}: {item.text}", _metric(item))
+        for item in cause.effects
+    ]
+    links += [*_costs(incident)]
+    return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
+
+
+def _metric(finding: Finding) -> str:
+    return finding.metric
+
+
+def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
+    """Changes of the culprit's or a victim's class in the ten minutes before."""
+    groups = {incident.group, *(item.party.group for item in incident.victims)} - {""}
+    for noticed in frame.noticed:
+        age_ns = incident.since_ns - noticed.wall_ns
+        if not -1e9 <= age_ns <= _CHANGE_BEFORE_NS:
+            continue
+        for change in _of_groups(noticed, groups):
+            old, new = change.old or "none", change.new or "none"
+            cell = change.cell
+            text = f"{cell.name or cell.kind} {cell.number} of {cell.group}: {old} -> {new}"
+            yield EvidenceLink(noticed.wall_ns, "change", text, "resctrl, read back")
+
+
+def _of_groups(noticed: Noticed, groups: set[str]) -> Iterator[Change]:
+    paths = {group_path(name, "") for name in groups} | groups
+    return (change for change in noticed.changes if change.cell.group in paths)
+
+
+def _costs(incident: Incident) -> Iterator[EvidenceLink]:
+    """What a packet costs each victim, where that has changed."""
+    for victim in incident.victims:
+        before, now = victim.cpp_before, victim.cpp_now
+        if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
+            continue
+        if abs(now / before - 1) > _SAME:
+            text = f"{victim.party.name}: {before:.0f} -> {now:.0f} cycles per packet"
+            yield EvidenceLink(incident.since_ns, "effect", text, "cpp")
+
+
+def ruled_out(
+    frame: Frame, incident: Incident, recent: Recent, began_ns: int
+) -> tuple[RuledOut, ...]:
+    """Other causes of harm to its victims, by their numbers in this frame."""
+    cpus = tuple(sorted({cpu for item in incident.victims for cpu in item.party.cpus}))
+    if not cpus:
+        return ()
+    checks = [_load(incident.victims, recent, began_ns)]
+    if incident.kind != "cpu":
+        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), _WAITS))
+        checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
+    if incident.kind != "sibling":
+        checks.append(_below("siblings", _foreign_sibling(frame, cpus), _SIBLING))
+    if incident.kind != "ddio":
+        checks.append(_ddio(frame, cpus))
+    return tuple(checks)
+
+
+def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
+    """Whether as many packets arrive as before."""
+    changes = []
+    for victim in victims:
+        rates = recent.get(victim.party.key, RecentRates())
+        before = rates.before(began_ns, lambda point: point.arriving)
+        now = rates.now
+        if now is not None and not isinstance(before, Missing) and before > 0:
+            changes.append(now.arriving / before - 1)
+    if not changes:
+        return RuledOut("arriving load", None, "unknown before it began")
+    largest = max(changes, key=abs)
+    return RuledOut("arriving load", largest <= _SAME, f"{largest:+.0%}".replace("-0%", "0%"))
+
+
+def _most(frame: Frame, metric: str, cpus: Sequence[Cpu]) -> float | None:
+    column, rows = frame.cpus.columns[metric], frame.cpus.topology.row_of
+    values: list[Reading] = [column[rows[cpu]] for cpu in cpus if cpu in rows]
+    known = [item for item in values if not isinstance(item, Missing)]
+    return max(known) if known else None
+
+
+def _foreign_sibling(frame: Frame, cpus: Sequence[Cpu]) -> float | None:
+    infos, rows = frame.topology.cpus, frame.topology.row_of
+    own = set(cpus)
+    others = {other for cpu in cpus if cpu in rows for other in infos[rows[cpu]].siblings} - own
+    return _most(frame, "cpu_time_ratio", tuple(sorted(others))) if others else 0.0
+
+
+def _below(name: str, value: float | None, limit: float) -> RuledOut:
+    if value is None:
+        return RuledOut(name, None, "not counted")
+    return RuledOut(name, value < limit, f"{value:.0%}")
+
+
+def _ddio(frame: Frame, cpus: Sequence[Cpu]) -> RuledOut:
+    infos, rows = frame.topology.cpus, frame.topology.row_of
+    packages = {infos[rows[cpu]].package for cpu in cpus if cpu in rows}
+    hits = [
+        value
+        for row in frame.packages
+        if row.package in packages
+        and isinstance(value := row.readings.get("pcie.ddio_hit_ratio"), float)
+    ]
+    if not hits:
+        return RuledOut("DDIO hit", None, "not counted")
+    return RuledOut("DDIO hit", 1 - min(hits) < _DDIO, f"{min(hits):.1%}")

@@ -1,0 +1,170 @@
+"""Parties of incidents: the process, class or NF that runs on a CPU, in a class, or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from nftop.derive.occupants import Occupant
+from nftop.derive.threads import ThreadRate
+from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.incident import Party
+from nftop.model.rdt.rdt import ROOT
+from nftop.model.reading import Missing
+from nftop.model.sample import CpuUse, ProcessFacts
+from nftop.model.struct import dataclass, field, replace
+
+# Less than this share of a CPU disturbs nobody.
+_LEAST_SHARE = 0.01
+_BUSY_RATIO = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """A process on some CPUs: its share of one CPU, 1 is all of its time."""
+
+    pid: int
+    name: str
+    share: float
+    vm: str = ""
+    cpus: tuple[Cpu, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parties:
+    """What runs on a host.
+
+    Attributes:
+        threads: watched threads. pollers: by row of the topology.
+        facts: of processes by pid. uses: what ran on CPUs of open incidents.
+    """
+
+    frame: Frame
+    threads: Sequence[ThreadRate] = ()
+    pollers: Mapping[int, Occupant] = field(default_factory=dict)
+    facts: Mapping[int, ProcessFacts] = field(default_factory=dict)
+    uses: Sequence[CpuUse] = ()
+
+    def of_nf(self, nf: NfRow) -> Party:
+        """A network function, with its user and container if known."""
+        return self._described(nf_party(nf))
+
+    def intruder(self, nf: NfRow, cpus: Collection[Cpu]) -> tuple[Party | None, float, str]:
+        """What else runs on CPUs of an NF, its share of one, and how that is known."""
+        runners = [item for item in self._runners(cpus) if item.pid != nf.pid]
+        best = max(runners, key=lambda item: item.share, default=None)
+        stolen, softirq = self._most("steal_ratio", cpus), self._most("softirq_ratio", cpus)
+        if best is not None and best.share >= max(stolen, softirq, _LEAST_SHARE):
+            return self._party(best, tuple(sorted(cpus))), best.share, "run time of its threads"
+        if max(stolen, softirq) >= _LEAST_SHARE:
+            name = "hypervisor (steal)" if stolen >= softirq else "kernel (network softirq)"
+            return Party("host", name, cpus=tuple(sorted(cpus))), max(stolen, softirq), "/proc/stat"
+        return None, 0.0, ""
+
+    def running(self, cpus: Collection[Cpu]) -> tuple[Party | None, float, str]:
+        """What runs on CPUs, how busy the busiest is, and how that is known."""
+        best = max(self._runners(cpus), key=lambda item: item.share, default=None)
+        busy = self._most("cpu_time_ratio", cpus)
+        if best is None:
+            return None, busy, ""
+        return self._party(best, tuple(sorted(cpus))), busy, "run time of its threads"
+
+    def of_class(self, name: str, l3: L3Domain, cpus: Collection[Cpu]) -> Party:
+        """The busiest process of a cache class behind a cache, on some CPUs or all of its own."""
+        table = self.frame.cpus
+        busy = table.columns["cpu_time_ratio"]
+        own = cpus or [
+            info.cpu
+            for row, (info, group) in enumerate(zip(table.topology.cpus, table.group, strict=True))
+            if info.l3 == l3
+            and isinstance(group, CacheClass)
+            and group.name == name
+            and busy.present[row]
+            and busy.values[row] > _BUSY_RATIO
+        ]
+        group = "default" if name == ROOT else name
+        here = [nf for nf in self.frame.nfs if not set(nf.cpus).isdisjoint(own)]
+        best = max(self._runners(own), key=lambda item: item.share, default=None)
+        if best is None and not here:
+            return Party("class", group, cpus=tuple(sorted(own)), group=group)
+        if best is None:
+            return replace(self.of_nf(here[0]), group=group)
+        return replace(self._party(best, best.cpus), group=group)
+
+    def siblings(self, cpus: Iterable[Cpu]) -> tuple[Cpu, ...]:
+        """Hyper-thread siblings of CPUs that are not among them."""
+        infos, rows = self.frame.topology.cpus, self.frame.topology.row_of
+        own = set(cpus)
+        here = (infos[rows[cpu]] for cpu in own if cpu in rows)
+        return tuple(sorted({other for info in here for other in info.siblings} - own))
+
+    def waits(self, cpus: Iterable[Cpu]) -> list[float]:
+        """Shares of time for which pollers waited for CPUs."""
+        return list(self._values("wait_ratio", cpus))
+
+    def remote_memory(self, nf: NfRow) -> float | None:
+        """Share of an NF's memory that is not on the nodes of its CPUs; None if unknown."""
+        facts = self.facts.get(nf.pid)
+        if facts is None or not facts.node_bytes:
+            return None
+        infos, rows = self.frame.topology.cpus, self.frame.topology.row_of
+        nodes = {infos[rows[cpu]].node for cpu in nf.cpus if cpu in rows}
+        total = sum(size for _, size in facts.node_bytes)
+        return sum(size for node, size in facts.node_bytes if node not in nodes) / max(total, 1)
+
+    def _runners(self, cpus: Collection[Cpu]) -> list[_Runner]:
+        """Processes on these CPUs, with all their threads there together."""
+        shares: dict[int, _Runner] = {}
+        for rate in self.threads:
+            thread = rate.thread
+            cpu = rate.cpu if rate.cpu is not None else thread.last_cpu
+            if cpu not in cpus or isinstance(rate.run_ratio, Missing):
+                continue
+            known = shares.get(thread.pid, _Runner(thread.pid, thread.program, 0.0, thread.vm))
+            shares[thread.pid] = replace(
+                known, share=known.share + rate.run_ratio, cpus=(*known.cpus, cpu)
+            )
+        for use in self.uses:
+            if use.cpu in cpus and use.over_ns > 0 and use.pid not in shares:
+                share = use.run_ns / use.over_ns
+                shares[use.pid] = _Runner(use.pid, use.name, share, cpus=(use.cpu,))
+        return [item for item in shares.values() if item.share >= _LEAST_SHARE]
+
+    def _party(self, runner: _Runner, cpus: tuple[Cpu, ...]) -> Party:
+        nf = next((item for item in self.frame.nfs if item.pid == runner.pid), None)
+        if nf is not None:
+            return replace(self.of_nf(nf), cpus=cpus)
+        party = Party(
+            "process", runner.name, cpus=tuple(sorted(set(cpus))), pid=runner.pid,
+            container=runner.vm, group=self._class_of(cpus),
+        )  # fmt: skip
+        return self._described(party)
+
+    def _described(self, party: Party) -> Party:
+        facts = None if party.pid is None else self.facts.get(party.pid)
+        if facts is None:
+            return party
+        return replace(party, user=facts.user, container=party.container or facts.container)
+
+    def _class_of(self, cpus: Collection[Cpu]) -> str:
+        """The class of CPUs if they have one."""
+        table = self.frame.cpus
+        rows = (table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of)
+        names = {g.name for row in rows if isinstance(g := table.group[row], CacheClass)}
+        return next(iter(names)).replace(ROOT, "default") if len(names) == 1 else ""
+
+    def _most(self, metric: str, cpus: Iterable[Cpu]) -> float:
+        return max(self._values(metric, cpus), default=0.0)
+
+    def _values(self, metric: str, cpus: Iterable[Cpu]) -> Iterator[float]:
+        column, rows = self.frame.cpus.columns[metric], self.frame.cpus.topology.row_of
+        for cpu in cpus:
+            reading = column[rows[cpu]] if cpu in rows else None
+            if isinstance(reading, float):
+                yield reading
+
+
+def nf_party(nf: NfRow) -> Party:
+    """A network function as a party."""
+    group = "" if not nf.classes else nf.classes[0].name.replace(ROOT, "default")
+    return Party("nf", nf.name, key=nf.key, cpus=nf.cpus, group=group, pid=nf.pid or None)

@@ -1,0 +1,400 @@
+"""Incidents of a frame: causes followed from their first tick to their end. A stage of the fold.
+
+- An incident begins with the first finding that shows its cause, ends when no finding shows it any
+  more, and continues if the cause returns within `RETURNS_S`.
+- Effects that had no cause are an incident of their NF; if a cause shows up for them, that incident
+  becomes the cause's and keeps its id.
+- Values before an incident are medians of the minute before it began.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from nftop.derive.findings.engine import FINDINGS
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.frame import FRAME
+from nftop.derive.incidents.causes import (
+    EFFECT_BEFORE_S,
+    Cause,
+    CauseInputs,
+    CauseKey,
+    causes_of,
+)
+from nftop.derive.incidents.evidence import chain_of, ruled_out
+from nftop.derive.incidents.parties import Parties, nf_party
+from nftop.derive.nf.recent import RECENT, Recent, RecentRates, cost_of, throughput_of
+from nftop.derive.occupants import POLLERS
+from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
+from nftop.derive.threads import THREADS
+from nftop.model.frame import Finding, Frame, NfRow
+from nftop.model.ids import Cpu
+from nftop.model.incident import Incident, Party, Price, Severity, Victim
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import ThreadTable
+from nftop.model.struct import dataclass, field, replace
+
+RETURNS_S = 15.0
+MOST_OPEN, MOST_PAST = 64, 64
+# Smaller changes of throughput are no harm worth a name.
+_LEAST_CHANGE = 0.005
+_NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
+_NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """One open incident.
+
+    Attributes:
+        key: of its cause now.
+        began_ns: CLOCK_MONOTONIC of its begin.
+        before: throughput and cost of its victims before it, by `NfRow.key`.
+        harmed: its victims at its worst tick.
+        ended_ns: CLOCK_MONOTONIC at which its cause ended; None while it is seen.
+    """
+
+    key: CauseKey
+    incident: Incident
+    began_ns: int
+    before: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
+    harmed: tuple[Victim, ...] = ()
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentState:
+    """Open incidents by id, and those that ended, the last first."""
+
+    followed: Mapping[str, Followed] = field(default_factory=dict)
+    past: tuple[Followed, ...] = ()
+    monotonic_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """Output of the stage, as `Frame.incidents` and `Frame.past_incidents`."""
+
+    active: tuple[Incident, ...] = ()
+    past: tuple[Incident, ...] = ()
+
+
+def step_incidents(
+    state: IncidentState, seen: FindingInputs, parties: Parties
+) -> tuple[IncidentState, Incidents]:
+    """Fold one frame with its findings in."""
+    frame = seen.frame
+    if frame.monotonic_ns < state.monotonic_ns:
+        state = IncidentState()
+    causes = causes_of(CauseInputs(seen, parties))
+    followed = dict(state.followed)
+    past = list(state.past)
+    seen_ids = set[str]()
+    for cause in causes[:MOST_OPEN]:
+        known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
+        if known is not None and known in past:
+            past.remove(known)
+        now = _follow(known, cause, seen)
+        followed[now.incident.id] = now
+        seen_ids.add(now.incident.id)
+    for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
+        ended = followed.pop(id_)
+        incident = replace(ended.incident, until_ns=frame.wall_ns, victims=ended.harmed)
+        past.insert(0, replace(ended, incident=incident, ended_ns=frame.monotonic_ns))
+    kept = tuple(past[:MOST_PAST])
+    shown = sorted((item.incident for item in followed.values()), key=_harm)
+    output = Incidents(tuple(shown), tuple(item.incident for item in kept))
+    return IncidentState(followed, kept, frame.monotonic_ns), output
+
+
+def _harm(incident: Incident) -> tuple[int, float, float, int]:
+    """The most harmful first; of equal ones the oldest."""
+    price = incident.price
+    return (
+        -incident.severity,
+        -_number(price.drops_per_s),
+        -_number(price.lost_packets_per_s),
+        incident.since_ns,
+    )
+
+
+def _number(reading: Reading) -> float:
+    return 0.0 if isinstance(reading, Missing) else reading
+
+
+def _known(
+    cause: Cause,
+    followed: Iterable[Followed],
+    past: Iterable[Followed],
+    now_ns: int,
+    taken: set[str],
+) -> Followed | None:
+    """The incident that this cause continues."""
+    free = [item for item in followed if item.incident.id not in taken]
+    for item in free:
+        if item.key == cause.key:
+            return item
+    effects = {(item.rule, item.where) for item in cause.effects}
+    for item in free:
+        same = item.key.kind == "nf" and not effects.isdisjoint(item.incident.findings)
+        began_ns = min(finding.since_ns for finding in cause.findings)
+        if same and began_ns - item.incident.since_ns <= EFFECT_BEFORE_S * 1e9:
+            return item
+    for item in past:
+        ended_ns = item.ended_ns or 0
+        if item.key == cause.key and now_ns - ended_ns <= RETURNS_S * 1e9:
+            return item
+    return None
+
+
+def _monotonic(frame: Frame, wall_ns: int) -> int:
+    """CLOCK_MONOTONIC of a recent wall time."""
+    return frame.monotonic_ns - max(frame.wall_ns - wall_ns, 0)
+
+
+def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Followed:
+    frame = seen.frame
+    old = None if known is None else known.incident
+    if old is not None:
+        cause = _lasting(cause, old)
+    findings = (*cause.findings, *cause.effects)
+    id_, began_ns, since_ns = _begin(known, cause, frame)
+    before = dict[str, tuple[Reading, Reading]]() if known is None else known.before
+    nfs = {nf.key: nf for nf in frame.nfs}
+    victims = [nfs[key] for key in cause.nfs if key in nfs]
+    before = {
+        **before,
+        **{nf.key: _before(seen.recent, nf, began_ns) for nf in victims if nf.key not in before},
+    }
+    harmed = tuple(sorted((_victim(nf, before[nf.key]) for nf in victims), key=_loss, reverse=True))
+    priced = [nf for nf in victims if nf.key in cause.priced]
+    price = _price(priced, before, seen.recent)
+    severity = _severity(findings, price, cause)
+    if old is not None:
+        severity = max(severity, old.severity)
+    worst, worst_ns = _worst(old, price, frame.wall_ns)
+    names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
+    incident = Incident(
+        id=id_,
+        kind=cause.kind,
+        severity=severity,
+        title=cause.title,
+        culprit=cause.culprit,
+        victims=harmed,
+        price=price,
+        since_ns=since_ns,
+        likely=cause.likely,
+        basis=cause.basis,
+        worst=worst,
+        worst_ns=worst_ns,
+        dropped=_dropped(old, priced, frame),
+        findings=names,
+        group=cause.group,
+        l3=cause.l3,
+        watch=cause.watch,
+        memory=cause.memory,
+    )
+    incident = _with_evidence(incident, cause, old, seen, began_ns)
+    if old is None:
+        earlier = _dropped_before(priced, seen.recent, began_ns)
+        incident = replace(incident, dropped=_sum(incident.dropped, earlier))
+    # Its worst tick, or the last one with its cause where nothing is lost.
+    is_worst = worst_ns == frame.wall_ns or (not any(_cost(worst)) and not _is_ending(cause))
+    shown = harmed if is_worst or known is None else known.harmed
+    return Followed(cause.key, incident, began_ns, before, shown)
+
+
+def _begin(known: Followed | None, cause: Cause, frame: Frame) -> tuple[str, int, int]:
+    """Id, CLOCK_MONOTONIC and wall time of the begin."""
+    since_ns = min(item.since_ns for item in cause.findings)
+    if known is not None:
+        return known.incident.id, known.began_ns, min(since_ns, known.incident.since_ns)
+    digest = _digest(f"{cause.key.kind} {cause.key.subject} {since_ns}")
+    return f"{cause.kind}-{digest:08x}", _monotonic(frame, since_ns), since_ns
+
+
+def _with_evidence(
+    incident: Incident, cause: Cause, old: Incident | None, seen: FindingInputs, began_ns: int
+) -> Incident:
+    """The incident with its evidence; that of the last tick with its cause while it ends."""
+    if old is not None and _is_ending(cause):
+        return replace(incident, evidence=old.evidence, chain=old.chain, ruled_out=old.ruled_out)
+    return replace(
+        incident,
+        evidence=tuple(item.text for item in (*cause.findings, *cause.effects)),
+        chain=chain_of(seen.frame, cause, incident),
+        ruled_out=ruled_out(seen.frame, incident, seen.recent, began_ns),
+    )
+
+
+def _digest(text: str) -> int:
+    """FNV-1a of 32 bits."""
+    value = 0x811C9DC5
+    for byte in text.encode("utf-8", "replace"):
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def _is_ending(cause: Cause) -> bool:
+    return all(item.is_ending for item in cause.findings)
+
+
+def _lasting(cause: Cause, old: Incident) -> Cause:
+    """A cause that is ending, or whose culprit is known less exactly than before, as it was."""
+    if not _is_ending(cause) and _exactness(cause.culprit) >= _exactness(old.culprit):
+        return cause
+    nfs = {item.party.key for item in old.victims}
+    return replace(
+        cause, kind=old.kind, title=old.title, culprit=old.culprit, basis=old.basis,
+        likely=old.likely, watch=old.watch, memory=old.memory,
+        nfs=tuple(key for key in cause.nfs if key in nfs) or cause.nfs,
+    )  # fmt: skip
+
+
+def _exactness(party: Party | None) -> int:
+    """How exactly a culprit is known."""
+    return 0 if party is None else {"process": 3, "nf": 3, "class": 2}.get(party.kind, 1)
+
+
+def _before(recent: Recent, nf: NfRow, began_ns: int) -> tuple[Reading, Reading]:
+    """Throughput and cost of an NF before an incident."""
+    rates = recent.get(nf.key, RecentRates())
+    return (
+        rates.before(began_ns, lambda point: point.throughput),
+        rates.before(began_ns, lambda point: point.cpp),
+    )
+
+
+def _victim(nf: NfRow, before: tuple[Reading, Reading]) -> Victim:
+    metric, now = throughput_of(nf)
+    cost = cost_of(nf)
+    sent_before, cost_before = before
+    change = _change(sent_before, now)
+    drops = nf.readings["drop_packets_per_s"]
+    common = {"drops_per_s": drops, "cpp_before": cost_before, "cpp_now": cost}
+    dropping = not isinstance(drops, Missing) and drops > 0
+    small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
+    cost_change = _change(cost_before, cost)
+    dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
+    if small and dearer and not dropping:
+        name = "cpp" if isinstance(nf.readings["busy_cpp"], Missing) else "busy_cpp"
+        return Victim(nf_party(nf), name, cost_before, cost, cost_change, **common)
+    return Victim(nf_party(nf), metric, sent_before, now, change, **common)
+
+
+def _change(before: Reading, now: Reading) -> Reading:
+    if isinstance(before, Missing):
+        return before
+    if isinstance(now, Missing):
+        return now
+    return now / before - 1 if before > 0 else _NO_BEFORE
+
+
+def _loss(victim: Victim) -> float:
+    """Packets per second that it drops; else a cost that rose."""
+    return _number(victim.drops_per_s) or (
+        _number(victim.change) if victim.metric.endswith("cpp") else 0.0
+    )
+
+
+def _price(
+    victims: Sequence[NfRow], before: Mapping[str, tuple[Reading, Reading]], recent: Recent
+) -> Price:
+    """Drops and lost packets of all victims that count them."""
+    drops = [nf.readings["drop_packets_per_s"] for nf in victims]
+    known = [item for item in drops if not isinstance(item, Missing)]
+    lost: list[float] = []
+    for nf in victims:
+        sent_before, now = before[nf.key][0], throughput_of(nf)[1]
+        if isinstance(sent_before, Missing) or isinstance(now, Missing):
+            continue
+        point = recent.get(nf.key, RecentRates()).now
+        # What fewer packets arrive is not lost.
+        arriving = sent_before if point is None else min(sent_before, point.arriving)
+        lost.append(max(arriving - now, 0.0))
+    return Price(
+        sum(known) if known else (drops[0] if drops else _NO_DROPS),
+        sum(lost) if lost else _NO_BEFORE,
+    )
+
+
+def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
+    rules = {item.rule for item in findings}
+    if rules & {"drops", "throughput-collapse", "gone"}:
+        return Severity.BAD
+    # A cause seen before the rule of drops holds, whose victims lose packets already.
+    if cause.takes_effects and cause.floor > Severity.INFO and _number(price.drops_per_s) > 0:
+        return Severity.BAD
+    return cause.floor
+
+
+def _worst(old: Incident | None, price: Price, wall_ns: int) -> tuple[Price, int]:
+    if old is None or _cost(price) > _cost(old.worst):
+        return price, wall_ns
+    return old.worst, old.worst_ns
+
+
+def _cost(price: Price) -> tuple[float, float]:
+    return _number(price.drops_per_s), _number(price.lost_packets_per_s)
+
+
+def _dropped(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Reading:
+    """Packets dropped since it began; NFs' own intervals, so that nothing counts twice."""
+    total: Reading = _NO_DROPS if old is None else old.dropped
+    for nf in victims:
+        rate = nf.readings["drop_packets_per_s"]
+        if isinstance(rate, Missing):
+            continue
+        seconds = frame.interval_s if nf.interval_s is None else nf.interval_s
+        total = _number(total) + rate * (seconds or 0.0)
+    return total
+
+
+def _dropped_before(nfs: Iterable[NfRow], recent: Recent, began_ns: int) -> float:
+    """Packets dropped between the begin of an incident and the tick before this one."""
+    total = 0.0
+    for nf in nfs:
+        points = recent.get(nf.key, RecentRates()).points[:-1]
+        for before, point in pairwise(points):
+            if point.monotonic_ns >= began_ns and not math.isnan(point.dropped):
+                total += point.dropped * (point.monotonic_ns - before.monotonic_ns) / 1e9
+    return total
+
+
+def _sum(reading: Reading, more: float) -> Reading:
+    return reading if isinstance(reading, Missing) else reading + more
+
+
+# CPUs of open incidents that are described at once.
+_MOST_WATCHED = 16
+
+
+def culprit_focus(frame: Frame) -> tuple[tuple[Cpu, ...], tuple[Cpu, ...]]:
+    """`culprits` and `memory` of a `Focus`: the CPUs that open incidents are about."""
+    shown = frame.incidents
+    return _cpus(item.watch for item in shown), _cpus(item.memory for item in shown)
+
+
+def _cpus(lists: Iterable[tuple[Cpu, ...]]) -> tuple[Cpu, ...]:
+    chosen = dict.fromkeys(cpu for cpus in lists for cpu in cpus)
+    return tuple(sorted(list(chosen)[:_MOST_WATCHED]))
+
+
+def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents]:
+    findings, gone = tick.output(FINDINGS)
+    frame = replace(tick.output(FRAME), findings=findings)
+    crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
+    seen = FindingInputs(frame, crowd, gone, tick.output(RECENT))
+    reading = tick.sample.readings.get("processes")
+    table = None if reading is None or isinstance(reading.value, Missing) else reading.value
+    facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
+    uses = table.uses if isinstance(table, ThreadTable) else ()
+    parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
+    return step_incidents(state, seen, parties)
+
+
+INCIDENTS: FoldStage[IncidentState, Incidents] = FoldStage(
+    "incidents", IncidentState, _run, reset_on=TopologyChange.ROWS, lasting=True
+)

@@ -1,0 +1,179 @@
+"""Rates of each network function in the last minutes: its usual ones, and those at an earlier time.
+
+The usual rate is the median of `USUAL_S`. Ticks in which the throughput is below `KEPT_RATIO` of it
+are left out for up to `FORGET_AFTER_S`, so that a collapse does not become usual while it lasts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from nftop.derive.frame import FRAME
+from nftop.derive.stage import FoldStage, FoldTick
+from nftop.model.frame import Frame, NfRow
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field, replace
+
+USUAL_S = 120.0
+KEPT_S = 240.0
+KEPT_RATIO = 0.5
+FORGET_AFTER_S = 900.0
+# An NF with fewer packets than this is not busy enough to have a usual rate.
+LEAST_PACKETS_PER_S = 100_000.0
+_SPACING_S = 0.9
+_LEAST_POINTS = 8
+_LEAST_BEFORE = 3
+_GONE_AFTER_S = 60.0
+_WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
+_UNKNOWN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPoint:
+    """Rates of one tick; NaN where there is no number.
+
+    Attributes:
+        throughput: packets sent per second; received, of an NF that does not count those.
+        arriving: packets received and dropped per second, a lower bound if drops are not counted.
+        cpp: cycles per packet, of work only where the NF counts these.
+        is_usual: it counts for the usual rates.
+    """
+
+    monotonic_ns: int
+    throughput: float
+    arriving: float
+    dropped: float
+    cpp: float
+    is_usual: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRates:
+    """One NF.
+
+    Attributes:
+        points: oldest first, about one per second.
+        usual, usual_arriving: packets per second, or WARMING.
+        unusual_since_ns: CLOCK_MONOTONIC since when its throughput is far below the usual one.
+    """
+
+    points: tuple[RecentPoint, ...] = ()
+    usual: Reading = _WARMING
+    usual_arriving: Reading = _WARMING
+    unusual_since_ns: int | None = None
+
+    @property
+    def now(self) -> RecentPoint | None:
+        return self.points[-1] if self.points else None
+
+    def before(
+        self, monotonic_ns: int, value: Callable[[RecentPoint], float], span_s: float = 60.0
+    ) -> Reading:
+        """Median of a value in the `span_s` until one second before that time; else WARMING."""
+        since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
+        values = [
+            number
+            for point in self.points
+            if since_ns <= point.monotonic_ns <= until_ns and not math.isnan(number := value(point))
+        ]
+        return float(np.median(values)) if len(values) >= _LEAST_BEFORE else _WARMING
+
+
+Recent = Mapping[str, RecentRates]
+_NONE = RecentRates()
+
+
+@dataclass(frozen=True, slots=True)
+class RecentState:
+    """By `NfRow.key`."""
+
+    rates: Recent = field(default_factory=dict)
+    monotonic_ns: int = 0
+
+
+def step_recent(state: RecentState, frame: Frame) -> RecentState:
+    """Fold one frame in; NFs that left are kept for a minute."""
+    now_ns = frame.monotonic_ns
+    if now_ns < state.monotonic_ns:
+        state = RecentState()
+    rates = {
+        key: known
+        for key, known in state.rates.items()
+        if known.now is not None and now_ns - known.now.monotonic_ns < _GONE_AFTER_S * 1e9
+    }
+    for nf in frame.nfs:
+        rates[nf.key] = _step(rates.get(nf.key, _NONE), nf, now_ns)
+    return RecentState(rates, now_ns)
+
+
+def throughput_of(nf: NfRow) -> tuple[str, Reading]:
+    """The metric that stands for an NF's throughput, and its value: sent, else received."""
+    sent = nf.readings["tx_packets_per_s"]
+    if isinstance(sent, Missing):
+        return "rx_packets_per_s", nf.readings["rx_packets_per_s"]
+    return "tx_packets_per_s", sent
+
+
+def cost_of(nf: NfRow) -> Reading:
+    """Cycles per packet, of work only where the NF counts these."""
+    busy = nf.readings["busy_cpp"]
+    return nf.readings["cpp"] if isinstance(busy, Missing) else busy
+
+
+def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
+    last = known.now
+    if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
+        return known
+    received, dropped = nf.readings["rx_packets_per_s"], nf.readings["drop_packets_per_s"]
+    point = RecentPoint(
+        now_ns,
+        _number(throughput_of(nf)[1]),
+        _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
+        _number(dropped),
+        _number(cost_of(nf)),
+    )
+    usual = known.usual
+    low = not isinstance(usual, Missing) and point.throughput < KEPT_RATIO * usual
+    unusual_ns = (known.unusual_since_ns or now_ns) if low else None
+    if unusual_ns is not None and now_ns - unusual_ns > FORGET_AFTER_S * 1e9:
+        return RecentRates((point,))
+    point = replace(point, is_usual=not low)
+    kept_ns = now_ns - KEPT_S * 1e9
+    # While a collapse lasts, the ticks before it stay.
+    points = tuple(
+        item
+        for item in known.points
+        if item.monotonic_ns >= kept_ns or (unusual_ns is not None and item.is_usual)
+    )
+    points = (*points, point)
+    if low:
+        return RecentRates(points, usual, known.usual_arriving, unusual_ns)
+    span_ns = now_ns - USUAL_S * 1e9
+    counted = [item for item in points if item.is_usual and item.monotonic_ns >= span_ns]
+    return RecentRates(
+        points,
+        _usual([item.throughput for item in counted]),
+        _usual([item.arriving for item in counted]),
+    )
+
+
+def _usual(values: list[float]) -> Reading:
+    known = [value for value in values if not math.isnan(value)]
+    if len(known) < _LEAST_POINTS:
+        return _WARMING
+    return float(np.median(known))
+
+
+def _number(reading: Reading) -> float:
+    return _UNKNOWN if isinstance(reading, Missing) else reading
+
+
+def _run(state: RecentState, tick: FoldTick) -> tuple[RecentState, Recent]:
+    state = step_recent(state, tick.output(FRAME))
+    return state, state.rates
+
+
+RECENT: FoldStage[RecentState, Recent] = FoldStage("recent", RecentState, _run, lasting=True)

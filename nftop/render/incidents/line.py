@@ -1,0 +1,222 @@
+"""Incidents in few lines of every screen: culprit, what it does, victims, price, age."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nftop.derive.findings.rules import all_rules
+from nftop.model.frame import Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.incident import Incident, Party, Severity, Victim
+from nftop.model.reading import Missing, Reading
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line
+from nftop.render.base.text import cells, fit, printable
+
+GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "i"}
+TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.ACCENT, Severity.INFO: Tone.DIM}
+WELL = "✔"
+# An incident that ended is shown while nothing worse is open.
+_RECENT_S = 120
+_KEYS = " ⏎e"
+_WIDE = 100
+_LEAST_CHANGE = 0.005
+
+
+def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
+    """The worst incidents in exactly `rows` lines; the last one counts the others.
+
+    Open ones that harm come first, then those that ended in the last two minutes, then those that
+    are information. Muted ones are not shown.
+    """
+    if rows <= 0:
+        return []
+    open_ = [item for item in frame.incidents if not item.muted]
+    harm = [item for item in open_ if item.severity > Severity.INFO]
+    recent = [item for item in frame.past_incidents if _is_recent(frame, item)]
+    notes = [item for item in open_ if item.severity is Severity.INFO]
+    shown = [*harm, *recent, *notes]
+    lines: list[Line] = [] if harm else [_well(frame, width)]
+    room = rows - len(lines)
+    for number, item in enumerate(shown[:room], 1):
+        hidden = len(shown) - number if number == room else 0
+        lines.append(incident_line(frame, item, width, more=hidden))
+    if not room and shown and lines:
+        lines[-1] = _with_tail(lines[-1], f" +{len(shown)}", width)
+    return [*lines, *[BLANK] * (rows - len(lines))][:rows]
+
+
+def incident_line(frame: Frame, incident: Incident, width: int, *, more: int = 0) -> Line:
+    """One incident in a line; `more` others are counted at its end."""
+    ended = incident.until_ns is not None
+    tone = Tone.DIM if ended else TONES[incident.severity]
+    tail = f" {age_text(incident, frame.wall_ns):>6}{'' if ended else _KEYS}"
+    tail += f" +{more}" if more else ""
+    room = width - 3 - cells(tail)
+    if room < 10:
+        short = line(" ", Span(GLYPHS[incident.severity], tone), " ", culprit_text(incident))
+        return crop(short, width)
+    right = _effects(incident, room // 2 if width < _WIDE else room * 3 // 5)
+    left = _cause(incident, room - cells(right) - 1, wide=width >= _WIDE)
+    blank = " " * max(room - cells(left) - cells(right), 1)
+    strong = Tone.DIM if ended else Tone.TITLE
+    name = printable(culprit_name(incident))
+    head = left[: len(name)]
+    return crop(
+        line(
+            " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
+            Span(left[len(name) :] + blank, Tone.DIM if ended else Tone.PLAIN),
+            Span(right, Tone.DIM if ended else tone), Span(tail, Tone.DIM),
+        ),
+        width,
+    )  # fmt: skip
+
+
+def culprit_name(incident: Incident) -> str:
+    """Its class if it is a process that harms by its class, else its name."""
+    culprit = incident.culprit
+    if culprit is None:
+        return "unknown"
+    if incident.kind == "neighbour" and culprit.group:
+        return culprit.group
+    return culprit.name
+
+
+def culprit_text(incident: Incident, *, wide: bool = True) -> str:
+    """`tenant (qemu gw1, cpu 11-14)`, `burnin (pid 7900, user ci)`."""
+    culprit = incident.culprit
+    name = culprit_name(incident)
+    if culprit is None:
+        return name
+    probably = "probably " if incident.likely else ""
+    facts = _facts(culprit, name, wide=wide)
+    return f"{probably}{name}{f' ({facts})' if facts else ''}"
+
+
+def _facts(culprit: Party, name: str, *, wide: bool) -> str:
+    facts = []
+    if culprit.name != name:
+        facts.append(culprit.name)
+    if culprit.container and culprit.container != f"{culprit.name}.service":
+        facts.append(culprit.container)
+    if culprit.kind == "process" and culprit.pid is not None and (wide or not facts):
+        facts.append(f"pid {culprit.pid}")
+    if culprit.kind == "process" and wide and culprit.user not in ("", "root", "libvirt-qemu"):
+        facts.append(f"user {culprit.user}")
+    if culprit.cpus and culprit.name != name:
+        facts.append(f"cpu {format_cpu_list(culprit.cpus)}")
+    return ", ".join(facts)
+
+
+def age_text(incident: Incident, now_ns: int) -> str:
+    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `-40s` after its end."""
+    if incident.until_ns is None:
+        return duration_text((now_ns - incident.since_ns) / 1e9)
+    return f"-{duration_text((now_ns - incident.until_ns) / 1e9)}"
+
+
+def duration_text(seconds: float) -> str:
+    """At most five characters: `40s`, `2m10s`, `3h05m`, `12d`."""
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 36_000:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 3600}h" if whole < 172_800 else f"{whole // 86_400}d"
+
+
+def number_text(value: float) -> str:
+    """Three significant digits and an SI prefix: `3.82M`, `630k`, `12`."""
+    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            scaled = value / size
+            places = 0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+            return f"{scaled:.{places}f}{prefix}"
+    return f"{value:.0f}"
+
+
+def change_text(change: Reading) -> str:
+    """`-9%`, `+12%`, `0%`; "" if unknown."""
+    if isinstance(change, Missing):
+        return ""
+    percent = round(100 * change)
+    return f"{percent:+}%" if percent else "0%"
+
+
+def price_text(incident: Incident) -> str:
+    """`7.23M drop/s`, or packets that are not sent; "" if nothing is lost."""
+    price = incident.price if incident.until_ns is None else incident.worst
+    drops, lost = price.drops_per_s, price.lost_packets_per_s
+    if not isinstance(drops, Missing) and drops >= 0.5:
+        return f"{number_text(drops)} drop/s"
+    if not isinstance(lost, Missing) and lost >= 1e4:
+        return f"{number_text(lost)} pps lost"
+    return ""
+
+
+def _cause(incident: Incident, room: int, *, wide: bool) -> str:
+    """Culprit and what it does, in at most `room` cells."""
+    shortest = printable(f"{culprit_name(incident)} {incident.title}")
+    candidates = (
+        printable(f"{culprit_text(incident, wide=wide)} {incident.title}"),
+        printable(f"{culprit_text(incident, wide=False)} {incident.title}"),
+    )
+    fitting = (text for text in candidates if cells(text) <= room)
+    return next(fitting, None) or fit(shortest, room).rstrip()
+
+
+def _effects(incident: Incident, room: int) -> str:
+    """Victims and price, in at most `room` cells."""
+    price = price_text(incident)
+    victims = [_victim(item) for item in incident.victims]
+    own = incident.culprit is not None and [item.party.key for item in incident.victims] == [
+        incident.culprit.key
+    ]
+    if own:  # harms only itself: its name is there already
+        victims = [text.partition(" ")[2] for text in victims]
+    for count in range(len(victims), 0, -1):
+        left = len(victims) - count
+        parts = [*victims[:count], *([f"+{left} NF{'s' * (left > 1)}"] if left else []), price]
+        text = printable(" ".join(filter(None, parts)))
+        if cells(text) + 2 <= room:
+            return f"→ {text}" if text else ""
+    text = f"{len(victims)} NF{'s' * (len(victims) != 1)} {price}" if victims else price
+    return fit(f"→ {text}", room).rstrip() if text else ""
+
+
+def _victim(victim: Victim) -> str:
+    change = victim.change
+    if isinstance(change, Missing) or abs(change) < _LEAST_CHANGE:
+        return victim.party.name
+    unit = " cost" if victim.metric.endswith("cpp") else ""
+    return f"{victim.party.name} {change_text(change)}{unit}"
+
+
+def _is_recent(frame: Frame, incident: Incident) -> bool:
+    if incident.muted or incident.until_ns is None or incident.severity is Severity.INFO:
+        return False
+    return 0 <= frame.wall_ns - incident.until_ns <= _RECENT_S * 1e9
+
+
+def _well(frame: Frame, width: int) -> Line:
+    pollers = sum(nf is not None for nf in frame.cpus.nf)
+    rules = len(all_rules())
+    texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
+    texts.append(_last(frame.past_incidents, frame.wall_ns))
+    body = f"  {'; '.join(filter(None, texts))}"
+    head = line(" ", Span(f"{WELL} nothing hurts", Tone.ACCENT))
+    return crop(line(head, Span(body, Tone.DIM)), width)
+
+
+def _last(past: Sequence[Incident], now_ns: int) -> str:
+    ends = [item.until_ns for item in past if item.until_ns and item.severity > Severity.INFO]
+    if not ends:
+        return "no incident so far"
+    return f"no incident for {duration_text((now_ns - max(ends)) / 1e9)}"
+
+
+def _with_tail(whole: Line, tail: str, width: int) -> Line:
+    return line(crop(whole, width - cells(tail)), Span(tail, Tone.DIM))

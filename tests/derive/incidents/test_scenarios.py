@@ -1,0 +1,168 @@
+"""Every scenario of the simulated host: culprit and victims within 10 s, and as history later."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from nftop.model.incident import Incident, Severity
+from nftop.model.reading import Missing
+from nftop.sim import scenario
+from tests.sim.hosts import Frozen, S
+
+BEGINS_S, ENDS_S = 20, 40
+AFTER_S = 30  # seconds after its end, at which it is still known
+WITHIN_S = 10
+
+
+class Expected(NamedTuple):
+    """An incident: kind, severity, culprit (kind, name), pid, and victims in their order."""
+
+    kind: str
+    severity: Severity
+    culprit: tuple[str, str]
+    pid: int | None
+    victims: tuple[str, ...]
+
+
+BAD, WARN, INFO = Severity.BAD, Severity.WARN, Severity.INFO
+VPP, OVS, SOUTH = "vpp", "ovs/ovs-vswitchd", "south/dpdk-l3fwd"
+NORTH, LOOP = "north/dpdk-l3fwd", "loop/dpdk-testpmd"
+EXPECTED = {
+    "apart": Expected("host", INFO, ("host", "perf and pcm"), None, ()),
+    "burst": Expected("neighbour", WARN, ("process", "qemu-system-x86"), 8000, (VPP,)),
+    "channels": Expected(
+        "channels", WARN, ("device", "memory channels of socket 0"), None, (VPP, OVS)
+    ),
+    "collapse": Expected("cpu", BAD, ("process", "rt-logger"), 4900, (LOOP,)),
+    "ddio": Expected("ddio", WARN, ("device", "devices of socket 0"), None, (VPP, OVS)),
+    "descriptors": Expected(
+        "descriptors", WARN, ("device", "devices of socket 0"), None, (VPP, OVS)
+    ),
+    "doorbells": Expected("registers", WARN, ("nf", SOUTH), 7000, (SOUTH, LOOP)),
+    "frontend": Expected("nf", WARN, ("nf", VPP), 5000, (VPP,)),
+    "idle": Expected("stopped", INFO, ("host", "arriving traffic"), None, (VPP,)),
+    "lowcore": Expected("clock", WARN, ("cpu", "cpu 2-4"), None, (VPP,)),
+    "remote": Expected("remote", WARN, ("nf", VPP), 5000, (VPP,)),
+    "shared": Expected("cpu", WARN, ("process", "burnin"), 7900, (SOUTH,)),
+    "sibling": Expected("sibling", WARN, ("process", "qemu-system-x86"), 9000, (LOOP,)),
+    "slow": Expected("nf", BAD, ("nf", VPP), 5000, (VPP,)),
+    "speculation": Expected("nf", INFO, ("nf", OVS), 6000, (OVS,)),
+}
+
+
+def described(incident: Incident) -> Expected:
+    culprit = incident.culprit
+    named = ("", "") if culprit is None else (culprit.kind, culprit.name)
+    pid = None if culprit is None else culprit.pid
+    victims = tuple(item.party.name for item in incident.victims)
+    return Expected(incident.kind, incident.severity, named, pid, victims)
+
+
+def same(one: Expected, other: Expected) -> bool:
+    """Whether two are the same, whatever the order of victims that lose nothing."""
+    return one[:4] == other[:4] and sorted(one.victims) == sorted(other.victims)
+
+
+def test_every_scenario_is_expected() -> None:
+    others = {"default", "noisy", "healthy", "sst-bf"}
+    assert set(EXPECTED) | others == set(scenario.names())
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_culprit_and_victims_are_known_in_time_and_kept(name: str) -> None:
+    # Register accesses are counted in turns: see tests/session/test_live.py.
+    host = Frozen(name, traffic=name == "doorbells")
+    host.tick(0)
+    host.tick((BEGINS_S - 5) * S)
+    before = [host.tick(S) for _ in range(5)]
+    assert [incident for frame in before for incident in frame.incidents] == []
+    ids, first_s = set(), None
+    for second in range(1, ENDS_S - BEGINS_S + 1):
+        frame = host.tick(S)
+        # No tick of these 20 s shows what isn't expected once the culprit is known.
+        for incident in frame.incidents:
+            ids.add(incident.id)
+            if same(described(incident), EXPECTED[name]) and first_s is None:
+                first_s = second
+    assert first_s is not None and first_s <= WITHIN_S
+    assert len(ids) == 1, "one cause is one incident from its begin to its end"
+    frame = [host.tick(S) for _ in range(AFTER_S + 15)][-1]
+    past = next(item for item in frame.past_incidents if item.id in ids)
+    expected = EXPECTED[name]
+    assert same(described(past), expected)
+    assert past.until_ns is not None
+    assert 0 <= (past.since_ns - host.now_ns) / S + AFTER_S + 15 + 20 <= WITHIN_S
+    assert past.until_ns <= host.now_ns - (AFTER_S + 15 - 11) * S
+    assert not [item for item in frame.incidents if item.severity > INFO]
+
+
+def test_a_healthy_host_has_none() -> None:
+    host = Frozen("healthy")
+    host.tick(0)
+    for _ in range(60):
+        frame = host.tick(2 * S)
+        assert (frame.incidents, frame.past_incidents) == ((), ())
+
+
+def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
+    host = Frozen("noisy")
+    host.tick(0)
+    host.tick(20 * S)
+    for _ in range(40):
+        frame = host.tick(S)
+    frame = host.tick(S)
+    assert all(item.severity is INFO for item in frame.incidents)
+    seconds = 1  # since the neighbour began
+    while frame.incidents[0].kind != "neighbour" and seconds < WITHIN_S:
+        frame = host.tick(S)
+        seconds += 1
+    worst = frame.incidents[0]
+    assert (worst.severity, worst.culprit and worst.culprit.pid) == (BAD, 8000)
+    assert worst.culprit is not None and worst.culprit.cpus == (11, 12, 13, 14)
+    assert (worst.group, worst.l3, worst.culprit.group) == ("tenant", 0, "tenant")
+    changes = {item.party.name: item.change for item in worst.victims}
+    assert changes == {
+        VPP: pytest.approx(-0.091, abs=0.003),
+        NORTH: pytest.approx(-0.057, abs=0.003),
+        OVS: pytest.approx(-0.057, abs=0.003),
+    }
+    vpp = next(item for item in worst.victims if item.party.name == VPP)
+    assert vpp.cpp_before == pytest.approx(209.7, abs=1)
+    assert vpp.cpp_now == pytest.approx(230.5, abs=1)
+    assert worst.price.drops_per_s == pytest.approx(8.44e6, rel=0.01)
+    assert worst.price.lost_packets_per_s == pytest.approx(8.44e6, rel=0.02)
+    # Since its begin, not since it was found.
+    assert worst.dropped == pytest.approx(8.44e6 * seconds, rel=0.05)
+    assert [item.excluded for item in worst.ruled_out] == [True] * len(worst.ruled_out)
+    host.tick(S)
+    frame = host.tick(S)
+    assert frame.incidents[0].id == worst.id
+    culprit = frame.incidents[0].culprit
+    assert culprit is not None and (culprit.user, culprit.container) == (
+        "libvirt-qemu",
+        "vm neighbour",
+    )
+
+
+def test_on_the_default_host_the_program_beside_the_poller() -> None:
+    host = Frozen("default")
+    host.tick(0)
+    frames = [host.tick(S) for _ in range(9)]
+    worst = frames[-1].incidents[0]
+    assert described(worst) == Expected("cpu", BAD, ("process", "backup"), 7900, (NORTH,))
+    assert worst.culprit is not None and worst.culprit.cpus == (25,)
+    assert worst.price.drops_per_s == pytest.approx(2.94e6, rel=0.01)
+    assert worst.dropped == pytest.approx(9 * 2.94e6, rel=0.15)
+    before = worst.victims[0].before
+    assert isinstance(before, Missing), "it began before nftop"
+    assert {item.severity for item in frames[-1].incidents[1:]} == {INFO}
+
+
+def test_low_priority_cores_that_drop() -> None:
+    host = Frozen("sst-bf")
+    host.tick(0)
+    frame = [host.tick(S) for _ in range(7)][-1]
+    kinds = {(item.kind, item.severity, item.victims[0].party.name) for item in frame.incidents}
+    assert {("clock", BAD, NORTH), ("clock", BAD, OVS), ("clock", WARN, VPP)} <= kinds
