@@ -1,12 +1,23 @@
-"""All keys: their bindings, their hints in the footer and their lines in the help."""
+"""All keys by screen: their bindings, their hints in the footer and their lines in the help.
+
+A key means the same on every screen of the main window; `tests/ui/test_key_table.py` finds
+collisions and keeps `docs/keys.md`. `RESERVED` lists keys that have an owner and no action yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Literal, TypeAlias
 
 from textual.binding import Binding, BindingType
 
 from nftop.model.struct import dataclass
+from nftop.render.base.line import Click
+from nftop.render.frame.footer import Hint
+
+# State of the application on which hints of keys depend: `edits` that classes can be edited,
+# `pending` that a change is not kept yet, `records` that there is a recorder.
+Mode: TypeAlias = Literal["live", "replay", "edits", "records", "pending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,8 @@ class KeyRow:
     help: what they do.
     by: argument of the action: a distance, direction or index.
     hint: key and word in the footer; None: not in the footer.
+    rank: of the hint; a lower one stays longer where the footer is narrow.
+    when: modes in one of which the hint is shown; empty: always.
     asks: opens a prompt; handled first, since keys typed after it belong to the prompt.
     """
 
@@ -28,12 +41,14 @@ class KeyRow:
     help: str
     by: int = 0
     hint: tuple[str, str] | None = None
+    rank: int = 50
+    when: frozenset[Mode] = frozenset()
     asks: bool = False
 
 
 MOST = 100_000  # lines: to the end
 
-# In the order of the help; `_HINT_ORDER` is that of the footer.
+# Groups are in the order of the help; hints have that of the groups.
 MOVE: tuple[KeyRow, ...] = (
     KeyRow("down,j", "move", "down j", "next CPU or line", 1),
     KeyRow("up,k", "move", "up k", "previous CPU or line", -1),
@@ -42,233 +57,218 @@ MOVE: tuple[KeyRow, ...] = (
     KeyRow("g,home", "move", "g Home", "first", -MOST),
     KeyRow("G,end", "move", "G End", "last", MOST),
 )
+END: tuple[KeyRow, ...] = (
+    *MOVE[:-1],
+    KeyRow("G", "move", "G", "last", MOST),
+    KeyRow("end", "last", "End", "last"),
+)
+HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
+    hint=("?", "help"), rank=0)  # fmt: skip
 CPUS: tuple[KeyRow, ...] = (
-    KeyRow(
-        "slash",
-        "ask_find",
-        "/",
-        "find a thread, an NF or a CPU (4 or 0-3,8)",
-        hint=("/", "Find"),
-        asks=True,
-    ),
+    KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
+        hint=("/", "find"), rank=6, asks=True),
     KeyRow("n", "find_again", "n", "find next", 1),
     KeyRow("N", "find_again", "N", "find previous", -1),
-    KeyRow(
-        "backslash,f4",
-        "ask_filter",
-        "\\ F4",
+    KeyRow("backslash,f4", "ask_filter", "\\ F4",
         "show only rows with this thread, NF or CPU list; empty: all",
-        hint=("\\", "Filter"),
-        asks=True,
-    ),
-    KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1, ("<>", "Sort")),
+        hint=("\\", "filter"), rank=11, asks=True),
+)  # fmt: skip
+SORT: tuple[KeyRow, ...] = (
+    KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
     KeyRow("less_than_sign", "sort", "<", "sort by the previous column", -1),
-    KeyRow("I", "invert", "I", "reverse the order", hint=("I", "Invert")),
-    KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "Others")),
+    KeyRow("I", "invert", "I", "reverse the order"),
+)
+FOLD: tuple[KeyRow, ...] = (
+    KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
 )
 TOPDOWN: tuple[KeyRow, ...] = (
-    KeyRow("p", "move", "p", "Topdown: previous CPU, as k", -1),
-    KeyRow(
-        "t",
-        "group",
-        "t",
-        "Topdown: selected core, or all cores by NF or cache class",
-        hint=("t", "Group"),
-    ),
-)
+    KeyRow("p", "move", "p", "previous CPU, as k", -1),
+    KeyRow("t", "group", "t", "selected core, or all cores by NF or cache class",
+        hint=("t", "group"), rank=3),
+)  # fmt: skip
 NFS: tuple[KeyRow, ...] = (
-    # A key has one action: this is that of `DRILL`.
-    KeyRow(
-        "enter",
-        "open",
-        "Enter",
-        "NFs: all threads, queues, ports and nodes of the selected one; again: back",
-        hint=("Enter", "Threads"),
-    ),
-    KeyRow(
-        "w",
-        "choose",
-        "w",
-        "NFs: choose its workload, for comparison with published numbers",
-        1,
-        ("w", "Workload"),
-    ),
-)
+    KeyRow("enter", "open", "Enter",
+        "all threads, queues, ports and nodes of the selected NF; again: back",
+        hint=("⏎", "open"), rank=1),
+    KeyRow("w", "choose", "w", "choose its workload, for comparison with published numbers", 1,
+        ("w", "workload"), rank=13),
+)  # fmt: skip
 CLASSES: tuple[KeyRow, ...] = (
-    KeyRow("D", "jump", "D", "Cache: next cache", 1, ("D", "Cache")),
-    KeyRow(
-        "v",
-        "swap",
-        "v",
-        "Cache: class detail or verdict on the last change below the table",
-        hint=("v", "Verdict"),
-    ),
-    KeyRow("enter", "open", "Enter", "Cache: all that is below the table, as a page"),
-    KeyRow("i", "fold", "i", "Cache: show or fold unused classes", hint=("i", "Others")),
-)
+    KeyRow("enter", "open", "Enter", "all that is below the table, as a page",
+        hint=("⏎", "open"), rank=4),
+    KeyRow("D", "jump", "D", "next cache", 1, ("D", "cache"), rank=3),
+    KeyRow("v", "swap", "v", "class detail or verdict on the last change below the table",
+        hint=("v", "verdict"), rank=5),
+    KeyRow("i", "fold", "i", "show or fold unused classes", hint=("i", "others"), rank=14),
+)  # fmt: skip
 DRILL: tuple[KeyRow, ...] = (
-    KeyRow(
-        "enter", "open", "Enter", "Cores: top-down of the selected core", hint=("Enter", "Topdown")
-    ),
-)
+    KeyRow("enter", "open", "Enter", "top-down of the selected core",
+        hint=("⏎", "open"), rank=1),
+)  # fmt: skip
 # On every screen: a change that is not kept is reverted.
+PENDING: frozenset[Mode] = frozenset({"pending"})
 CHANGE: tuple[KeyRow, ...] = (
-    KeyRow("K", "app.keep", "K", "keep the applied change"),
+    KeyRow("K", "app.keep", "K", "keep the applied change",
+        hint=("K", "keep"), rank=-2, when=PENDING),
     KeyRow("U", "app.take_back", "U", "take back the pending change"),
-    KeyRow(
-        "u",
-        "app.undo",
-        "u",
+    KeyRow("u", "app.undo", "u",
         "take back the pending change, or preview the undo of the last one",
-    ),
-)
+        hint=("u", "undo"), rank=-1, when=PENDING),
+)  # fmt: skip
+EDITS: frozenset[Mode] = frozenset({"edits"})
 EDIT: tuple[KeyRow, ...] = (
-    KeyRow("e", "edit", "e", "Cores, Cache, Memory: edit the cache classes", hint=("e", "Edit")),
+    KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
 )
 PRIORITIES: tuple[KeyRow, ...] = (
-    KeyRow("e", "edit", "e", "Power: pin or release core frequencies",
-        hint=("e", "Edit")),
+    KeyRow("e", "edit", "e", "pin or release core frequencies",
+        hint=("e", "edit"), rank=4, when=EDITS),
 )  # fmt: skip
+REPLAY: frozenset[Mode] = frozenset({"replay"})
+RECORDS: frozenset[Mode] = frozenset({"records"})
 TAPE: tuple[KeyRow, ...] = (
     KeyRow("R", "record", "R", "record into a file, including the last minutes; again: stop",
-        hint=("R", "Rec")),
-    KeyRow("m", "ask_mark", "m", "set a marker in the recording", hint=("m", "Mark"), asks=True),
-    KeyRow("left_square_bracket", "step", "[", "replay: one tick back", -1),
+        hint=("R", "record"), rank=8, when=RECORDS),
+    KeyRow("m", "ask_mark", "m", "set a marker in the recording",
+        hint=("m", "mark"), rank=16, when=RECORDS, asks=True),
+    KeyRow("left_square_bracket", "step", "[", "replay: one tick back", -1,
+        ("[ ]", "step"), rank=3, when=REPLAY),
     KeyRow("right_square_bracket", "step", "]", "replay: one tick forward", 1),
-    KeyRow("left_curly_bracket", "marker", "{", "replay: previous marker, change or finding", -1),
+    KeyRow("left_curly_bracket", "marker", "{", "replay: previous marker, change or finding", -1,
+        ("{ }", "event"), rank=4, when=REPLAY),
     KeyRow("right_curly_bracket", "marker", "}", "replay: next marker, change or finding", 1),
-    KeyRow("S", "ask_seek", "S", "replay: go to a time", asks=True),
-    KeyRow("plus", "faster", "+", "replay: twice as fast", 1),
+    KeyRow("S", "ask_seek", "S", "replay: go to a time",
+        hint=("S", "seek"), rank=5, when=REPLAY, asks=True),
+    KeyRow("plus", "faster", "+", "replay: twice as fast", 1,
+        ("+ -", "speed"), rank=6, when=REPLAY),
     KeyRow("minus", "faster", "-", "replay: half as fast", -1),
 )  # fmt: skip
 BASELINE: tuple[KeyRow, ...] = (
     KeyRow("b", "baseline", "b", "keep a baseline: medians of the last ticks of NFs and cores, for "
-        "vs.base; again: replace it", 1, ("b", "Base")),
+        "vs.base; again: replace it", 1, ("b", "base"), rank=17),
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
 )  # fmt: skip
+LIVE: frozenset[Mode] = frozenset({"live"})
 ALWAYS: tuple[KeyRow, ...] = (
-    KeyRow(
-        "x",
-        "explain",
-        "x",
-        "explain the selected metrics, with their values",
-        hint=("x", "Explain"),
-    ),
-    KeyRow("F", "findings", "F", "all findings: location, start, rule and source of the limit"),
-    KeyRow(
-        "space",
-        "pause",
-        "Space",
-        "freeze the screen (measuring continues); pause a replay",
-        hint=("Spc", "Pause"),
-    ),
+    KeyRow("x", "explain", "x", "explain the selected metrics, with their values",
+        hint=("x", "explain"), rank=3),
+    KeyRow("F", "findings", "F", "all findings: location, start, rule and source of the limit",
+        hint=("F", "findings"), rank=12),
+    KeyRow("space", "pause", "Space", "freeze the screen (measuring continues); pause a replay",
+        hint=("Spc", "pause"), rank=9),
     *BASELINE,
     *TAPE,
-    KeyRow("d", "ask_delay", "d", "seconds between ticks", hint=("d", "Delay"), asks=True),
-    KeyRow("question_mark,h,f1", "help", "? h F1", "this page", hint=("?", "Help")),
+    KeyRow("d", "ask_delay", "d", "seconds between ticks",
+        hint=("d", "delay"), rank=18, when=LIVE, asks=True),
+    HELP_KEY,
     KeyRow("escape", "clear", "Esc", "clear message and filter; then the Cores screen"),
-    KeyRow("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "Quit")),
+    KeyRow("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "quit"), rank=-3),
     *CHANGE,
-)
-
-_HINT_ORDER = (
-    "?",
-    "q",
-    "Spc",
-    "/",
-    "Enter",
-    "t",
-    "D",
-    "v",
-    "\\",
-    "<>",
-    "x",
-    "e",
-    "i",
-    "I",
-    "d",
-    "R",
-    "m",
-    "w",
-    "b",
-)
+)  # fmt: skip
 
 
-def hints(keys: Iterable[KeyRow]) -> tuple[tuple[str, str], ...]:
-    """Hints of the footer, in its order."""
-    shown = (key.hint for key in keys if key.hint)
-    rank = {key: index for index, key in enumerate(_HINT_ORDER)}
-    return tuple(sorted(shown, key=lambda hint: rank.get(hint[0], len(rank))))
+def hints(keys: Iterable[KeyRow], modes: Collection[Mode] = ()) -> tuple[Hint, ...]:
+    """Hints of the footer in these modes, from left to right; help is first and quit last."""
+    shown = [key for key in keys if key.hint and (not key.when or key.when.intersection(modes))]
+    shown.sort(key=lambda key: (key.action != "help") + (key.action == "app.quit"))
+    return tuple(Hint(*key.hint, key.rank, Click(key.action, key.by)) for key in shown if key.hint)
 
 
 PAGE: tuple[KeyRow, ...] = (
-    KeyRow("down,j", "move", "down j", "down", 1),
+    KeyRow("down,j", "move", "down j", "down", 1, ("j k", "scroll"), rank=2),
     KeyRow("up,k", "move", "up k", "up", -1),
     KeyRow("pagedown,space", "page", "PgDn", "page down", 1),
     KeyRow("pageup", "page", "PgUp", "page up", -1),
     KeyRow("g,home", "move", "g", "to the top", -MOST),
     KeyRow("G,end", "move", "G", "to the end", MOST),
-    KeyRow("question_mark,h,f1", "help", "? h F1", "list of keys; again: close"),
-    KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page"),
+    HELP_KEY,
+    KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",
+        hint=("Esc", "close"), rank=1),
     *CHANGE,
-)
-PAGE_HINTS = (("Esc", "Close"), ("jk", "Scroll"), ("?", "Help"))
+)  # fmt: skip
 
 # Class editor; the highest way is leftmost.
 EDITOR: tuple[KeyRow, ...] = (
+    KeyRow("enter", "preview", "Enter", "preview the writes, then apply",
+        hint=("⏎", "preview"), rank=1),
     KeyRow("left", "way", "left", "next higher way", 1),
     KeyRow("right", "way", "right", "next lower way", -1),
     KeyRow("down,j,tab", "class", "down j Tab", "next class", 1),
     KeyRow("up,k,shift+tab", "class", "up k", "previous class", -1),
-    KeyRow("space", "toggle", "Space", "add or remove the way at an edge of the mask"),
-    KeyRow("left_square_bracket", "shift", "[", "shift the mask to higher ways", 1),
+    KeyRow("space", "toggle", "Space", "add or remove the way at an edge of the mask",
+        hint=("Spc", "way"), rank=2),
+    KeyRow("left_square_bracket", "shift", "[", "shift the mask to higher ways", 1,
+        ("[ ]", "shift"), rank=3),
     KeyRow("right_square_bracket", "shift", "]", "shift it to lower ways", -1),
-    KeyRow("plus", "grow", "+", "one way more, at the edge nearer to the selected way", 1),
+    KeyRow("plus", "grow", "+", "one way more, at the edge nearer to the selected way", 1,
+        ("+ -", "size"), rank=4),
     KeyRow("minus", "grow", "-", "one way less", -1),
-    KeyRow("D", "domain", "D", "next cache", 1),
-    KeyRow("L", "link", "L", "edit all caches together, or one"),
+    KeyRow("D", "domain", "D", "next cache", 1, ("D", "cache"), rank=7),
+    KeyRow("L", "link", "L", "edit all caches together, or one", hint=("L", "link"), rank=8),
     KeyRow("equals_sign", "alike", "=", "copy the class's mask to all caches"),
     KeyRow("c", "cache", "c", "L3 or L2"),
-    KeyRow("greater_than_sign", "bandwidth", ">", "more memory bandwidth (MBA)", 1),
+    KeyRow("greater_than_sign", "bandwidth", ">", "more memory bandwidth (MBA)", 1,
+        ("< >", "MBA"), rank=6),
     KeyRow("less_than_sign", "bandwidth", "<", "less memory bandwidth", -1),
     KeyRow("b", "ask_limit", "b", "set the memory bandwidth limit", asks=True),
-    KeyRow("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)", asks=True),
-    KeyRow("n", "ask_name", "n", "create a class owned by nftop", asks=True),
+    KeyRow("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)",
+        hint=("m", "CPUs"), rank=5, asks=True),
+    KeyRow("n", "ask_name", "n", "create a class owned by nftop",
+        hint=("n", "new"), rank=9, asks=True),
     KeyRow("p", "ask_profile", "p", "add a profile to the draft", asks=True),
     KeyRow("X,delete", "remove", "X Del", "remove a class owned by nftop"),
     KeyRow("z", "reset", "z", "discard the draft"),
     KeyRow("r", "reload", "r", "read the host again; keep the draft"),
-    KeyRow("d", "diff", "d", "all changes of the draft"),
-    KeyRow("enter", "preview", "Enter", "preview the writes, then apply"),
-    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
-    KeyRow("escape", "close", "Esc", "back; asks if the draft is changed"),
+    KeyRow("d", "diff", "d", "all changes of the draft", hint=("d", "diff"), rank=8),
+    HELP_KEY,
+    KeyRow("escape", "close", "Esc", "back; asks if the draft is changed",
+        hint=("Esc", "back"), rank=1),
     KeyRow("q,f10", "quit", "q F10", "quit nftop; asks if the draft is changed"),
     *CHANGE,
-)
-EDITOR_HINTS = (
-    ("Enter", "Preview"), ("Spc", "Toggle"), ("[]", "Shift"), ("+-", "Size"), ("D", "Cache"),
-    ("L", "Link"), ("?", "Help"), ("Esc", "Back"), ("m", "CPUs"), ("<>", "MBA"), ("d", "Diff"),
 )  # fmt: skip
 CONFIRM: tuple[KeyRow, ...] = (
+    KeyRow("y", "yes", "y", "apply it; final or taken back unless kept, as stated above",
+        hint=("y", "apply"), rank=1),
+    KeyRow("escape,n,q,f10", "close", "Esc n", "back without a change",
+        hint=("Esc", "back"), rank=1),
     *PAGE[:6],
-    KeyRow("y", "yes", "y", "apply it; final or taken back unless kept, as stated above"),
-    KeyRow("escape,n,q,f10", "close", "Esc n", "back without a change"),
-    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
+    HELP_KEY,
     *CHANGE,
-)
-CONFIRM_HINTS = (("y", "Apply"), ("Esc", "Back"), ("jk", "Scroll"), ("?", "Help"))
+)  # fmt: skip
 
 
 PRIORITY: tuple[KeyRow, ...] = (
-    *PAGE[:2],
+    KeyRow("enter", "preview", "Enter", "preview the writes, then apply",
+        hint=("⏎", "preview"), rank=1),
+    KeyRow("down,j", "move", "down j", "next setting", 1, ("j k", "choose"), rank=2),
+    KeyRow("up,k", "move", "up k", "previous setting", -1),
     KeyRow("g,home", "move", "g", "first", -MOST),
     KeyRow("G,end", "move", "G", "last", MOST),
-    KeyRow("enter", "preview", "Enter", "preview the writes, then apply"),
-    KeyRow("escape,q,f10", "close", "Esc q", "back"),
-    KeyRow("question_mark,h,f1", "help", "? h F1", "this page"),
+    KeyRow("escape,q,f10", "close", "Esc q", "back", hint=("Esc", "back"), rank=1),
+    HELP_KEY,
     *CHANGE,
-)
-PRIORITY_HINTS = (("Enter", "Preview"), ("jk", "Choose"), ("Esc", "Back"), ("?", "Help"))
+)  # fmt: skip
+
+# Keys that have an owner but no action yet, by screen: another action must not take them.
+RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
+    "main": (
+        ("left", "one tick back in time"),
+        ("right", "one tick forward in time"),
+        ("shift+left", "one minute back in time"),
+        ("shift+right", "one minute forward in time"),
+        ("tab", "next incident"),
+        ("shift+tab", "previous incident"),
+        ("T", "sweep of the selected class's ways"),
+        ("P", "screenshot"),
+    ),
+    "page": (
+        ("left", "one tick back in time"),
+        ("right", "one tick forward in time"),
+        ("shift+left", "one minute back in time"),
+        ("shift+right", "one minute forward in time"),
+        ("T", "sweep of the culprit's ways"),
+    ),
+    "editor": (("T", "sweep of the selected class's ways"),),
+}
 
 
 # Characters that Textual reports for Alt and a digit, and for Escape directly before a digit.

@@ -35,12 +35,12 @@ class ChangeMoved(Message):
         return isinstance(message, ChangeMoved)
 
 
-class LineClicked(Message):
-    """A click on a line of the table's body (0: first on screen, -1: header)."""
+class Clicked(Message):
+    """A click on a text that has an action: the same as a key with this action and argument."""
 
-    def __init__(self, line: int, x: int) -> None:
-        self.line = line
-        self.x = x
+    def __init__(self, action: str, argument: int | str) -> None:
+        self.action = action
+        self.argument = argument
         super().__init__()
 
 

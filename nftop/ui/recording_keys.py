@@ -20,6 +20,7 @@ class RecordingKeys:
     """Actions on recorder and player; messages go to `SessionView.message`.
 
     Attributes:
+        replays: whether the feed is a replay.
         acts: actions by name.
         questions: prompts by action: subject, label and initial text; None: no prompt.
         answers: handlers of prompts by subject.
@@ -29,6 +30,7 @@ class RecordingKeys:
         self._session = session
         self._recorder, self._new_sink = options.recorder, options.new_sink
         self._player = session.feed if isinstance(session.feed, Player) else None
+        self.replays = self._player is not None
         self._marked_ns = 0
         self._baseline_kept = False  # by the last key for baselines
         session.recording = self._state

@@ -79,7 +79,7 @@ def cells_of(frame: Frame, width: int) -> list[list[Text]]:
 
 def _cut(line: Line, widths: Sequence[int]) -> list[Text]:
     whole = Text()
-    for text, tone in line.spans:
+    for text, tone, _ in line.spans:
         whole.append(text, _STYLES.get(tone, ""))
     ends = [sum(widths[: at + 1]) for at in range(len(widths) - 1)]
     cells = list(whole.divide(ends))

@@ -28,6 +28,11 @@ def _selected(run: Running) -> int:
     raise AssertionError("no row is marked")
 
 
+def _sort(run: Running) -> str:
+    """The column that rows are sorted by, with its direction, in the line of screens."""
+    return run.text.rpartition(" sort ")[2].split()[0]
+
+
 def _order(run: Running) -> list[int]:
     """CPUs of the table from top to bottom."""
     lines = run.text.split("\n")
@@ -72,27 +77,58 @@ async def test_the_mouse() -> None:
         assert _selected(run) == 2, "the line of folded rows can't be selected"
 
 
+async def click_on(run: Running, text: str, line: int | None = None) -> str:
+    """Click on the first letter of a text, on the last line that has it or on this one."""
+    rows = run.text.split("\n")
+    y = max(at for at, row in enumerate(rows) if text in row) if line is None else line
+    await run.pilot.click(offset=(rows[y].index(text), y))
+    await run.pilot.pause()
+    return run.text
+
+
+async def test_a_click_on_a_screens_name_a_hint_a_header_and_a_row() -> None:
+    async with running(frame(64), size=(120, 36)) as run:
+        assert "[2 NFs]" in await click_on(run, "2 NFs")
+        assert _sort(run) == "-"
+        header = next(at for at, row in enumerate(run.text.split("\n")) if "IPC" in row)
+        await click_on(run, "IPC", header)
+        assert _sort(run) == "IPC▼"
+        await click_on(run, "IPC", header)
+        assert _sort(run) == "IPC▲"
+        assert (await click_on(run, "? help")).startswith("Keys")
+        assert "[2 NFs]" in await click_on(run, "Esc close")
+        assert "[1 Cores]" in await click_on(run, "1 Cores")
+        assert "filter thread" in await click_on(run, "filter -")
+        await run.press("escape")
+        await click_on(run, "q quit")
+        assert not run.app.is_running
+
+
 async def test_sorting_and_inverting_keep_the_cpu_selected() -> None:
     async with running(frame(8), size=(120, 36)) as run:
         await run.press("j")
         labels = []
         for _ in range(6):
-            text = await run.press("greater_than_sign")
-            labels.append(text.rsplit("by ", 1)[-1])
+            await run.press("greater_than_sign")
+            labels.append(_sort(run)[:-1])
             assert _selected(run) == 2
         assert labels == ["SMT", "THREAD", "NF", "BUSY", "Mpps", "IPC"]
-        assert (await run.press("less_than_sign")).endswith("by Mpps")
+        await run.press("less_than_sign")
+        assert _sort(run) == "Mpps▼"
         assert _order(run) == [1, 3, 2]
         await run.press("I")
         assert _order(run) == [2, 3, 1]
-        assert (await run.press("f6")).endswith("by IPC")
+        await run.press("f6")
+        assert _sort(run) == "IPC▼"
         assert _selected(run) == 2
 
 
 async def test_sorting_wraps_around() -> None:
     async with running(frame(8)) as run:
-        assert (await run.press("less_than_sign")).endswith("by WAIT")
-        assert (await run.press("greater_than_sign")).endswith("by CPU")
+        await run.press("less_than_sign")
+        assert _sort(run) == "WAIT▼"
+        await run.press("greater_than_sign")
+        assert _sort(run) == "CPU▲"
 
 
 async def test_the_selection_follows_its_cpu_over_ticks() -> None:
@@ -172,7 +208,7 @@ async def test_pausing_freezes_the_view_and_nothing_else() -> None:
         busier = with_cells(frame(8, 3), "busy_ratio", {2: 0.111})
         assert await run.give(busier) == frozen
         text = await run.press("greater_than_sign", "I")
-        assert text.endswith("by SMT")
+        assert _sort(run) == "SMT▼"
         assert _order(run) == [3, 2, 1], "a frozen view can be sorted"
         assert " 50% " in text
         text = await run.press("space")
@@ -247,7 +283,9 @@ async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() 
         await run.press("escape")
         for row in screens():
             footer = (await run.press(row.keys[0])).rsplit("\n", 1)[-1]
-            assert all(f"{key} {word}" in footer for key, word in hints(row.view.KEYS))
+            shown = hints(row.view.KEYS, ["live"])
+            assert all(f"{hint.key} {hint.word}" in footer for hint in shown)
+            assert footer.startswith("? help") and footer.endswith("q quit")
 
 
 @pytest.mark.parametrize("key", ["q", "f10", "ctrl+c"])
@@ -352,5 +390,5 @@ async def test_keys_that_have_nothing_to_do_say_so() -> None:
             assert "no search yet: /" in await run.press(key)
         assert "no baseline to forget" in await run.press("B")
         assert "w: not a key of the Cores screen" in await run.press("w")
-        assert "t: not a key of the Memory/PCIe screen" in await run.press("4", "t")
+        assert "t: not a key of the Traffic screen" in await run.press("4", "t")
         assert "Enter opens nothing on the Topdown screen" in await run.press("6", "enter")

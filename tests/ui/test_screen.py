@@ -48,7 +48,7 @@ async def test_sorting_by_the_bar_is_by_retiring_and_graphs_it() -> None:
     async with running(*TOPDOWN[:3], size=(120, 36)) as run:
         text = await run.press("i")
         for _ in range(20):
-            if "by FbMCR" in (text := await run.press("greater_than_sign")):
+            if "sort FbMCR" in (text := await run.press("greater_than_sign")):
                 break
         assert "FbMCR 5%/cell▼" in text
         rows = [row for row in text.split("\n") if row.rstrip("~").endswith("R") and "FF" in row]

@@ -17,7 +17,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
-_ON_DEMAND = "Counted only while the Memory/PCIe screen is up, or for JSON."
+_ON_DEMAND = "Counted only while the Traffic screen is up, or for JSON."
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")
 _UNSHARED = Missing(Reason.UNDEFINED, "nobody else may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")

@@ -105,19 +105,33 @@ def class_tone(number: int | None, variant: ClassVariant = "") -> Tone:
     return Tone[f"CLASS{hue + 1}{variant}"]
 
 
+class Click(NamedTuple):
+    """What a click does: an action of the screen with its argument, as a key has them."""
+
+    action: str
+    argument: int | str = 0
+
+
 class Span(NamedTuple):
-    """Text with a tone; printable, see `text.printable`."""
+    """Text with a tone, and what a click on it does; printable, see `text.printable`."""
 
     text: str
     tone: Tone
+    click: Click | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Spans from left to right; `fill` is the tone behind the whole line."""
+    """Attributes.
+
+    spans: from left to right.
+    fill: tone behind the whole line.
+    click: what a click does on a span without its own, and right of the text.
+    """
 
     spans: tuple[Span, ...] = ()
     fill: Tone = Tone.PLAIN
+    click: Click | None = None
 
     @property
     def text(self) -> str:
@@ -126,7 +140,15 @@ class Line:
     @property
     def width(self) -> int:
         """Width in cells."""
-        return sum([len(text) if text.isascii() else safe.cells(text) for text, _ in self.spans])
+        return sum([len(text) if text.isascii() else safe.cells(text) for text, _, _ in self.spans])
+
+    def click_at(self, x: int) -> Click | None:
+        """What a click on cell `x` does, from 0; None: nothing."""
+        for span in self.spans:
+            x -= safe.cells(span.text)
+            if x < 0:
+                return span.click or self.click
+        return self.click
 
 
 BLANK = Line()
@@ -137,20 +159,25 @@ def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     spans: list[Span] = []
     for item in parts:
         if isinstance(item, Line):
-            for text, tone in item.spans:
-                _add(spans, text, tone)
+            for span in item.spans:
+                _add(spans, span if span.click else span._replace(click=item.click))
         elif isinstance(item, str):
-            _add(spans, safe.printable(item), Tone.PLAIN)
+            _add(spans, Span(safe.printable(item), Tone.PLAIN))
         else:
-            _add(spans, safe.printable(item.text), item.tone)
+            _add(spans, item._replace(text=safe.printable(item.text)))
     return Line(tuple(spans), fill)
 
 
-def _add(spans: list[Span], text: str, tone: Tone) -> None:
-    if spans and spans[-1].tone is tone:
-        spans[-1] = Span(spans[-1].text + text, tone)
-    elif text:
-        spans.append(Span(text, tone))
+def _add(spans: list[Span], span: Span) -> None:
+    if spans and spans[-1].tone is span.tone and spans[-1].click == span.click:
+        spans[-1] = span._replace(text=spans[-1].text + span.text)
+    elif span.text:
+        spans.append(span)
+
+
+def clickable(whole: Line, action: str, argument: int | str = 0) -> Line:
+    """The line with this click wherever it has none."""
+    return Line(whole.spans, whole.fill, whole.click or Click(action, argument))
 
 
 def crop(whole: Line, width: int) -> Line:
@@ -167,25 +194,25 @@ def crop(whole: Line, width: int) -> Line:
             room -= used
             continue
         cut = safe.truncate(span.text + safe.ELLIPSIS * 2, room)
-        spans.append(Span(cut, span.tone))
+        spans.append(span._replace(text=cut))
         break
-    return Line(tuple(span for span in spans if span.text), whole.fill)
+    return Line(tuple(span for span in spans if span.text), whole.fill, whole.click)
 
 
 def selected(whole: Line) -> Line:
     """The line under the cursor."""
     # Dim text is hard to read in reverse.
     faint = (Tone.DIM, Tone.MISSING)
-    spans = (Span(span.text, Tone.PLAIN) if span.tone in faint else span for span in whole.spans)
-    return Line(tuple(spans), Tone.CURSOR)
+    spans = (span._replace(tone=Tone.PLAIN) if span.tone in faint else span for span in whole.spans)
+    return Line(tuple(spans), Tone.CURSOR, whole.click)
 
 
 def pointed_at(whole: Line) -> Line:
     """The line under the cursor, with its graph not in reverse."""
     spans = (
-        span if span.tone is Tone.AREA else Span(span.text, Tone.CURSOR) for span in whole.spans
+        span if span.tone is Tone.AREA else span._replace(tone=Tone.CURSOR) for span in whole.spans
     )
-    return Line(tuple(spans), whole.fill)
+    return Line(tuple(spans), whole.fill, whole.click)
 
 
 def flow(items: Iterable[Line], width: int, gap: str = " ") -> list[Line]:

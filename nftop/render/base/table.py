@@ -15,7 +15,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
 
 # Spans of one cell: one, except for bars.
@@ -80,19 +80,19 @@ def fit_columns(
 
 
 def header_line(columns: Sequence[TableColumn], sort: str = "", *, descending: bool = True) -> Line:
-    """The labels; an arrow marks the column that rows are sorted by."""
-    labels = tuple((col.label, col.width, col.right) for col in columns)
+    """The labels; an arrow marks the column that rows are sorted by, a click chooses another."""
+    labels = tuple((col.key, col.label, col.width, col.right) for col in columns)
     at = next((index for index, col in enumerate(columns) if col.key == sort), -1)
     return _header(labels, at, "▼" if descending else "▲")
 
 
 @lru_cache(maxsize=32)  # drawn every tick
-def _header(labels: tuple[tuple[str, int, bool], ...], at: int, arrow: str) -> Line:
+def _header(labels: tuple[tuple[str, str, int, bool], ...], at: int, arrow: str) -> Line:
     spans = []
-    for index, (label, width, right) in enumerate(labels):
+    for index, (key, label, width, right) in enumerate(labels):
         mark = arrow if index == at else " "
         text = fit(label, width - 1, right=True) + mark if right else label + mark
-        spans.append(Span(fit(text, width), Tone.HEADER))
+        spans.append(Span(fit(text, width), Tone.HEADER, Click("sort_by", key)))
     return line(*spans, fill=Tone.HEADER)
 
 

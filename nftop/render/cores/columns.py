@@ -16,6 +16,7 @@ from nftop.render.base.table import TableColumn, fit_columns
 # Screens with a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
 NARROW = 40
+EVERY_COLUMN = 10_000  # cells in which all columns fit
 _LONG_BARS_FROM = 100
 _GROUP_NAMES_FROM = 150
 

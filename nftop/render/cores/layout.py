@@ -13,6 +13,7 @@ from nftop.render.cores.map import map_lines
 from nftop.render.cores.nfs import nf_lines
 from nftop.render.cores.packages import package_lines
 from nftop.render.frame.findings import finding_lines, lines_for
+from nftop.render.frame.footer import tabs_line
 from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines, header_lines
 
 # In the order in which they get room: the short one first.
@@ -132,7 +133,8 @@ def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Lin
     if height < _NFS_FROM:  # few lines: keep them for the CPUs
         status = replace(status, tabs=None)
     head = header_lines(frame, status, width)[: max(2, height // 3)]
-    return [*head, *finding_lines(frame, width, lines_for(height))]
+    tabs = [] if status.tabs is None else [tabs_line(status.tabs, width)]
+    return [*head, *finding_lines(frame, width, lines_for(height)), *tabs]
 
 
 def _too_small(frame: Frame, width: int, height: int) -> list[Line]:

@@ -17,7 +17,7 @@ _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
 _UNITS = " GB/s; M requests/s"
 _WIDTH_LEAST = 60
-# Sums of hits and misses, and traffic unrelated to packets, are on the Memory/PCIe screen only.
+# Sums of hits and misses, and traffic unrelated to packets, are on the Traffic screen only.
 _ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*")
 _COLUMNS = tuple(
     TableColumn(metric.id, metric.label, _CELL, priority=index, metric=metric)

@@ -1,4 +1,4 @@
-"""Header and footer of a screen: host, mode, sources, own cost; keys and position."""
+"""Header of a screen: host, mode, sources, own cost."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import printable
-from nftop.render.cores.columns import column_name
-from nftop.render.cores.rows import CpuView
 from nftop.render.frame.changes import clock_of
+from nftop.render.frame.footer import Tabs
 
 
 def banner_lines(position: Position, width: int) -> list[Line]:
@@ -85,14 +84,6 @@ _GAP = "   "
 
 
 @dataclass(frozen=True, slots=True)
-class Tabs:
-    """Screens by key and title, and the index of the current one."""
-
-    names: tuple[tuple[str, str], ...]
-    up: int
-
-
-@dataclass(frozen=True, slots=True)
 class ViewStatus:
     """State of the session, for the header.
 
@@ -103,7 +94,7 @@ class ViewStatus:
         recording: state of the recording; "": none.
         position: in the recording replayed; None: no replay.
         notice: of the newest frame; "": none.
-        tabs: the screens; None: not shown.
+        tabs: the line of screens below; None: not shown.
         unlocked: the host can be changed.
     """
 
@@ -118,7 +109,7 @@ class ViewStatus:
 
 
 def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
-    """Identity, mode, sources, own cost and screens; then alerts."""
+    """Identity, mode, sources and own cost; then alerts."""
     groups = (
         _identity(frame.host, size_of(frame.topology), status, width),
         tuple(
@@ -127,7 +118,6 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
             if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
         ),
         (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_measured(frame.own) else (),
-        () if status.tabs is None else _tabs(status.tabs),
     )
     banner = [] if status.position is None else banner_lines(status.position, width)
     lines = [*banner, *_grouped(groups, width)]
@@ -163,17 +153,6 @@ def waiting_lines(status: ViewStatus, width: int) -> list[Line]:
     """Screen before the first frame."""
     first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
     return [crop(first, width), *alert_lines(status.problem, width=width)]
-
-
-@lru_cache(maxsize=8)
-def _tabs(tabs: Tabs) -> tuple[Line, ...]:
-    """Screens with their keys; the current one in brackets."""
-    return tuple(
-        line(Span(f"[{number} {name}]", Tone.TITLE))
-        if index == tabs.up
-        else line(Span(number, Tone.ACCENT), f" {name}")
-        for index, (number, name) in enumerate(tabs.names)
-    )
 
 
 def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
@@ -251,33 +230,9 @@ def own_cost(own: SelfCost) -> str:
     return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"
 
 
-def where(view: CpuView, top: int, height: int, rows: int) -> str:
-    """Rows shown, order and filter, for the footer."""
-    last = min(rows, top + height)
-    span = f"{top + 1}-{last}/{rows}" if rows else "no rows"
-    filtered = f"  filter {view.filter}" if view.filter else ""
-    return f"{span}  by {column_name(view.sort)}{filtered}"
-
-
-def footer_line(
-    hints: tuple[tuple[str, str], ...], position: str, width: int, message: str = ""
-) -> Line:
-    """Hints (key and word) that fit, or a message; then the position."""
-    right = crop(line(Span(position, Tone.DIM)), width)
-    room = width - right.width - 2
-    left = crop(line(Span(message, Tone.BAD)), room) if message else _hints(hints, room)
-    return line(left, " " * (width - left.width - right.width), right)
-
-
-@lru_cache(maxsize=8)  # drawn every tick
-def _hints(hints: tuple[tuple[str, str], ...], room: int) -> Line:
-    shown = line()
-    for key, word in hints:
-        more = line(shown, "  " if shown.spans else "", Span(key, Tone.ACCENT), f" {word}")
-        if more.width > room:
-            break
-        shown = more
-    return shown
+def where(top: int, height: int, rows: int) -> str:
+    """Rows shown, for the footer."""
+    return f"{top + 1}-{min(rows, top + height)}/{rows}" if rows else "no rows"
 
 
 def recording_text(

@@ -1,4 +1,4 @@
-"""Memory/PCIe screen: traffic of each package (memory, devices, other packages) side by side.
+"""Traffic screen: traffic of each package (memory, devices, other packages) side by side.
 
 Rows come from the catalogue's ids: `memory.read_bytes_per_s` is row `read` of section `memory`,
 `pcie.itom.hit_per_s` the cell `hit` of row `itom` of a table.

@@ -9,7 +9,9 @@ from textual import events
 from textual.binding import BindingsMap
 from textual.screen import Screen
 
-from nftop.ui.keys import KeyRow, bindings, named
+from nftop.render.frame.footer import footer_line
+from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
+from nftop.ui.messages import Clicked
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
@@ -41,6 +43,42 @@ class BannerScreen(Screen[Result]):
     def bind_keys(self, keys: Iterable[KeyRow]) -> None:
         """Bind keys of this screen that are known only when it is created."""
         self._bindings.key_to_bindings.update(BindingsMap(bindings(keys)).key_to_bindings)
+
+    @property
+    def modes(self) -> set[Mode]:
+        """State on which hints of keys depend."""
+        return {"pending"} if self.changes.standing.phase == "unkept" else set()
+
+    def show_footer(
+        self, keys: Iterable[KeyRow], *, position: str = "", message: str = "", height: int = 1
+    ) -> None:
+        """Draw the keys that work now, or a message."""
+        footer = self.query_one(Footer)
+        foot = footer_line(
+            hints(keys, self.modes),
+            self.size.width,
+            position=position,
+            message=message,
+            ascii_only=footer.ascii_only,
+        )
+        footer.show([foot], height)
+
+    async def on_clicked(self, message: Clicked) -> None:
+        """Do what the key with this action does."""
+        message.stop()
+        if "." in message.action:
+            await self.run_action(message.action)
+        elif self.is_current:
+            self.click(message.action, message.argument)
+
+    def click(self, action: str, argument: int | str) -> None:
+        """Run an action that was clicked."""
+        if isinstance(argument, int):
+            self.action_act(action, argument)
+
+    def action_act(self, action: str, by: int) -> None:
+        """Run the action of a key; `by` is `KeyRow.by`."""
+        raise NotImplementedError
 
     def say_unbound(self, event: events.Key) -> None:
         """Report a printable key that is not bound on this screen."""

@@ -14,7 +14,7 @@ from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
-from nftop.render.base.line import Line, pointed_at
+from nftop.render.base.line import Line, clickable, pointed_at
 from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
 from nftop.render.cache.page import MARKS as VERDICT_MARKS
@@ -24,7 +24,7 @@ from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_class_lines
-from nftop.ui.keys import ALWAYS, CLASSES, EDIT, MOVE, KeyRow
+from nftop.ui.keys import ALWAYS, CLASSES, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
@@ -34,7 +34,7 @@ from nftop.ui.widgets.panels import MainLayout
 class CacheView(ScreenView):
     """Table of classes per cache; `chosen` is the class and cache under the cursor."""
 
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *CLASSES, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*END, *CLASSES, *EDIT, *ALWAYS)
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
@@ -85,6 +85,10 @@ class CacheView(ScreenView):
         if self._keys:
             at = self._keys.index(self.chosen) if self.chosen in self._keys else 0
             self.chosen = self._keys[max(0, min(at + by, len(self._keys) - 1))]
+
+    def select(self, row: int) -> None:
+        if row < len(self._keys):
+            self.chosen = self._keys[row]
 
     def page(self, pages: int) -> None:
         self.move(pages * max(1, self._room - 1))
@@ -157,6 +161,9 @@ class CacheView(ScreenView):
         lines = list(shown.table)
         at = [index for index, key in enumerate(shown.keys) if key and key == self.chosen]
         first = last = self._top
+        for index, key in enumerate(shown.keys):
+            if key in self._keys:
+                lines[index] = clickable(lines[index], "row", self._keys.index(key))
         if at:
             lines[at[0]] = pointed_at(lines[at[0]])
             # The first and the last class bring the lines above or below them.

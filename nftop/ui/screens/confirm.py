@@ -18,8 +18,8 @@ from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, line
 from nftop.render.editor.change import confirm_lines
-from nftop.render.frame.header import alert_lines, badge_lines, footer_line
-from nftop.ui.keys import CONFIRM, CONFIRM_HINTS, bindings
+from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.ui.keys import CONFIRM, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
@@ -142,7 +142,7 @@ class ConfirmScreen(BannerScreen[bool]):
             # A `y` typed ahead must not confirm a plan that was not shown.
             self.call_after_refresh(self._is_painted, self._top + len(shown), self.size)
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.query_one(Footer).show([footer_line(CONFIRM_HINTS, position, width, self._message)], 1)
+        self.show_footer(CONFIRM, position=position, message=self._message)
 
     def _is_painted(self, upto: int, size: Size) -> None:
         if size == self.size:

@@ -9,15 +9,15 @@ from typing import ClassVar
 from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
-from nftop.render.cores.columns import columns_for
+from nftop.render.cores.columns import CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS, map_metric
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, MOVE, KeyRow
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.screens.view import ScreenView
+from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
@@ -25,7 +25,10 @@ from nftop.ui.widgets.panels import MainLayout
 class CoresView(ScreenView):
     """Table of CPUs with the panels that fit around it."""
 
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (
+        *END, *DRILL, *CPUS, *SORT, *FOLD, *EDIT, *ALWAYS,
+    )  # fmt: skip
+    _TABLE: ClassVar[CpuTableKind] = "cores"
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
@@ -46,7 +49,7 @@ class CoresView(ScreenView):
         )
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)
-        spot = where(session.view, session.cursor.top, session.page, len(session.rows.shown))
+        spot = where(session.cursor.top, session.page, len(session.rows.shown))
         return spot, bool(parts.footer)
 
     @property
@@ -60,24 +63,12 @@ class CoresView(ScreenView):
         metric = trend_metric(frame.cpus, self.session.row, self.session.view.sort)
         return partial(explain_lines, frame, self.session.row, metric)
 
+    @property
+    def sorting(self) -> SortState | None:
+        return sorting_of_cpus(self.session, self._TABLE)
+
     def cycle_sort(self, step: int) -> None:
         self.session.cycle_sort(step, [col.key for col in self._columns])
-
-    def click(self, line: int, x: int) -> None:
-        session = self.session
-        if line < 0:
-            self._sort_at(x)
-        elif session.cursor.top + line < len(session.rows.shown):
-            session.move(session.cursor.top + line - session.cursor.index)
-
-    def _sort_at(self, x: int) -> None:
-        """Sort by the column clicked; reverse the order if it is sorted by it."""
-        view = self.session.view
-        for col in self._columns:
-            if 0 <= x < col.width:
-                same = col.key == view.sort
-                self.session.change_view(sort=col.key, inverted=same and not view.inverted)
-            x -= col.width
 
     def _paint_parts(self, frame: Frame, parts: ScreenSections, layout: MainLayout) -> None:
         session = self.session

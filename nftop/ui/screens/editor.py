@@ -28,10 +28,10 @@ from nftop.render.cache.page import card
 from nftop.render.cache.panel import group_name
 from nftop.render.editor.model import EditorState
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
-from nftop.render.frame.header import alert_lines, badge_lines, footer_line
+from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.render.pages.help import editor_help_lines
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
-from nftop.ui.keys import EDITOR, EDITOR_HINTS, bindings, help_rows
+from nftop.ui.keys import EDITOR, bindings, help_rows
 from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -239,9 +239,8 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if self._question:
             message, spot = _QUESTIONS[self._question], ""
         self.query_one("#editor", Lines).show(lines, room)
-        foot = footer_line(EDITOR_HINTS, spot, width, message)
         # A prompt replaces the footer.
-        self.query_one(Footer).show([foot], int(not self._asking))
+        self.show_footer(EDITOR, position=spot, message=message, height=int(not self._asking))
 
     # Actions of keys
 

@@ -14,13 +14,14 @@ from nftop.model.frame import Focus, Frame
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
-from nftop.render.frame.header import Tabs, footer_line, waiting_lines
+from nftop.render.frame.footer import Tab, Tabs
+from nftop.render.frame.header import waiting_lines
 from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed
 from nftop.store.history.history import TickHistory
 from nftop.ui.editor_model import EditorModel
-from nftop.ui.keys import help_rows, hints, named
-from nftop.ui.messages import FeedEnded, FrameReady, LineClicked, PromptAnswer, Wheel
+from nftop.ui.keys import MOST, Mode, help_rows, named
+from nftop.ui.messages import FeedEnded, FrameReady, PromptAnswer, Wheel
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import RecordingKeys
@@ -169,6 +170,7 @@ class MainScreen(BannerScreen[None]):
         # Actions of keys; the argument is `KeyRow.by`.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
+            "last": lambda _: self._move(MOST),
             "page": lambda by: self._move(by, paged=True),
             "sort": self._sort,
             "group": lambda _: self._view.group(),
@@ -232,9 +234,15 @@ class MainScreen(BannerScreen[None]):
     def on_resize(self) -> None:
         self.paint()
 
-    def on_line_clicked(self, message: LineClicked) -> None:
-        self._view.click(message.line, message.x)
-        self.paint()
+    def click(self, action: str, argument: int | str) -> None:
+        if action == "row" and isinstance(argument, int):
+            self._view.select(argument)
+            self.paint()
+        elif action == "sort_by":
+            self._view.sort_by(str(argument))
+            self.paint()
+        else:
+            super().click(action, argument)
 
     def on_wheel(self, message: Wheel) -> None:
         self._view.wheel(message.by)
@@ -379,9 +387,10 @@ class MainScreen(BannerScreen[None]):
         if taken is None:
             return
         height -= taken
-        tabs = Tabs(tuple((row.keys[0], row.title) for row in self._rows), self._up)
         status = replace(
-            session.status, tabs=tabs, unlocked=self._options.rw and self.changes.gate is not None
+            session.status,
+            tabs=self._tabs,
+            unlocked=self._options.rw and self.changes.gate is not None,
         )
         if self.changes.standing.phase != "none":
             status = replace(status, notice="")  # the banner reports nftop's own change
@@ -390,9 +399,29 @@ class MainScreen(BannerScreen[None]):
             return
         spot, has_footer = self._view.paint(session.frame, status, self._layout(width, height))
         self._request_focus()
-        foot = footer_line(hints(self._view.KEYS), spot, width, session.message)
         # A prompt takes the footer's line.
-        self.query_one(Footer).show([foot], int(has_footer and not self._asking))
+        footer = int(has_footer and not self._asking)
+        self.show_footer(self._view.KEYS, position=spot, message=session.message, height=footer)
+
+    @property
+    def _tabs(self) -> Tabs:
+        tabs = tuple(Tab(row.keys[0], row.title, row.short or row.title) for row in self._rows)
+        filters = any(key.action == "ask_filter" for key in self._view.KEYS)
+        search = self._session.view.filter if filters else None
+        order = self._view.sorting
+        if order is None:
+            return Tabs(tabs, self._up, search=search)
+        return Tabs(tabs, self._up, order.label, order.descending, search)
+
+    @property
+    def modes(self) -> set[Mode]:
+        modes = super().modes
+        modes.add("replay" if self._recording_keys.replays else "live")
+        if self.changes.gate is not None:
+            modes.add("edits")
+        if self._options.recorder is not None:
+            modes.add("records")
+        return modes
 
     def _layout(self, width: int, height: int) -> MainLayout:
         return MainLayout(

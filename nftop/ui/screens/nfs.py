@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.render.base.line import BLANK, Line, Span, Tone, line, selected
+from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, line, selected
 from nftop.render.base.table import TableColumn, cut_lines, scroll
+from nftop.render.cores.columns import EVERY_COLUMN
 from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import nobody
 from nftop.render.cores.rows import Cursor
@@ -25,12 +26,14 @@ from nftop.render.nfs.table import (
     nf_line,
     order_header,
 )
-from nftop.ui.keys import ALWAYS, CPUS, EDIT, MOVE, NFS, KeyRow
+from nftop.ui.keys import ALWAYS, CPUS, EDIT, END, NFS, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.screens.view import ScreenView
+from nftop.ui.screens.view import ScreenView, SortState
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
+# Labels that rows can be sorted by.
+_NAMES = ("name", "kind")
 # Least lines of the table; height from which blocks are separated.
 _TABLE_LEAST, _APART_FROM = 4, 40
 
@@ -40,9 +43,10 @@ class NfsView(ScreenView):
 
     # No `i`: there are no CPUs to fold.
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *MOVE,
+        *END,
         *NFS,
-        *(key for key in CPUS if key.action != "fold"),
+        *CPUS,
+        *SORT,
         *EDIT,
         *ALWAYS,
     )
@@ -137,8 +141,22 @@ class NfsView(ScreenView):
         if search:
             self.session.message = f"not found: {self.session.search}"
 
+    @property
+    def sorting(self) -> SortState | None:
+        frame = self.session.frame
+        every = nf_columns(EVERY_COLUMN, compared=frame is not None and frame.baselines is not None)
+        columns = tuple((col.key, col.label) for col in every if col.metric or col.key in _NAMES)
+        is_number = self._sort not in ("", *_NAMES)
+        return SortState(columns, self._sort, is_number != self.session.view.inverted)
+
+    def sort_by(self, key: str) -> None:
+        if key == self._sort:
+            self.session.change_view(inverted=not self.session.view.inverted)
+        else:
+            self._sort_by(key)
+
     def cycle_sort(self, step: int) -> None:
-        shown = [col.key for col in self._columns if col.metric or col.key in ("name", "kind")]
+        shown = [col.key for col in self._columns if col.metric or col.key in _NAMES]
         at = shown.index(self._sort) if self._sort in shown else -step if step > 0 else 0
         self._sort_by(shown[(at + step) % len(shown)])
 
@@ -160,8 +178,9 @@ class NfsView(ScreenView):
             self._workloads[nf.key] = chosen
             self.session.message = f"papers: {title_of(chosen)} for {nf.name}"
 
-    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - there is no table widget here
-        return
+    def select(self, row: int) -> None:
+        if row < len(self._rows):
+            self._select(row)
 
     @property
     def _selected(self) -> NfRow | None:
@@ -223,19 +242,16 @@ class NfsView(ScreenView):
         lines = []
         for at in range(self._top, min(self._top + room, len(self._rows))):
             drawn = nf_line(frame, self._rows[at], self._columns, width)
+            drawn = clickable(drawn, "row", at)
             lines.append(selected(drawn) if at == self._at else drawn)
         return [*lines, BLANK] if height > len(lines) + wanted else lines
 
     def _spot(self, lines: int, last: int) -> str:
-        view = self.session.view
         position = f"{self._at + 1}/{len(self._rows)}" if self._rows else "none"
-        label = next((col.label for col in self._columns if col.key == self._sort), self._sort)
-        sort = f"  by {label}" if self._sort else ""
-        search = f"  filter {view.filter}" if view.filter else ""
         more = ""
         if self._open and last:
             more = f"lines {self._scroll + 1}-{min(lines, self._scroll + self._room)}/{lines}  "
-        return f"{more}{position}{sort}{search}"
+        return f"{more}{position}"
 
 
 register(ScreenRow("nfs", "2", "NFs", NfsView, marks=MARKS))

@@ -10,9 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.render.base.line import Line
-from nftop.render.frame.header import footer_line
 from nftop.render.pages.help import section
-from nftop.ui.keys import PAGE, PAGE_HINTS, KeyRow, bindings, help_rows
+from nftop.ui.keys import PAGE, KeyRow, bindings, help_rows
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
@@ -133,7 +132,7 @@ class PageScreen(BannerScreen[int | None]):
         shown = lines[self._top : self._top + max(0, height)]
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
         self.query_one("#page", Lines).show(shown, max(0, height))
-        self.query_one(Footer).show([footer_line(PAGE_HINTS, position, width, self._message)], 1)
+        self.show_footer(PAGE, position=position, message=self._message)
 
 
 def keys_page(keys: Iterable[KeyRow], options: Options, changes: ChangeControl) -> PageScreen:

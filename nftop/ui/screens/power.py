@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line
-from nftop.render.cores.columns import POWER_CPU_METRICS, columns_for, metric_of
+from nftop.render.cores.columns import POWER_CPU_METRICS, CpuTableKind, columns_for, metric_of
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_parts
 from nftop.render.power.settings import MARKS as SETTING_MARKS
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, MOVE, PRIORITIES, KeyRow
+from nftop.ui.keys import ALWAYS, CPUS, DRILL, END, FOLD, PRIORITIES, SORT, KeyRow
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.widgets.panels import MainLayout
@@ -23,7 +23,10 @@ from nftop.ui.widgets.panels import MainLayout
 class PowerView(CoresView):
     """Packages above a table of CPUs with columns of power."""
 
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *DRILL, *CPUS, *PRIORITIES, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (
+        *END, *DRILL, *CPUS, *SORT, *FOLD, *PRIORITIES, *ALWAYS,
+    )  # fmt: skip
+    _TABLE: ClassVar[CpuTableKind] = "power"
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
@@ -44,7 +47,7 @@ class PowerView(CoresView):
         )
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)
-        spot = where(session.view, session.cursor.top, session.page, len(session.rows.shown))
+        spot = where(session.cursor.top, session.page, len(session.rows.shown))
         return spot, bool(parts.footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
@@ -52,4 +55,4 @@ class PowerView(CoresView):
         return partial(explain_power_lines, frame, self.session.row, metric)
 
 
-register(ScreenRow("power", "7", "Power", PowerView, marks=(*PACKAGE_MARKS, *SETTING_MARKS)))
+register(ScreenRow("power", "7", "Power", PowerView, "Pwr", marks=(*PACKAGE_MARKS, *SETTING_MARKS)))

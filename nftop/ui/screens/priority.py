@@ -13,9 +13,8 @@ from textual.binding import BindingType
 from nftop.control.cpufreq.choices import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
-from nftop.render.frame.header import footer_line
 from nftop.render.power.priority import Effect, priority_lines
-from nftop.ui.keys import PRIORITY, PRIORITY_HINTS, bindings
+from nftop.ui.keys import PRIORITY, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
@@ -108,10 +107,7 @@ class PriorityScreen(BannerScreen[None]):
             )
         self._top = max(0, min(spot, self._top), spot - room + 1)
         self.query_one("#priority", Lines).show(lines[self._top : self._top + room], room)
-        position = f"CPU {self._cpu}"
-        self.query_one(Footer).show(
-            [footer_line(PRIORITY_HINTS, position, width, self._message)], 1
-        )
+        self.show_footer(PRIORITY, position=f"CPU {self._cpu}", message=self._message)
 
     @property
     def _choices(self) -> tuple[FrequencyChoice, ...]:

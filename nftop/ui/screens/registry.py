@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 
 from nftop.model.struct import dataclass
-from nftop.ui.keys import CPUS, MOVE, KeyRow
+from nftop.ui.keys import KeyRow
 from nftop.ui.screens.view import ScreenView
 
 # Screen that Enter opens where the current one has nothing of its own to open.
@@ -28,6 +28,7 @@ class ScreenRow:
         keys: characters that open it; the first is shown, and its order is that of the header.
         title: its name in header, help and messages.
         view: draws it; its `KEYS` are those of footer and help.
+        short: its name where the header is narrow; the title if empty.
         help: what the keys do; the title says it if empty.
         marks: marks and words on this screen with their meaning, for the help page.
     """
@@ -36,6 +37,7 @@ class ScreenRow:
     keys: str
     title: str
     view: type[ScreenView]
+    short: str = ""
     help: str = ""
     marks: Sequence[tuple[str, str]] = ()
 
@@ -83,7 +85,7 @@ def screen_keys() -> tuple[KeyRow, ...]:
 def main_keys() -> tuple[KeyRow, ...]:
     """Every key of every screen once, in the order of the help."""
     own = (key for row in screens() for key in row.view.KEYS)
-    return tuple(dict.fromkeys((*screen_keys(), *MOVE, *CPUS, *own)))
+    return tuple(dict.fromkeys((*screen_keys(), *own)))
 
 
 @cache

@@ -15,9 +15,9 @@ from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_core_lines
 from nftop.render.topdown.peers import Grouping, group_lines
 from nftop.render.topdown.tree import MARKS, core_lines
-from nftop.ui.keys import ALWAYS, CPUS, MOVE, TOPDOWN, KeyRow
+from nftop.ui.keys import ALWAYS, CPUS, END, FOLD, SORT, TOPDOWN, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.screens.view import ScreenView
+from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
@@ -28,7 +28,7 @@ _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")
 class TopdownView(ScreenView):
     """One core, in the order and under the filter of the CPU table; or groups."""
 
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *TOPDOWN, *CPUS, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*END, *TOPDOWN, *CPUS, *SORT, *FOLD, *ALWAYS)
 
     def __init__(self, session: SessionView) -> None:
         self.session = session
@@ -51,9 +51,7 @@ class TopdownView(ScreenView):
         self._top = max(0, min(self._top, last))
         layout.show_text(above, lines[self._top : self._top + self._room], self._room)
         more = f"lines {self._top + 1}-{self._top + self._room}/{len(lines)}  " if last else ""
-        return more + where(session.view, session.cursor.index, 1, len(session.rows.shown)), bool(
-            footer
-        )
+        return more + where(session.cursor.index, 1, len(session.rows.shown)), bool(footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         if self.session.row is None:
@@ -69,6 +67,10 @@ class TopdownView(ScreenView):
 
     def wheel(self, by: int) -> None:
         self._top = max(0, self._top + by)
+
+    @property
+    def sorting(self) -> SortState | None:
+        return sorting_of_cpus(self.session)
 
     def cycle_sort(self, step: int) -> None:
         self.session.cycle_sort(step, self._columns)
@@ -99,4 +101,4 @@ class TopdownView(ScreenView):
         )
 
 
-register(ScreenRow("topdown", "6", "Topdown", TopdownView, marks=MARKS))
+register(ScreenRow("topdown", "6", "Topdown", TopdownView, "TMA", marks=MARKS))

@@ -1,4 +1,4 @@
-"""Memory/PCIe screen: traffic of each package."""
+"""Traffic screen: memory, PCIe and links; traffic of each package."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Package
-from nftop.render.base.line import Line, pointed_at
+from nftop.render.base.line import Line, clickable, pointed_at
 from nftop.render.base.table import scroll
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_package_lines
 from nftop.render.traffic.page import MARKS, TrafficRow, traffic
-from nftop.ui.keys import ALWAYS, EDIT, MOVE, KeyRow
+from nftop.ui.keys import ALWAYS, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
@@ -27,7 +27,7 @@ from nftop.ui.widgets.panels import MainLayout
 class TrafficView(ScreenView):
     """Rows of traffic with a cursor; the lines scroll with it."""
 
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (*MOVE, *EDIT, *ALWAYS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*END, *EDIT, *ALWAYS)
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
@@ -46,6 +46,8 @@ class TrafficView(ScreenView):
         self._rows = tuple(row for row in drawn.rows if row is not None)
         self.move(0)
         lines = list(drawn.lines)
+        for row, index in enumerate(at):
+            lines[index] = clickable(lines[index], "row", row)
         if at:
             # The first and the last row bring the lines above or below them.
             first = at[self._cursor] - 1 if self._cursor else 0
@@ -64,6 +66,9 @@ class TrafficView(ScreenView):
     def focus(self) -> Focus:
         return Focus(traffic=True)
 
+    def select(self, row: int) -> None:
+        self.move(row - self._cursor)
+
     def move(self, by: int) -> None:
         self._cursor = max(0, min(self._cursor + by, len(self._rows) - 1))
 
@@ -77,4 +82,4 @@ class TrafficView(ScreenView):
         return history.package_series(metric, package, points, span_s, until_ns)
 
 
-register(ScreenRow("traffic", "45", "Memory/PCIe", TrafficView, marks=MARKS))
+register(ScreenRow("traffic", "4", "Traffic", TrafficView, "Traf", marks=MARKS))

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from nftop.model.frame import CacheClass, Focus, Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
+from nftop.render.cores.columns import (
+    EVERY_COLUMN,
+    CpuTableKind,
+    column_name,
+    columns_for,
+    sorts_down,
+)
 from nftop.render.frame.header import ViewStatus
 from nftop.ui.keys import KeyRow
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
+
+
+class SortState(NamedTuple):
+    """Order of a table.
+
+    Attributes:
+        columns: key and label of each column that rows can be sorted by, in the table's order.
+        key: of the current one; "": as found.
+        descending: high first.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: str
+    descending: bool
+
+    @property
+    def label(self) -> str:
+        """Label of the current column."""
+        return dict(self.columns).get(self.key, self.key)
+
+
+def sorting_of_cpus(session: SessionView, table: CpuTableKind = "cores") -> SortState:
+    """Order of the CPUs; the column may be one of another table of CPUs."""
+    view, cpus = session.view, None if session.frame is None else session.frame.cpus
+    columns = {col.key: col.label for col in columns_for(EVERY_COLUMN, cpus, table)}
+    columns.setdefault(view.sort, column_name(view.sort))
+    return SortState(tuple(columns.items()), view.sort, sorts_down(view.sort) != view.inverted)
 
 
 class ScreenView(Protocol):
@@ -76,9 +110,21 @@ class ScreenView(Protocol):
         """Select the next or previous match of the search."""
         self.session.find(step)
 
+    @property
+    def sorting(self) -> SortState | None:
+        """Order of the table; None: it has a fixed one."""
+        return None
+
     def cycle_sort(self, step: int) -> None:  # noqa: ARG002 - optional
         """Sort by the next or previous column."""
         return
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; by the current one: reverse the order."""
+        if key == self.session.view.sort:
+            self.session.change_view(inverted=not self.session.view.inverted)
+        else:
+            self.session.change_view(sort=key, inverted=False)
 
     def group(self) -> None:
         """Switch to the next grouping."""
@@ -92,6 +138,6 @@ class ScreenView(Protocol):
         """Switch between the cards below the table."""
         return
 
-    def click(self, line: int, x: int) -> None:  # noqa: ARG002 - optional
-        """A click on a line of the table's body; -1: its header."""
-        return
+    def select(self, row: int) -> None:
+        """Select a row of the table, counted from its first."""
+        self.session.move(row - self.session.cursor.index)

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, Protocol
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
 from nftop.render.base.line import BLANK, Line, Tone, crop
 from nftop.render.base.text import ascii_only, cells, printable
+from nftop.ui.messages import Clicked
 from nftop.ui.theme import looks
 
 _SYSTEMS = {
@@ -72,7 +74,7 @@ class Ink:
 
     def segments(self, line: Line, width: int) -> list[Segment]:
         """The line as Textual's segments, padded to `width`."""
-        segments = [Segment(self._shown(text), self._style_of(tone)) for text, tone in line.spans]
+        segments = [Segment(self._shown(text), self._style_of(tone)) for text, tone, _ in line.spans]
         if (left := width - line.width) > 0:
             segments.append(Segment(" " * left, self._style_of(Tone.PLAIN)))
         return segments
@@ -90,7 +92,7 @@ class Ink:
         parts: list[str] = []
         now: Tone | None = None
         used = 0
-        for text, tone in line.spans:
+        for text, tone, _ in line.spans:
             if tone is not now:
                 # `or` would take the switch between equal styles for an unknown one.
                 code = switches.get((now, tone))
@@ -209,12 +211,19 @@ class Lines(Widget):
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._ascii_only = ascii_only
+        self.ascii_only = ascii_only
         self._shown: tuple[Line, ...] = ()
         self._strips: dict[int, Strip] = {}
         self._strips_width = 0
         self._inks: dict[Tone, Ink] = {}
         self._height = -1
+
+    def on_click(self, event: events.Click) -> None:
+        """Post what the line has for this cell."""
+        click = self._shown[event.y].click_at(event.x) if event.y < len(self._shown) else None
+        if click is not None:
+            event.stop()
+            self.post_message(Clicked(click.action, click.argument))
 
     def show(self, lines: Sequence[Line], height: int) -> None:
         """Draw these lines in `height` lines of the screen; 0 hides the widget."""
@@ -268,7 +277,7 @@ class Lines(Widget):
         if fill not in self._inks:
             self._inks[fill] = Ink(
                 partial(self._style, fill),
-                plain=self._ascii_only,
+                plain=self.ascii_only,
                 to_edge=self.region.right == self.app.size.width,
             )
         return self._inks[fill]

@@ -8,14 +8,14 @@ from textual import events
 
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.struct import dataclass
-from nftop.render.base.line import Line, selected
+from nftop.render.base.line import Line, clickable, selected
 from nftop.render.base.spark import span_for
 from nftop.render.base.table import TableColumn
 from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import body_lines, header_line
 from nftop.store.history.history import TickHistory
-from nftop.ui.messages import WHEEL_LINES, LineClicked, Wheel
+from nftop.ui.messages import WHEEL_LINES, Wheel
 from nftop.ui.widgets.lines import Lines
 
 
@@ -81,13 +81,12 @@ class CpuTableView(Lines):
     ) -> None:
         """Draw the rows around the cursor in `height` lines, including the header."""
         body = body_lines(cpus, rows, columns, cursor.top, height - 1)
+        for at in range(min(len(body), len(rows.shown) - cursor.top)):
+            body[at] = clickable(body[at], "row", cursor.top + at)
         if rows.shown:
             at = cursor.index - cursor.top
             body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
         self.show([header_line(columns, view), *body], height)
-
-    def on_click(self, event: events.Click) -> None:
-        self.post_message(LineClicked(event.y - 1, event.x))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()

@@ -27,15 +27,16 @@ class Prompt(Horizontal):
         self._about = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(markup=False)
+        yield Static(markup=False, id="label")
         field = Input(compact=True, select_on_focus=False)
         field.cursor_blink = False
         yield field
+        yield Static("  Enter ok  Esc cancel", markup=False, id="keys")
 
     def ask(self, about: str, label: str, value: str = "") -> None:
         """Show `label` and a text to edit; `about` is the subject of the answer."""
         self._about = about
-        self.query_one(Static).update(f"{printable(label)}: ")
+        self.query_one("#label", Static).update(f"{printable(label)}: ")
         field = self.query_one(Input)
         field.value = value
         field.cursor_position = len(value)

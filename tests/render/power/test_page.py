@@ -21,7 +21,8 @@ from nftop.render.base.line import Line
 from nftop.render.base.text import printable
 from nftop.render.cores.columns import LABEL_KEYS, POWER_CPU_METRICS, columns_for
 from nftop.render.cores.layout import LEAST_WIDTH, ScreenSections
-from nftop.render.frame.header import Tabs, ViewStatus
+from nftop.render.frame.footer import Tab, Tabs
+from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.explain import explain_metric
 from nftop.render.pages.help import explain_package_lines, explain_power_lines
 from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
@@ -46,7 +47,7 @@ def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[n
 def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> ScreenSections:
     return power_parts(
         frame,
-        ViewStatus(tabs=Tabs((("7", "Power"),), 0)),
+        ViewStatus(tabs=Tabs((Tab("7", "Power", "Pwr"),), 0)),
         row,
         past,
         columns=columns_for(width, frame.cpus, "power"),

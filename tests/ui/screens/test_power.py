@@ -42,15 +42,15 @@ async def test_rows_sort_by_kind_and_limits() -> None:
     async with running(*two_kinds(), size=(120, 36)) as run:
         await run.press("7")
         for _ in range(8):
-            if "by SST" in run.text:
+            if "sort SST" in run.text:
                 break
             await run.press("greater_than_sign")
         rows = [line.split() for line in body(run)]
-        assert "by SST" in run.text
+        assert "sort SST" in run.text
         kinds = ["H" if "H" in row else "L" for row in rows]
         assert kinds == sorted(kinds) and set(kinds) == {"H", "L"}
         await run.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
-        assert "by MIN-MAX" in run.text
+        assert "sort MIN-MAX" in run.text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
@@ -64,15 +64,15 @@ async def test_rows_sort_by_its_columns_and_stay_sorted_on_the_other_screens() -
     async with running(*captured(), size=(120, 36)) as run:
         await run.press("7")
         for _ in range(12):
-            if "by C6" in run.text:
+            if "sort C6" in run.text:
                 break
             await run.press("greater_than_sign")
-        assert "by C6" in run.text
+        assert "sort C6" in run.text
         falling = [float(line.split()[9].rstrip("%")) for line in body(run)]
         assert falling == sorted(falling, reverse=True) and len(set(falling)) > 8
         await run.press("I")
         assert [float(line.split()[9].rstrip("%")) for line in body(run)] == falling[::-1]
-        assert "by C6" in await run.press("1")
+        assert "sort C6" in await run.press("1")
         assert "C6" in await run.press("x"), "what it is sorted by is explained"
 
 

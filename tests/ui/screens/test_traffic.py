@@ -1,4 +1,4 @@
-"""The Memory/PCIe screen: keys and sizes."""
+"""The Traffic screen: keys and sizes."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ async def test_ascii_and_no_colour() -> None:
 
 async def test_keys_of_cpus_say_that_they_are_not_for_it() -> None:
     async with running(*TWO[:2]) as run:
-        assert "not a key of the Memory/PCIe screen" in await run.press("4", "slash")
+        assert "not a key of the Traffic screen" in await run.press("4", "slash")
         assert "find" not in run.text
         assert "[1 Cores]" in await run.press("escape", "escape")

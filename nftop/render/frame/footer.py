@@ -1,0 +1,146 @@
+"""Bottom line of a screen: keys that work now, by priority; and the line of screens, the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from nftop.model.struct import dataclass
+from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line
+
+# Names of keys that have a glyph, for terminals without it.
+_SPELLED = {"⏎": "Enter", "←→": "Left Right"}
+_GAP = "  "
+
+
+class Hint(NamedTuple):
+    """A key of the footer.
+
+    Attributes:
+        key: as written.
+        word: what it does.
+        rank: a lower one stays longer where there is no room; negative: stands at the right edge.
+        click: what a click on it does.
+    """
+
+    key: str
+    word: str
+    rank: int
+    click: Click
+
+
+def footer_line(
+    hints: Sequence[Hint],
+    width: int,
+    *,
+    position: str = "",
+    message: str = "",
+    ascii_only: bool = False,
+) -> Line:
+    """Keys that fit, or a message; at the right the position and the keys of negative rank.
+
+    `ascii_only`: keys are spelled, not drawn.
+    """
+    edge = _joined(tuple(hint for hint in hints if hint.rank < 0), ascii_only=ascii_only)
+    right = crop(
+        line(Span(position, Tone.DIM), _GAP if position and edge.spans else "", edge), width
+    )
+    room = width - right.width - 2
+    if message:
+        left = crop(line(Span(message, Tone.BAD)), max(0, room))
+    else:
+        left = _hints(tuple(hint for hint in hints if hint.rank >= 0), room, plain=ascii_only)
+    return line(left, " " * max(0, width - left.width - right.width), right)
+
+
+@lru_cache(maxsize=16)  # drawn every tick
+def _hints(hints: tuple[Hint, ...], room: int, *, plain: bool) -> Line:
+    """The hints of the lowest ranks that fit, in their own order."""
+    shown: set[int] = set()
+    for at in sorted(range(len(hints)), key=lambda index: hints[index].rank):
+        wider = _joined(
+            tuple(hint for index, hint in enumerate(hints) if index in shown | {at}),
+            ascii_only=plain,
+        )
+        if wider.width <= room:
+            shown.add(at)
+    return _joined(tuple(hint for at, hint in enumerate(hints) if at in shown), ascii_only=plain)
+
+
+@lru_cache(maxsize=64)
+def _joined(hints: tuple[Hint, ...], *, ascii_only: bool) -> Line:
+    parts: list[Line | str] = []
+    for hint in hints:
+        key = _SPELLED.get(hint.key, hint.key) if ascii_only else hint.key
+        word = f" {hint.word}"
+        parts += [
+            _GAP if parts else "",
+            Line((Span(key, Tone.ACCENT, hint.click), Span(word, Tone.PLAIN, hint.click))),
+        ]
+    return line(*parts) if parts else BLANK
+
+
+class Tab(NamedTuple):
+    """A screen: the key that opens it, its name and a short one."""
+
+    key: str
+    name: str
+    short: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tabs:
+    """Attributes.
+
+    tabs: the screens. up: index of the current one.
+    sort: label of the column that rows are sorted by; "": none is; None: they cannot be sorted.
+    descending: high first.
+    search: the filter; None: the screen has none.
+    """
+
+    tabs: tuple[Tab, ...]
+    up: int
+    sort: str | None = None
+    descending: bool = True
+    search: str | None = None
+
+
+@lru_cache(maxsize=8)  # drawn every tick
+def tabs_line(tabs: Tabs, width: int) -> Line:
+    """The screens with their keys; at the right order and filter, as far as they fit."""
+    sort = (_sort_text(tabs),) if tabs.sort is not None else ()
+    used = (_filter_text(tabs.search),) if tabs.search else ()
+    unused = (_filter_text(""),) if tabs.search == "" else ()
+    for short, parts in (
+        (False, (*sort, *used, *unused)), (False, (*sort, *used)), (True, (*sort, *used)),
+        (True, sort), (True, ()),
+    ):  # fmt: skip
+        left = _names(tabs, short=short)
+        right = line(*(item for part in parts for item in (_GAP, part)))
+        if left.width + right.width <= width:
+            return line(left, " " * (width - left.width - right.width), right)
+    return crop(_names(tabs, short=True), width)
+
+
+def _names(tabs: Tabs, *, short: bool) -> Line:
+    spans = []
+    for index, tab in enumerate(tabs.tabs):
+        click, name = Click("screen", index), tab.short if short else tab.name
+        if index == tabs.up:
+            spans.append(Span(f"[{tab.key} {name}]", Tone.TITLE, click))
+        else:
+            spans += [Span(f" {tab.key}", Tone.ACCENT, click), Span(f" {name} ", Tone.PLAIN, click)]
+    return line(*spans)
+
+
+def _sort_text(tabs: Tabs) -> Line:
+    click = Click("sort", 1)
+    arrow = "▼" if tabs.descending else "▲"
+    order = f"{tabs.sort}{arrow}" if tabs.sort else "-"
+    return line(Span("sort ", Tone.DIM, click), Span(order, Tone.PLAIN, click))
+
+
+def _filter_text(search: str) -> Line:
+    click = Click("ask_filter")
+    return line(Span("filter ", Tone.DIM, click), Span(search or "-", Tone.PLAIN, click))

@@ -1,0 +1,72 @@
+"""The table of all keys by screen, for the command palette, `docs/keys.md` and its test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nftop.ui.keys import CONFIRM, EDITOR, PAGE, PRIORITY, RESERVED, KeyRow
+from nftop.ui.screens.registry import screen_keys, screens
+
+_DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
+    "page": PAGE,
+    "editor": EDITOR,
+    "confirm": CONFIRM,
+    "priority": PRIORITY,
+}
+_TITLES = {
+    "page": "Pages: help, explain, findings, details",
+    "editor": "Editor of cache classes",
+    "confirm": "Preview of a change",
+    "priority": "Editor of a core's frequencies",
+}
+
+
+def key_tables() -> dict[str, tuple[KeyRow, ...]]:
+    """Keys by screen: an id of the registry, or `page`, `editor`, `confirm`, `priority`."""
+    return {
+        **{row.id: (*screen_keys(), *row.view.KEYS) for row in screens()},
+        "page": (*screen_keys(), *_DIALOGS["page"]),
+        **{name: keys for name, keys in _DIALOGS.items() if name != "page"},
+    }
+
+
+def reserved(screen: str) -> tuple[tuple[str, str], ...]:
+    """Keys of a screen that are not taken yet but have an owner, with what they will do."""
+    return RESERVED.get(screen if screen in _DIALOGS else "main", ())
+
+
+def titles() -> dict[str, str]:
+    """Title of each table of `key_tables`."""
+    return {**{row.id: f"{row.title} screen" for row in screens()}, **_TITLES}
+
+
+def markdown() -> str:
+    """`docs/keys.md`: what all screens of the main window share, then each table's own keys."""
+    tables = key_tables()
+    main = [dict.fromkeys(tables[row.id]) for row in screens()]
+    shared = [key for key in main[0] if all(key in table for table in main)]
+    parts = [_HEAD, _section("All screens", shared)]
+    for name, keys in tables.items():
+        own = keys if name in _TITLES else [key for key in keys if key not in shared]
+        parts.append(_section(titles()[name], own))
+    kept = {key: text for rows in RESERVED.values() for key, text in rows}
+    lines = [f"| `{key}` | {text} |" for key, text in kept.items()]
+    parts.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = """\
+# Keys
+
+Made from the key table (`nftop/ui/keys.py`) by `python -m tests.ui.test_key_table`; do not edit.
+A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
+or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
+
+
+def _section(title: str, keys: list[KeyRow] | tuple[KeyRow, ...]) -> str:
+    rows = [f"| {_code(key.shown)} | {key.help} |" for key in keys]
+    return "\n".join([f"## {title}", "", "| key | does |", "|---|---|", *rows])
+
+
+def _code(shown: str) -> str:
+    return " ".join(f"`{key}`" if key != "\\" else "`\\\\`" for key in shown.split())

@@ -1,0 +1,86 @@
+"""The table of keys: no key has two meanings, and docs/keys.md is the table.
+
+`python -m tests.ui.test_key_table` writes the page again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.app import App
+from textual.keys import KEY_ALIASES
+from textual.screen import Screen
+
+from nftop.ui.key_table import key_tables, markdown, reserved, titles
+from nftop.ui.keys import MOVE, KeyRow, hints
+from nftop.ui.screens.registry import screens
+
+PAGE = Path(__file__).parents[2] / "docs/keys.md"
+# What terminals, tmux and screen take, and what Textual quits by.
+TAKEN = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash"}
+
+
+def meanings(keys: tuple[KeyRow, ...]) -> dict[str, set[tuple[str, int]]]:
+    """Action and argument of each of Textual's keys."""
+    result: dict[str, set[tuple[str, int]]] = {}
+    for row in keys:
+        for key in row.keys.split(","):
+            result.setdefault(key, set()).add((row.action, row.by))
+    return result
+
+
+@pytest.mark.parametrize("screen", key_tables())
+def test_a_key_has_one_meaning_on_a_screen(screen: str) -> None:
+    found = meanings(key_tables()[screen])
+    assert {key: sorted(what) for key, what in found.items() if len(what) > 1} == {}
+    assert not found.keys() & {key for key, _ in reserved(screen)}
+
+
+def test_a_key_means_the_same_on_all_screens_of_the_main_window() -> None:
+    every = tuple(key for row in screens() for key in key_tables()[row.id])
+    found = meanings(every)
+    assert {key: sorted(what) for key, what in found.items() if len(what) > 1} == {}
+
+
+def test_what_collides_is_found() -> None:
+    found = meanings((*MOVE, KeyRow("k", "keep", "k", "keep")))
+    assert found["k"] == {("move", -1), ("keep", 0)}
+
+
+@pytest.mark.parametrize("screen", key_tables())
+def test_no_key_is_the_terminals_or_an_alias_of_another(screen: str) -> None:
+    found = meanings(key_tables()[screen])
+    assert not {key for key in found if "alt+" in key or "meta+" in key or key in TAKEN}
+    # A terminal sends the same byte for both: they must not differ.
+    for key, aliases in KEY_ALIASES.items():
+        for alias in aliases:
+            assert key not in found or alias not in found or found[key] == found[alias]
+
+
+def test_textuals_own_keys_are_ours_on_purpose() -> None:
+    theirs = {
+        key
+        for item in (*Screen.BINDINGS, *App.BINDINGS)
+        for key in getattr(item, "key", "").split(",")
+    }
+    ours = {key for keys in key_tables().values() for key in meanings(keys)}
+    # The focus does not move: there is nothing to focus but a prompt.
+    assert ours & theirs <= {"tab", "shift+tab"}
+
+
+@pytest.mark.parametrize("screen", key_tables())
+def test_every_screen_has_help_and_a_way_back_among_its_hints(screen: str) -> None:
+    actions = [hint.click.action for hint in hints(key_tables()[screen])]
+    assert actions[0] == "help"
+    assert {"app.quit", "close"} & set(actions)
+    assert {"K", "u"} <= {hint.key for hint in hints(key_tables()[screen], ["pending"])}
+    assert screen in titles()
+
+
+def test_the_page_is_the_table() -> None:
+    assert PAGE.read_text(encoding="utf-8") == markdown(), "python -m tests.ui.test_key_table"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8")
