@@ -92,7 +92,7 @@ def test_what_nobody_looks_at_is_not_told() -> None:
         for name in ("mmio.read_per_s", "pcie.drd.total_per_s"):
             why = row.readings[name]
             assert isinstance(why, Missing) and why.reason is Reason.SOURCE
-            assert "Memory/PCIe screen" in why.message
+            assert "Traffic screen" in why.message
 
 
 def test_the_first_tick_warms_up() -> None:

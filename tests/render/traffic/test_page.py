@@ -1,4 +1,4 @@
-"""The lines of the Memory/PCIe screen."""
+"""The lines of the Traffic screen."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_what_nobody_looks_at_costs_nothing(tmp_path: Path, uarch: Uarch, switch
     for row in rates(fake, *reads):
         why = row.readings["mmio.write_per_s"]
         assert isinstance(why, Missing) and why.reason is Reason.SOURCE
-        assert "Memory/PCIe screen" in why.message
+        assert "Traffic screen" in why.message
         assert isinstance(row.readings["pcie.write_bytes_per_s"], float)
     for event in (event for unit in off for turn in unit.on_demand for event in turn):
         assert reasons(reads[-1], event, 0) == {Reason.SOURCE}
