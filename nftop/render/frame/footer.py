@@ -117,7 +117,7 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
         (True, sort), (True, ()),
     ):  # fmt: skip
         left = _names(tabs, short=short)
-        right = line(*(item for part in parts for item in (_GAP, part)))
+        right = line(*(item for text in parts for item in (_GAP, text)))
         if left.width + right.width <= width:
             return line(left, " " * (width - left.width - right.width), right)
     return crop(_names(tabs, short=True), width)
