@@ -44,7 +44,7 @@ def footer_line(
     """
     edge = _joined(tuple(hint for hint in hints if hint.rank < 0), ascii_only=ascii_only)
     right = crop(
-        line(Span(position, Tone.DIM), _GAP if position and edge.spans else "", edge), width
+        line(Span(position, Tone.MUTED), _GAP if position and edge.spans else "", edge), width
     )
     room = width - right.width - 2
     if message:
@@ -128,7 +128,7 @@ def _names(tabs: Tabs, *, short: bool) -> Line:
     for index, tab in enumerate(tabs.tabs):
         click, name = Click("screen", index), tab.short if short else tab.name
         if index == tabs.up:
-            spans.append(Span(f"[{tab.key} {name}]", Tone.TITLE, click))
+            spans.append(Span(f"[{tab.key} {name}]", Tone.TAB, click))
         else:
             spans += [Span(f" {tab.key}", Tone.ACCENT, click), Span(f" {name} ", Tone.PLAIN, click)]
     return line(*spans)
@@ -138,9 +138,9 @@ def _sort_text(tabs: Tabs) -> Line:
     click = Click("sort", 1)
     arrow = "▼" if tabs.descending else "▲"
     order = f"{tabs.sort}{arrow}" if tabs.sort else "-"
-    return line(Span("sort ", Tone.DIM, click), Span(order, Tone.PLAIN, click))
+    return line(Span("sort ", Tone.MUTED, click), Span(order, Tone.PLAIN, click))
 
 
 def _filter_text(search: str) -> Line:
     click = Click("ask_filter")
-    return line(Span("filter ", Tone.DIM, click), Span(search or "-", Tone.PLAIN, click))
+    return line(Span("filter ", Tone.MUTED, click), Span(search or "-", Tone.PLAIN, click))

@@ -74,7 +74,9 @@ class Ink:
 
     def segments(self, line: Line, width: int) -> list[Segment]:
         """The line as Textual's segments, padded to `width`."""
-        segments = [Segment(self._shown(text), self._style_of(tone)) for text, tone, _ in line.spans]
+        segments = [
+            Segment(self._shown(text), self._style_of(tone)) for text, tone, _ in line.spans
+        ]
         if (left := width - line.width) > 0:
             segments.append(Segment(" " * left, self._style_of(Tone.PLAIN)))
         return segments

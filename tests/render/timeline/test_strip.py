@@ -47,7 +47,7 @@ def strip(
 
 
 def toned(line: Line, tone: Tone) -> str:
-    return "".join(text for text, shown in line.spans if shown is tone)
+    return "".join(text for text, shown, _ in line.spans if shown is tone)
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
