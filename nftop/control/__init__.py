@@ -2,13 +2,14 @@
 
 interface             the gate as protocols, for screens and commands
 gate                  the gate of one backend, and of all backends of the host
-recorded_gate         a gate whose changes go into a recording
 backend               what a transaction needs to know of a backend; locks by flock(2)
 backends              the registry of backends
-transaction           compare, journal, lock, write, read back; keep; repair after a crash
-revert                the undo of a change; leaves alone what others have changed since
+transaction           compare, journal, lock, write, read back; keep
+revert                which cells a revert restores; cells that others have changed are left
+recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made
 journal_entry         entries of the journal and messages of the guard as JSON
+journal_damage        damaged files of the journal, and how to clear them by hand
 history               directories that nftop created, and what undoes kept changes
 guard_process         the process that changes the host, and reverts unless the change is kept
 guard_client          starts it, and reads its answers

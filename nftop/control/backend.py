@@ -83,24 +83,30 @@ class Backend(Protocol[StepT]):
 
     def read_back(self, foreseen: State) -> State:
         """State after a change that should lead to `foreseen`; waits for delayed effects."""
+        return self.read(foreseen)
 
-    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:
+    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:  # noqa: ARG002 - nothing is clamped
         """The changes with the values that the kernel has turned them into where it may."""
+        return tuple(changes)
 
     def reach(self, changes: Iterable[Change]) -> State:
         """State, limited to what an undo of these changes needs."""
+        return self.read([change.cell for change in changes])
 
-    def inside(self, groups: Collection[str]) -> Mapping[str, str]:
+    def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
         """Groups by thread (`TID@STARTTIME`) for the threads in these groups."""
+        return {}
 
     def rules(self) -> Rules:
         """Limits on its cache classes; empty if it has none."""
+        return Rules()
 
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[StepT, ...]:
         """Operations for these changes, in an order in which each one is valid."""
 
-    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:
+    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:  # noqa: ARG002 - known when planned
         """Messages: why these changes are not possible in that state."""
+        return iter(())
 
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
@@ -131,7 +137,7 @@ class BackendRow:
 
     Attributes:
         key: names the backend; the second word of its identity, but for `CLASSES`.
-        actions: those it plans; the backend of classes takes all others.
+        actions: those it plans.
         open: opens this host's, to read and to plan. Raises AbsentError.
         open_for_guard: opens this host's, to be changed, by the second word of an identity and the
             journal's folder. Raises AbsentError.
@@ -201,19 +207,22 @@ def hold_flock(handle: int, limit_s: float, holder: Callable[[], str]) -> Iterat
     `holder`: beginning of the message of LockedError, raised after `limit_s`.
     """
     try:
-        deadline = time.monotonic() + limit_s
-        while not _try_flock(handle):
-            if time.monotonic() >= deadline:
-                raise LockedError(f"{holder()} for {limit_s:g} s")
-            time.sleep(_PAUSE_S)
+        if not take_flock(handle, limit_s):
+            raise LockedError(f"{holder()} for {limit_s:g} s")
         yield
     finally:
         os.close(handle)
 
 
-def _try_flock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def take_flock(handle: int, limit_s: float) -> bool:
+    """Lock an open file by flock(2), exclusively; False if another has held it for `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE_S)
+        else:
+            return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import get_args
 
 from nftop.control.backend import CLASSES, AbsentError, AnyBackend, BackendRow
 from nftop.control.cpufreq import cpufreq
@@ -12,6 +13,7 @@ from nftop.control.pqos import MSR_IDENTITY, open_pqos
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.resctrl import open_resctrl
 from nftop.control.speed_select import backend as speed_select
+from nftop.model.change import ClassAction
 from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl.files import find_mount
 
@@ -27,8 +29,7 @@ def open_classes(root: Path = Path("/")) -> ClassBackend:
         raise AbsentError(f"{mount.message}; through MSRs: {error}") from None
 
 
-def _open_classes_for_guard(word: str, folder: Path) -> ClassBackend:
-    del folder
+def _open_classes_for_guard(word: str, _folder: Path) -> ClassBackend:
     return open_pqos(writing=True) if word == MSR_IDENTITY else open_resctrl()
 
 
@@ -36,7 +37,7 @@ BACKENDS: Mapping[str, BackendRow] = MappingProxyType(
     {
         row.key: row
         for row in (
-            BackendRow(CLASSES, (), open_classes, _open_classes_for_guard),
+            BackendRow(CLASSES, get_args(ClassAction), open_classes, _open_classes_for_guard),
             cpufreq.ROW,
             speed_select.ROW,
         )
@@ -45,9 +46,16 @@ BACKENDS: Mapping[str, BackendRow] = MappingProxyType(
 
 
 def key_of(identity: str) -> str:
-    """Key of the backend that an identity is of."""
+    """Key of the backend that an identity is of. Raises AbsentError if this nftop has none such.
+
+    The second word is the backend's key; that of cache classes is a device number or `msr`.
+    """
     word = _word(identity)
-    return word if word in BACKENDS else CLASSES
+    if word in BACKENDS:
+        return word
+    if word == MSR_IDENTITY or word[0].isdigit():
+        return CLASSES
+    raise AbsentError(f"this nftop changes nothing that is called {word!r}")
 
 
 def open_backend(identity: str, folder: Path) -> AnyBackend:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from nftop.control.journal import Journal, unfinished
-from nftop.control.journal_entry import DamagedJournalError
+from nftop.control.journal_damage import DamagedJournalError
 from nftop.model.error_text import describe_error
 from nftop.model.reading import Reason
 from nftop.sources.base import Check

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from nftop.control import history
 from nftop.control.backend import CLASSES, AbsentError, AnyBackend
@@ -18,7 +18,7 @@ from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.rules import Rules
-from nftop.model.change import Action, Proposal
+from nftop.model.change import Action, Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
@@ -30,29 +30,20 @@ _UNREAD = "{} can't be read now, so no change of them is looked for to be taken 
 _KEY_OF_ACTION: Mapping[type[Action], str] = {
     action: row.key for row in BACKENDS.values() for action in row.actions
 }
-
-
-class StartGuard(Protocol):
-    """Starts a guard, which makes a change and reverts it unless it is kept in time."""
-
-    def __call__(
-        self,
-        host: AnyBackend,
-        journal: Journal,
-        proposal: Proposal,
-        requester: Requester,
-        keep_within_s: float | None,
-    ) -> PendingChange:
-        """`keep_within_s` None: kept at once."""
+# Starts a guard, which makes a change and reverts it unless it is kept within so many seconds;
+# None: it is kept at once.
+StartGuard: TypeAlias = Callable[
+    [AnyBackend, Journal, Proposal, Requester, float | None], PendingChange
+]
+# Receives a message on a change (untrusted text), and whether it is about cache classes. It must
+# not block.
+ReportChange: TypeAlias = Callable[[str, bool], None]
 
 
 # No slots: typing sets an attribute on instances of a subscripted class.
 @dataclass(frozen=True)
 class BackendGate(Generic[BackendT]):
-    """Changes through one backend; `begin` starts the guard.
-
-    `program`: first words of command lines for this host.
-    """
+    """Implements `interface.Gate` for one backend; `begin` starts the guard."""
 
     host: BackendT
     journal: Journal
@@ -61,16 +52,13 @@ class BackendGate(Generic[BackendT]):
 
     @property
     def persistent(self) -> bool:
-        """Whether a later process can undo the changes."""
         return self.journal.persistent
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
-        """Preview of the actions; nothing is written."""
         identity = self.host.identity
         return replace(self.host.plan(actions, commands, self._here), identity=identity)
 
     def rules_for(self, proposal: Proposal) -> Rules:  # noqa: ARG002 - there is one backend
-        """Rules of the backend."""
         return self.host.rules()
 
     def newest(self) -> int:
@@ -78,7 +66,6 @@ class BackendGate(Generic[BackendT]):
         return max((entry.number for entry in history.standing(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
-        """The writes of a proposal as shell commands, in order."""
         return self.host.shell(proposal)
 
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
@@ -159,7 +146,6 @@ class BackendGate(Generic[BackendT]):
         keep_within_s: float | None = KEEP_WITHIN_S,
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
-        """Have a guard make the change; with `keep_within_s` None it is kept at once."""
         requester = Requester(operator(), undoes)
         return self.begin(self.host, self.journal, proposal, requester, keep_within_s)
 
@@ -245,10 +231,12 @@ class HostGate:
     Attributes:
         gates: by key of the backend; at least one.
         absent: why a backend is missing, by its key.
+        report: receives each change that is applied, and its outcome once.
     """
 
     gates: Mapping[str, AnyBackendGate]
     absent: Mapping[str, str]
+    report: ReportChange | None = None
 
     @property
     def host(self) -> ClassView:
@@ -266,7 +254,12 @@ class HostGate:
 
     def propose(self, actions: Sequence[Action], commands: tuple[str, ...] = ()) -> Proposal:
         """As `BackendGate.propose`; all actions are of one backend. Raises AbsentError."""
-        [key] = {_KEY_OF_ACTION.get(type(action), CLASSES) for action in actions} or {CLASSES}
+        unknown = [
+            type(action).__name__ for action in actions if type(action) not in _KEY_OF_ACTION
+        ]
+        if unknown:
+            raise AbsentError(f"no backend here plans {unknown[0]}")
+        [key] = {_KEY_OF_ACTION[type(action)] for action in actions} or {CLASSES}
         return self._of(key).propose(actions, commands)
 
     def rules_for(self, proposal: Proposal) -> Rules:
@@ -294,7 +287,7 @@ class HostGate:
                 continue
             if planned is None:
                 continue
-            if _says(planned[0]):
+            if planned[0].changes or planned[0].refusals or planned[0].unmet:
                 plans = [planned]
                 break
             plans.append(planned)
@@ -320,7 +313,8 @@ class HostGate:
         undoes: tuple[int, ...] = (),
     ) -> PendingChange:
         gate = self._about(proposal)
-        return gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+        pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
+        return pending if self.report is None else ReportedChange(pending, proposal, self.report)
 
     @property
     def journal(self) -> Journal:
@@ -336,9 +330,8 @@ class HostGate:
                 numbers.append((gate.newest(), gate))
             except OSError as error:
                 errors[gate.host.subject] = error
-        return [
-            gate for _, gate in sorted(numbers, key=lambda number: number[0], reverse=True)
-        ], errors
+        numbers.sort(key=lambda number: number[0], reverse=True)
+        return [gate for _, gate in numbers], errors
 
     @property
     def _any(self) -> AnyBackendGate:
@@ -354,5 +347,34 @@ class HostGate:
         return gate
 
 
-def _says(proposal: Proposal) -> bool:
-    return bool(proposal.changes or proposal.refusals or proposal.unmet)
+class ReportedChange:
+    """A `PendingChange` that reports its first outcome, and the next that differs."""
+
+    def __init__(self, pending: PendingChange, proposal: Proposal, report: ReportChange) -> None:
+        self._pending = pending
+        self._what = "; ".join(proposal.commands) or f"a change of {len(proposal.changes)} cells"
+        self._of_classes = key_of(proposal.identity) == CLASSES
+        self._report = report
+        self._reported: Outcome | None = None
+        self._noted(pending.receipt)
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._pending.receipt
+
+    def keep(self) -> Receipt:
+        return self._noted(self._pending.keep())
+
+    def revert(self) -> Receipt:
+        return self._noted(self._pending.revert())
+
+    def settled(self, seconds: float) -> Receipt | None:
+        receipt = self._pending.settled(seconds)
+        return None if receipt is None else self._noted(receipt)
+
+    def _noted(self, receipt: Receipt) -> Receipt:
+        if receipt.outcome != self._reported:
+            self._reported = receipt.outcome
+            message = "; ".join((f"{receipt.outcome}: {self._what}", *receipt.sentences))
+            self._report(message, self._of_classes)
+        return receipt

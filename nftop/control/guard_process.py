@@ -19,14 +19,10 @@ from typing import Any
 from nftop.control.backend import AbsentError, AnyBackend, boot_id
 from nftop.control.backends import open_backend
 from nftop.control.journal import BusyError, FileJournal, Journal
-from nftop.control.journal_entry import (
-    KEEP,
-    DamagedJournalError,
-    Requester,
-    proposal_of,
-    receipt_json,
-)
-from nftop.control.transaction import recover, serve
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import KEEP, Requester, proposal_of, receipt_json
+from nftop.control.recovery import recover
+from nftop.control.transaction import serve
 from nftop.model.change import Receipt
 from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable

@@ -23,46 +23,40 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import json
 import os
-import re
-import shlex
 import stat
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import Protocol
 
+from nftop.control.backend import take_flock
+from nftop.control.journal_damage import (
+    DamagedJournalError,
+    InvalidError,
+    damaged,
+    index_details,
+    line_details,
+    lines_details,
+    missing_details,
+    pending_details,
+)
 from nftop.control.journal_entry import (
     FORMAT,
     MOST_BYTES,
-    DamagedJournalError,
     Entry,
-    InvalidError,
     completed,
-    damaged,
     entry_of,
     finished,
     seal,
     text_of,
     unseal,
 )
-from nftop.control.wording import describe
-from nftop.model.change import Cell, Kind, Outcome
+from nftop.model.change import Outcome
 from nftop.model.struct import dataclass
 
-_MOST_SHOWN = 20
-_MOST_READ = 1 << 20
-_STRING = r'"((?:[^"\\]|\\.){0,400})"'
-_VALUE = rf"(null|{_STRING})"
-_CHANGE = re.compile(
-    rf'\[\["({"|".join(get_args(Kind))})",\s?{_STRING},\s?{_STRING},\s?(-?[0-9]{{1,9}})\],'
-    rf"\s?{_VALUE},\s?{_VALUE}\]"
-)
-_NUMBER = re.compile(r'"number":\s?([0-9]{1,9}),')
 DEFAULT = Path("/var/lib/nftop")
-_CHECKED_AT_S = 0.3
+_CHECKED_AT_S = 0.3  # `holder` takes the lock for a moment to check whether it is held
 _ROOT = 0  # a user's number
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 _INDEX = "index.json"
@@ -70,110 +64,12 @@ _MOST_HISTORY_BYTES = 8 * MOST_BYTES
 _INDEX_MEMBERS = frozenset({"format", "size_bytes", "lines", "history_sha256"})
 
 
-def pending_details(path: str, text: str) -> tuple[str, ...]:
-    """Sentences on a damaged `pending.json` at `path`, and how to clear it."""
-    return (
-        *_legible(text),
-        "compare that with the host (`nftop cat`, `nftop sst`) and set by hand what is wrong",
-        (
-            f"then `sudo mv {_quoted(path)} {_quoted(f'{path}.damaged')}` lets nftop change this "
-            "host again; nftop itself never deletes it"
-        ),
-    )
-
-
-def line_details(number: int, text: str) -> tuple[str, ...]:
-    """Sentences on the content of a damaged line of the history; `number` counts from 1."""
-    return tuple(f"line {number}: {sentence}" for sentence in _legible(text))
-
-
-def lines_details(path: str, numbers: Sequence[int], index: str) -> tuple[str, ...]:
-    """Sentences: how to delete all damaged lines of the history, whose `numbers` count from 1.
-
-    One sed command deletes all of them: deleting one line renumbers those after it.
-    """
-    script = ";".join(f"{number}d" for number in numbers)
-    plural = "s" * (len(numbers) != 1)
-    return (
-        f"to continue without the damaged line{plural}: copy {path} to a safe place",
-        f"then run once: `sudo sed -i {_quoted(script)} {_quoted(path)}`",
-        f"then `sudo rm -f {_quoted(index)}`",
-        f"nftop can no longer take back the change{plural} of the deleted line{plural}",
-    )
-
-
-def missing_details(path: str, index: str, written: int, readable: int) -> tuple[str, ...]:
-    """Sentences on a history that lacks acknowledged lines, and how to clear that.
-
-    `written`: lines that the index counts. `readable`: lines that can be read.
-    """
-    return (
-        f"{index} counts {written} lines, of which {readable} can be read",
-        f"to continue with those: copy {path} to a safe place, then `sudo rm -f {_quoted(index)}`",
-        "`nftop undo` then takes back the last of them, which may not be the last change made",
-    )
-
-
-def index_details(index: str) -> tuple[str, ...]:
-    """Sentences on a damaged index of the history."""
-    return (
-        "lines of the history have their own checksums; whether the last are missing is not known",
-        f"compare `nftop history` with what you know, then `sudo rm -f {_quoted(index)}`",
-    )
-
-
-def _quoted(path: str) -> str:
-    """A path, or a script, as one word of a shell command."""
-    return shlex.quote(path)
-
-
-def _legible(text: str) -> Iterator[str]:
-    """The legible content, a few lines at most."""
-    text = text[:_MOST_READ]
-    number = _NUMBER.search(text)
-    words = [f"change {number[1]}"] if number else ["a change"]
-    words += [f"{name} {value}" for name, value in _named(text, "time", "operator", "command")]
-    changes = text[max(text.find('"changes"'), 0) :].partition('"back"')[0]
-    rows = list(_CHANGE.finditer(changes))
-    yield f"as far as it can be read, not verified: {', '.join(words)}"
-    for row in rows[:_MOST_SHOWN]:
-        kind, group, name, where, old, _, new, _ = row.groups()
-        cell = Cell(kind, _decoded(group), _decoded(name), int(where))  # type: ignore[arg-type]
-        yield f"before and after, not verified: {describe(cell)}: {_shown(old)}, {_shown(new)}"
-    if len(rows) > _MOST_SHOWN:
-        yield f"and {len(rows) - _MOST_SHOWN} more"
-    if not rows:
-        yield "nothing can be read of what it changed"
-
-
-def _named(text: str, *names: str) -> Iterator[tuple[str, str]]:
-    for name in names:
-        match = re.search(rf'"{name}":\s?{_STRING}', text)
-        if match:
-            yield name, _decoded(match[1])
-
-
-def _shown(raw: str) -> str:
-    return "not there" if raw == "null" else _decoded(raw[1:-1]) or "the kernel's choice"
-
-
-def _decoded(raw: str) -> str:
-    """Text of a JSON string, unchanged if it is damaged."""
-    try:
-        return str(json.loads(f'"{raw}"'))
-    except ValueError:
-        return raw
-
-
 class BusyError(Exception):
     """Another nftop is changing this host; the text names it."""
 
 
 class Journal(Protocol):
-    """Pending and past changes. Methods may raise OSError, those that read DamagedJournalError.
-
-    A protocol, so that a journal which is no folder has nothing of one.
-    """
+    """Pending and past changes. Methods may raise OSError, those that read DamagedJournalError."""
 
     @property
     def persistent(self) -> bool:
@@ -219,14 +115,6 @@ class _Index:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    """The history as read: valid entries and damage."""
-
-    entries: tuple[Entry, ...]
-    damage: tuple[DamagedJournalError, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FileJournal:
     """The journal of this host, a folder."""
 
@@ -247,10 +135,10 @@ class FileJournal:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         handle = os.open(self.folder / _LOCK, flags, 0o600)
         try:
-            if not _taken(handle):
-                pid = os.pread(handle, 64, 0).decode("ascii", "replace").strip()
+            if not take_flock(handle, _CHECKED_AT_S):
+                holder = _holder(handle)
                 raise BusyError(
-                    f"a change by pid {pid} is under way: it is to be kept or taken back first"
+                    f"a change by {holder} is under way: it is to be kept or taken back first"
                 )
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -259,10 +147,9 @@ class FileJournal:
             os.close(handle)
 
     def demand_own(self) -> None:
-        """Raise DamagedJournalError if it is not a folder that only root reads and writes.
+        """Raise DamagedJournalError unless only root can read and write it, or it does not exist.
 
-        What anybody else can write would have root change the host as he likes. One that is not
-        there is empty.
+        Another user who can write to it could have root change the host.
         """
         try:
             status = self.folder.lstat()
@@ -290,7 +177,7 @@ class FileJournal:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return f"pid {os.pread(handle, 64, 0).decode('ascii', 'replace').strip()}"
+            return _holder(handle)
         else:
             return ""
         finally:
@@ -315,18 +202,18 @@ class FileJournal:
         Raises:
             DamagedJournalError: a line or the index is damaged; it has the details of all of them.
         """
-        lines = self._lines()
-        if lines.damage:
-            first = lines.damage[0]
-            details = tuple(row for error in lines.damage for row in error.details)
-            raise DamagedJournalError(str(first), first.reason, details)
-        return lines.entries
+        entries, damage = self._lines()
+        if damage:
+            details = tuple(row for error in damage for row in error.details)
+            raise DamagedJournalError(str(damage[0]), damage[0].reason, details)
+        return entries
 
     def known(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-        lines = self._lines()
-        return lines.entries, tuple(map(str, lines.damage))
+        entries, damage = self._lines()
+        return entries, tuple(map(str, damage))
 
-    def _lines(self) -> _Lines:
+    def _lines(self) -> tuple[tuple[Entry, ...], tuple[DamagedJournalError, ...]]:
+        """The history as read: valid entries and damage."""
         self.demand_own()
         path, entries = self.folder / _HISTORY, list[Entry]()
         data = _read(path, _MOST_HISTORY_BYTES) or b""
@@ -349,8 +236,8 @@ class FileJournal:
         elif index is not None and not index.covers(data):
             readable = sum(map(bool, rows))
             details = missing_details(str(path), str(self.folder / _INDEX), index.lines, readable)
-            return _Lines(tuple(entries), (damaged(str(path), "missing", details),))
-        return _Lines(tuple(entries), (*damage.values(), *index_damage))
+            return tuple(entries), (damaged(str(path), "missing", details),)
+        return tuple(entries), (*damage.values(), *index_damage)
 
     def _checked_index(self) -> tuple[_Index | None, tuple[DamagedJournalError, ...]]:
         """The index and no error, or None and why it can't be trusted."""
@@ -381,11 +268,7 @@ class FileJournal:
         _replace(self.folder, _PENDING, _bounded_text(entry))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
-        """As `Journal.record`.
-
-        In this order: a crash between the two leaves it in both, which `pending` of the same number
-        tells.
-        """
+        """As `Journal.record`; a crash before `forget` leaves it in both files (`completed`)."""
         text = _bounded_text(finished(entry, outcome))
         index, _ = self._checked_index()
         _append(self.folder / _HISTORY, text, None if index is None else index.size_bytes)
@@ -441,18 +324,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _taken(handle: int) -> bool:
-    """The lock, exclusive. `holder` takes it for a moment to check whether it is held."""
-    deadline = time.monotonic() + _CHECKED_AT_S
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_CHECKED_AT_S / 60)
-        else:
-            return True
+def _holder(lock: int) -> str:
+    return f"pid {os.pread(lock, 64, 0).decode('ascii', 'replace').strip()}"
 
 
 def _bounded_text(entry: Entry) -> str:

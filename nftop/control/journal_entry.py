@@ -23,11 +23,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, Final, NoReturn, TypeAlias, get_args
 
+from nftop.control.journal_damage import InvalidError, damaged
 from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, Proposal, Receipt, State
 from nftop.model.rdt.rdt import MASK_LINES
 from nftop.model.struct import dataclass, field, replace
@@ -40,13 +41,7 @@ _MOST_ID: Final = 1 << 31
 _DIGITS: Final = 17
 _SEAL = re.compile(r', "sha256": "([0-9a-f]{64})"\}')
 _SEAL_LENGTH: Final = len(', "sha256": ""}') + 64
-_PLAIN = (
-    "number", "time", "identity", "operator", "command", "undoes", "leaves", "outcome", "reverting",
-    "left", "done",
-)  # fmt: skip
 _LATER = frozenset({"leaves", "done", "remade"})  # members that format 1 got in the course of time
-_FORMAT_1 = frozenset({*_PLAIN, "changes", "back", "base", "remade"})
-_FORMAT_2 = _FORMAT_1 | {"format", "verified", "offline"}
 _MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
 _VALUES: Mapping[str, str] = MappingProxyType({
     "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
@@ -57,55 +52,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
     {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}
 )
 _NUMBERED = frozenset({"schemata", "cpu", "governor", "epp", "min_khz", "max_khz", "cp_class"})
-
-Damage: TypeAlias = Literal[
-    "checksum",  # the content is not what was written
-    "syntax",  # no JSON, or not of this shape
-    "number",  # not an integer, or beyond the bounds
-    "depth",  # nested deeper than any entry
-    "size",  # longer than any entry
-    "type",  # not a regular file
-    "member",  # a member of the object is missing, unknown or given twice
-    "value",  # a member or a cell has a value that it can't have
-    "format",  # written by a later nftop
-    "missing",  # lines of the history that were acknowledged are not there
-    "folder",  # the folder is not root's alone
-]
-_WHY: Mapping[Damage, str] = MappingProxyType({
-    "checksum": "its checksum does not match",
-    "syntax": "it is no entry",
-    "number": "it has a number that is out of bounds",
-    "depth": "it is nested too deep",
-    "size": "it is too long",
-    "type": "it is not a regular file",
-    "member": "a member is missing, unknown or given twice",
-    "value": "it has a value that can't be",
-    "format": "it was written by a later nftop",
-    "missing": "lines are missing or changed",
-    "folder": "its folder can't be trusted",
-})  # fmt: skip
-
-
-class DamagedJournalError(Exception):
-    """A file of the journal can't be trusted. The text is one sentence: which file, and why.
-
-    Attributes:
-        reason: code of the cause.
-        details: messages: legible content of the file, and how to repair it by hand.
-    """
-
-    def __init__(self, sentence: str, reason: Damage, details: tuple[str, ...] = ()) -> None:
-        super().__init__(sentence)
-        self.reason: Damage = reason
-        self.details = details
-
-
-class InvalidError(ValueError):
-    """JSON that is not an entry, or not a component of one."""
-
-    def __init__(self, reason: Damage) -> None:
-        super().__init__(_WHY[reason])
-        self.reason: Damage = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +159,7 @@ def request(
     proposal: Proposal, requester: Requester, folder: Path, keep_within_s: float | None
 ) -> dict[str, Any]:
     """A request to the guard. `keep_within_s` None: kept at once, if it succeeds."""
-    return {
-        "identity": proposal.identity,
-        "base": state_json(proposal.base),
-        "changes": changes_json(proposal.changes),
-        "commands": list(proposal.commands),
-        "unmet": list(proposal.unmet),
-        "leaves": list(proposal.leaves),
-        "offline": [list(cell) for cell in proposal.offline],
-        "final": proposal.final,
+    return _encoded(_PROPOSAL, proposal) | {
         "operator": requester.operator,
         "undoes": list(requester.undoes),
         "folder": os.fspath(folder),
@@ -231,16 +169,7 @@ def request(
 
 def proposal_of(raw: dict[str, Any]) -> Proposal:
     """The proposal of a request."""
-    return Proposal(
-        state_of(raw["base"]),
-        changes_of(raw["changes"]),
-        commands=tuple(raw["commands"]),
-        unmet=tuple(raw["unmet"]),
-        leaves=tuple(raw["leaves"]),
-        offline=cells_of(raw["offline"]),
-        final=raw["final"],
-        identity=raw["identity"],
-    )
+    return Proposal(**_decoded(_PROPOSAL, raw))
 
 
 def recovery(folder: Path) -> dict[str, Any]:
@@ -250,34 +179,17 @@ def recovery(folder: Path) -> dict[str, Any]:
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """An answer of the guard."""
-    return {
-        "outcome": receipt.outcome,
-        "sentences": list(receipt.sentences),
-        "changes": changes_json(receipt.changes),
-        "number": receipt.number,
-        "unmet": list(receipt.unmet),
-    }
+    return _encoded(_RECEIPT, receipt)
 
 
 def receipt_of(raw: dict[str, Any]) -> Receipt:
-    """The reverse."""
-    return Receipt(
-        raw["outcome"],
-        tuple(raw["sentences"]),
-        changes_of(raw["changes"]),
-        raw["number"],
-        tuple(raw["unmet"]),
-    )
+    """The reverse. Raises KeyError, TypeError or ValueError if it is no answer."""
+    return Receipt(**_decoded(_RECEIPT, raw))
 
 
 def text_of(entry: Entry) -> str:
     """An entry as a sealed line of JSON."""
-    raw: dict[str, Any] = {"format": FORMAT, "verified": entry.verified}
-    raw |= {name: getattr(entry, name) for name in _PLAIN}
-    raw |= {"changes": changes_json(entry.changes), "back": changes_json(entry.back)}
-    raw |= {"base": state_json(entry.base), "remade": state_json(entry.remade)}
-    raw["offline"] = [list(cell) for cell in entry.offline]
-    return seal(raw)
+    return seal({"format": FORMAT, "verified": entry.verified} | _encoded(_ENTRY, entry))
 
 
 def entry_of(name: str, text: str) -> Entry:
@@ -285,35 +197,11 @@ def entry_of(name: str, text: str) -> Entry:
     try:
         raw, is_sealed = unseal(text)
         _demand_members(raw, is_sealed=is_sealed)
-        return Entry(
-            number=_integer(raw["number"], 1),
-            time=_text(raw["time"]),
-            identity=_text(raw["identity"]),
-            operator=_text(raw["operator"]),
-            command=_text(raw["command"]),
-            changes=changes_of(raw["changes"]),
-            undoes=_integers(raw["undoes"]),
-            leaves=_integers(raw.get("leaves", [])),
-            done=_boolean(raw.get("done", False)),
-            outcome=_outcome(raw["outcome"]),
-            base=state_of(raw["base"]),
-            reverting=_boolean(raw["reverting"]),
-            back=changes_of(raw["back"]),
-            left=tuple(_text(sentence) for sentence in _list(raw["left"])),
-            remade=state_of(raw.get("remade", [])),
-            offline=cells_of(raw.get("offline", [])),
-            verified=is_sealed and _boolean(raw["verified"]),
-        )
+        members = {member: row for member, row in _ENTRY.items() if member in raw}
+        verified = is_sealed and _boolean(raw["verified"])
+        return Entry(**_decoded(members, raw), verified=verified)
     except InvalidError as error:
         raise damaged(name, error.reason) from None
-
-
-def damaged(name: str, reason: Damage, details: tuple[str, ...] = ()) -> DamagedJournalError:
-    """The error of one file, or one line of it, by its name."""
-    sentence = f"{name} of nftop's journal is damaged ({_WHY[reason]}): nothing is changed"
-    return DamagedJournalError(
-        f"{sentence} until that is cleared by hand; `nftop recover` says how", reason, details
-    )
 
 
 def seal(raw: Mapping[str, Any]) -> str:
@@ -387,11 +275,12 @@ def _demand_members(raw: Mapping[str, Any], *, is_sealed: bool) -> None:
     if not is_sealed:
         if raw.keys() & {"format", "sha256"}:
             raise InvalidError("checksum")
-        if not _FORMAT_1 - _LATER <= raw.keys() <= _FORMAT_1:
+        format_1 = _ENTRY.keys() - {"offline"}
+        if not format_1 - _LATER <= raw.keys() <= format_1:
             raise InvalidError("member")
     elif raw.get("format") != FORMAT:
         raise InvalidError("format")
-    elif raw.keys() != _FORMAT_2:
+    elif raw.keys() != _ENTRY.keys() | {"format", "verified"}:
         raise InvalidError("member")
 
 
@@ -426,8 +315,16 @@ def _integer(raw: object, least: int, most: int = _MOST_NUMBER) -> int:
     return raw
 
 
+def _positive(raw: object) -> int:
+    return _integer(raw, 1)
+
+
 def _integers(raw: object) -> tuple[int, ...]:
-    return tuple(_integer(number, 1) for number in _list(raw))
+    return tuple(map(_positive, _list(raw)))
+
+
+def _texts(raw: object) -> tuple[str, ...]:
+    return tuple(map(_text, _list(raw)))
 
 
 def _outcome(raw: object) -> Outcome | None:
@@ -460,3 +357,36 @@ def _value(cell: Cell, raw: object) -> str:
 
 def _optional(cell: Cell, raw: object) -> str | None:
     return None if raw is None else _value(cell, raw)
+
+
+def _encoded(members: _Members, record: object) -> dict[str, Any]:
+    return {name: write(getattr(record, name)) for name, (write, _) in members.items()}
+
+
+def _decoded(members: _Members, raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: read(raw[name]) for name, (_, read) in members.items()}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_Members: TypeAlias = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
+_CHANGES, _STATE, _CELLS = (changes_json, changes_of), (state_json, state_of), (list, cells_of)
+# Members in their order in JSON, with encoder and decoder. Those of an entry are checked: its file
+# may be damaged. Requests and answers stay within nftop.
+_ENTRY: _Members = MappingProxyType({
+    "number": (_same, _positive), "time": (_same, _text), "identity": (_same, _text),
+    "operator": (_same, _text), "command": (_same, _text), "undoes": (_same, _integers),
+    "leaves": (_same, _integers), "outcome": (_same, _outcome), "reverting": (_same, _boolean),
+    "left": (_same, _texts), "done": (_same, _boolean), "changes": _CHANGES, "back": _CHANGES,
+    "base": _STATE, "remade": _STATE, "offline": _CELLS,
+})  # fmt: skip
+_PROPOSAL: _Members = MappingProxyType({
+    "identity": (_same, _same), "base": _STATE, "changes": _CHANGES, "commands": (list, tuple),
+    "unmet": (list, tuple), "leaves": (list, tuple), "offline": _CELLS, "final": (_same, _same),
+})  # fmt: skip
+_RECEIPT: _Members = MappingProxyType({
+    "outcome": (_same, _same), "sentences": (list, tuple), "changes": _CHANGES,
+    "number": (_same, _same), "unmet": (list, tuple),
+})  # fmt: skip

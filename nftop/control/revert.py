@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.control.backend import KERNELS, UNBORN, AnyBackend, RefusedError, after, touched
-from nftop.control.journal_entry import Entry
-from nftop.control.wording import displaced_messages, left_alone, offline_sentences
+from nftop.control.backend import KERNELS, UNBORN
 from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
-from nftop.model.error_text import describe_error
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 
@@ -256,82 +253,3 @@ def _drop(target: dict[Cell, str], cell: Cell) -> None:
     for item in [entry for entry in target if entry.group == cell.group]:
         if item == cell or (cell.kind == "group" and item.kind not in ("cpu", "task")):
             del target[item]
-
-
-@dataclass(frozen=True, slots=True)
-class RevertPlan:
-    """A planned revert: the entry to journal before it, and the target state.
-
-    `is_overwritten`: others have changed some of its cells since.
-    """
-
-    entry: Entry
-    target: State
-    is_overwritten: bool = False
-
-
-def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) -> RevertPlan:
-    """Plan a revert from the present state; nothing is written. Raises OSError.
-
-    `unseen`: messages on values that were written and can't be read, so can't be reverted.
-    """
-    state = host.read(entry.base)
-    planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
-    values = _known(entry, touched(entry.base, planned))
-    goal = after(entry.base, planned) if entry.reverting else entry.base
-    known = numbers_of(
-        entry.base.items(),
-        [(change.cell, change.new) for change in entry.changes],
-        entry.remade.items(),
-    )
-    going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
-    inside = host.inside(going)
-    strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
-    known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
-    way = revert_target(state, known_change, strangers)
-    back = changes_between(state, way.target)
-    # Numbers of directories that were created before a crash are known only now.
-    remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
-              if number or cell not in way.foreign}  # fmt: skip
-    earlier = entry.left if entry.reverting else unseen  # else `left` is about earlier changes
-    others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
-    left = (*earlier, *others, *offline_sentences(way.offline, goal))
-    before = entry.offline if entry.reverting else ()  # else `offline` is about earlier changes
-    written = replace(
-        entry,
-        base=state,
-        back=back,
-        left=tuple(dict.fromkeys(left)),
-        reverting=True,
-        offline=tuple(sorted({*before, *way.offline})),
-        remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
-    )
-    return RevertPlan(written, way.target, bool(others or (earlier and not before)))
-
-
-def _known(
-    entry: Entry, values: Mapping[Cell, frozenset[str | None]]
-) -> Mapping[Cell, frozenset[str | None]]:
-    """Values that each cell had; once read back, none is unknown."""
-    if not entry.done or entry.reverting:
-        return values
-    return {
-        cell: every if cell.kind in DIRECTORIES else every - {KERNELS}
-        for cell, every in values.items()
-    }
-
-
-def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
-    """Perform the revert under the lock; the state read back, or an error message."""
-    try:
-        for step in host.steps(way.entry.base, way.entry.back):
-            host.do(step)
-        return host.read_back(way.target)
-    except (RefusedError, OSError) as error:
-        return describe_error(error)
-
-
-def with_numbers(entry: Entry, reads: State) -> Entry:
-    """The entry for the history, with the numbers of directories that were created again."""
-    numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
-    return replace(entry, remade=numbers)

@@ -17,7 +17,8 @@ from nftop.control.cpufreq.operations import CpufreqWrite
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.gate import BackendClassGate, BackendGate, HostGate
 from nftop.control.journal import BusyError, Journal
-from nftop.control.journal_entry import DamagedJournalError, Entry, Requester, finished
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import Entry, Requester, finished
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep, cpus_in
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
@@ -352,9 +353,6 @@ class SimulatedFrequencies(FrequencyBackend):
 
     def read(self, like: Iterable[Cell]) -> State:
         return state_of_policies(self.state(), like)
-
-    def read_back(self, foreseen: State) -> State:
-        return self.read(foreseen)
 
     def do(self, step: CpufreqWrite) -> None:
         cpu = step.cell.number

@@ -11,35 +11,20 @@ resctrl's, and a disk may need longer. The one exception is in `_take_back`.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from nftop.control.backend import AnyBackend, BackendStep, LockedError, RefusedError, after, touched
-from nftop.control.history import is_newest, unverified
+from nftop.control.history import is_newest
 from nftop.control.journal import Journal, hinted, next_number, now
-from nftop.control.journal_entry import (
-    DamagedJournalError,
-    Entry,
-    Requester,
-    completed,
-)
-from nftop.control.revert import (
-    RevertPlan,
-    differing,
-    is_end,
-    offline_in,
-    perform_revert,
-    plan_revert,
-    with_numbers,
-)
+from nftop.control.journal_entry import Entry, Requester
+from nftop.control.recovery import LOCK_S, forget, recover, retry, revert, undone_text
+from nftop.control.revert import differing, is_end, offline_in
 from nftop.control.wording import differences, offline_now
 from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.error_text import describe_error
 from nftop.model.struct import dataclass, replace
 
-# Programs hold a lock such as resctrl's for milliseconds.
-LOCK_S = 2.0
 _OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
 _CUT_OFF = "an earlier change was cut off"
 _NOT_NEWEST = (
@@ -49,9 +34,6 @@ _NOT_NEWEST = (
 _AS_BEFORE = "is what is read, as before: something else holds it there"
 # How long the guard tries to revert a change.
 REVERT_LOCK_S = 60.0
-# How often a revert is planned again because of changes by others before the lock.
-_PLANS = 3
-_REBOOTED = "this host was booted since, which undid it"
 
 
 class UnwrittenError(Exception):
@@ -245,7 +227,7 @@ def apply(
             seen(host, proposal)
             result = _perform(host, entry)
     except UnwrittenError as end:
-        return replace(end.receipt, sentences=(*end.receipt.sentences, *_forget(journal))), None
+        return replace(end.receipt, sentences=(*end.receipt.sentences, *forget(journal))), None
     if isinstance(result, Receipt):
         why, outcome, unseen = result.sentences, result.outcome, result.unmet
         entry = replace(entry, changes=result.changes)
@@ -268,7 +250,7 @@ def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
     except OSError as error:
         return _not_written(host, journal, entry, error)
     since = changed_since(host, entry)
-    messages = (*_ended(journal, entry, since), *_forget(journal))
+    messages = (*_ended(journal, entry, since), *forget(journal))
     return Receipt("kept", messages, entry.changes, entry.number, since.sentences)
 
 
@@ -286,172 +268,12 @@ def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
     if hint and not entry.undoes and not since.gone:
         yield hint
     elif not since.sentences and not entry.left:
-        yield _undone(entry.undoes, "taken back") if entry.undoes else "it is done"
-
-
-def _undone(numbers: Sequence[int], state: str) -> str:
-    """`change 2 is taken back`, `changes 1, 2 are taken back`."""
-    named = ", ".join(map(str, sorted(numbers)))
-    return f"changes {named} are {state}" if len(numbers) > 1 else f"change {named} is {state}"
-
-
-def revert(
-    host: AnyBackend,
-    journal: Journal,
-    entry: Entry,
-    *,
-    why: tuple[str, ...] = (),
-    outcome: Outcome = "reverted",
-    unseen: tuple[str, ...] = (),
-    lock_s: float = LOCK_S,
-) -> Receipt:
-    """Take it back; `why`, `outcome` and `unseen` (`plan_revert`) where something failed."""
-    try:
-        if entry.identity != host.identity:
-            booted = entry.identity.split()[:1] != host.identity.split()[:1]
-            undone = _REBOOTED if booted else host.renewed
-            gone = entry if entry.reverting else replace(entry, left=())
-            return _close(journal, gone, "reverted", (*why, undone))
-        entry = _written(journal, entry)
-        plan = partial(plan_revert, host, entry, unseen)
-        return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
-    except (LockedError, OSError) as error:
-        hint = hinted(journal, "; `nftop recover` does it")
-        messages = f"it could not be taken back: {describe_error(error)}{hint}"
-        return Receipt("failed", (*why, messages), entry.changes, entry.number)
-
-
-def recover(
-    host: AnyBackend | None, journal: Journal, *, unseen: str = "", boot: str = ""
-) -> Receipt | None:
-    """Revert what a crash left pending; None if nothing is. The caller holds the journal.
-
-    `host` None: the backend is not accessible from here, `unseen` says why. Then only a boot is
-    known to have undone it: the change may be visible from another root or mount namespace.
-    """
-    entry = journal.pending()
-    if entry is None:
-        return None
-    known, damaged = journal.known()
-    done = completed(entry, known)
-    if done is not None:
-        outcome = done.outcome or "failed"
-        head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
-        messages = (head, *damaged, *_forget(journal))
-        return Receipt(outcome, messages, done.changes, entry.number)
-    head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
-    damaged = (*unverified([entry]), *damaged)
-    if host is None:
-        if boot and entry.identity.split()[:1] != [boot]:
-            return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
-        why = f"what it is about can't be seen from here, so it is left as it is: {unseen}"
-        return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
-    return revert(host, journal, entry, why=(head, *damaged))
-
-
-def _take_back(
-    host: AnyBackend,
-    journal: Journal,
-    entry: Entry,
-    plan: Callable[[], RevertPlan],
-    *,
-    why: tuple[str, ...],
-    outcome: Outcome,
-    lock_s: float,
-) -> Receipt:
-    """Restore every cell that is still as this change made it, and record that.
-
-    The revert is planned and journalled before the lock is taken. If another program changes
-    something in between, it is planned again, at last under the lock, which is then held during a
-    write to the disk: a program that always interferes must not delay it for ever.
-    """
-    for _ in range(_PLANS):
-        way = plan()
-        _begin(journal, way.entry)
-        with host.lock(lock_s):
-            same = plan() == way
-            reads = perform_revert(host, way) if same else {}
-        if same:
-            break
-    else:
-        with host.lock(lock_s):
-            way = plan()
-            _begin(journal, way.entry)
-            reads = perform_revert(host, way)
-    if isinstance(reads, str):
-        hint = hinted(journal, "; `nftop recover` tries again")
-        failed = f"taking it back failed: {reads}{hint}"
-        return Receipt("failed", (*why, failed), entry.changes, entry.number)
-    done = with_numbers(way.entry, reads)
-    wrong = differing(way.target, reads)
-    if wrong or done.left:
-        rest = differences(wrong, "is what it was", "is what is read back")
-        some = bool(done.back) or entry.reverting
-        end = "the rest is undone" if some else "nothing else of it was on the host"
-        unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
-        later = _later(journal, done)
-        return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
-    none = () if done.back or entry.reverting else ("nothing of it was on the host",)
-    ends = ["everything is as it was before"]
-    if done.undoes:
-        hint = hinted(journal, ": `nftop undo` does it")
-        ends.append(f"{_undone(done.undoes, 'not taken back')}{hint}")
-    return _close(journal, done, outcome, (*why, *none, *ends))
-
-
-def _later(journal: Journal, entry: Entry) -> Iterator[str]:
-    """Hint on undoing what was offline, if `history.remainders` will contain it."""
-    hint = hinted(journal, "`nftop undo` takes back what is offline once it is online again")
-    if hint and entry.offline and not entry.undoes:
-        yield hint
-
-
-def _begin(journal: Journal, entry: Entry) -> None:
-    with contextlib.suppress(OSError):
-        # On a full disk the revert continues: the entry written before suffices for it.
-        journal.begin(entry)
-
-
-def _written(journal: Journal, entry: Entry) -> Entry:
-    """The journalled entry if its revert was begun before."""
-    with contextlib.suppress(OSError, DamagedJournalError):
-        pending = journal.pending()
-        if pending is not None and pending.number == entry.number and pending.reverting:
-            return pending
-    return entry
-
-
-def _close(journal: Journal, entry: Entry, outcome: Outcome, messages: tuple[str, ...]) -> Receipt:
-    """Record the outcome; on a full disk only forget the entry, since nothing is left to do."""
-    try:
-        journal.record(entry, outcome)
-    except OSError as error:
-        messages = (*messages, f"the history lacks it: {describe_error(error)}")
-    return Receipt(outcome, messages + _forget(journal), (), entry.number)
-
-
-def _forget(journal: Journal) -> tuple[str, ...]:
-    try:
-        journal.forget()
-    except OSError as error:
-        head = hinted(journal, "`nftop recover` will close it once more")
-        return (f"{head or 'it is not closed'}: {describe_error(error)}",)
-    return ()
+        yield undone_text(entry.undoes, "taken back") if entry.undoes else "it is done"
 
 
 def _not_written(host: AnyBackend, journal: Journal, entry: Entry, error: OSError) -> Receipt:
     why = (f"the journal can't be written: {describe_error(error)}",)
     return revert(host, journal, entry, why=why, outcome="refused")
-
-
-def retry(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
-    """Repeat `attempt` until it does not fail, or the time is up."""
-    deadline = time.monotonic() + limit_s
-    receipt = attempt()
-    while receipt.outcome == "failed" and time.monotonic() < deadline:
-        time.sleep(0.2)
-        receipt = attempt()
-    return receipt
 
 
 def serve(

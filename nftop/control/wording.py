@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.journal_entry import Entry
 from nftop.control.rules import MB
 from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
@@ -108,7 +107,7 @@ def offline_sentences(
     sentences += [
         f"CPU {name}: offline, so its frequencies can't be set back; it may still have those of "
         "the change when it is online again"
-        for name in dict.fromkeys(cell.name for cell in every if _of_policy(cell))
+        for name in dict.fromkeys(cell.name for cell in every if cell.kind in POLICY_KINDS)
     ]
     sentences += [
         f"{describe(cell)}: offline, or it can't be read now, so it can't be set back to "
@@ -134,18 +133,6 @@ def _group_text(where: str) -> str:
     return class_name(*parts(where))
 
 
-def _of_policy(cell: Cell) -> bool:
-    return cell.kind in POLICY_KINDS
-
-
-def undoing(entry: Entry) -> str:
-    """What a change undoes, for the history: `takes back 1, 2 in part; leaves 3`."""
-    back = [f"{undoe}{' in part' * (undoe in entry.leaves)}" for undoe in entry.undoes]
-    passed = [str(leave) for leave in entry.leaves if leave not in entry.undoes]
-    words = [f"takes back {', '.join(back)}"] * bool(back)
-    return "; ".join(words + [f"leaves {', '.join(passed)}"] * bool(passed))
-
-
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
     """`CELL: OLD WORDS, NEW WORDS` for the first changes, and the number of the others."""
     named = [_differs(change, old, new) for change in changes[:_MOST_NAMED]]
@@ -155,7 +142,7 @@ def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...
 
 def _differs(change: Change, old: str, new: str) -> str:
     cell, values = change.cell, (change.old, change.new)
-    if _of_policy(cell) and None in values and cell.kind != "epp":
+    if cell.kind in POLICY_KINDS and None in values and cell.kind != "epp":
         return f"CPU {cell.name} is {'on' if change.old is None else 'off'}line now"
     if cell.kind == "cpu" and None in values:  # a CPU that is online is in some group
         return f"CPU {cell.number} is {'on' if change.old is None else 'off'}line now"

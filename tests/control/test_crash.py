@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from nftop.control.backend import UNBORN, after, touched
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Requester
+from nftop.control.recovery import recover, revert
 from nftop.control.resctrl.operations import steps
-from nftop.control.transaction import apply, keep, recover, revert
+from nftop.control.transaction import apply, keep
 from nftop.model.change import (
     Action,
     Cell,

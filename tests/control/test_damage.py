@@ -21,9 +21,8 @@ from nftop.control.doctor import check, notice
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
+from nftop.control.journal_damage import Damage, DamagedJournalError
 from nftop.control.journal_entry import (
-    Damage,
-    DamagedJournalError,
     Entry,
     Requester,
     changes_of,
@@ -33,7 +32,8 @@ from nftop.control.journal_entry import (
     state_of,
     text_of,
 )
-from nftop.control.transaction import apply, keep, recover
+from nftop.control.recovery import recover
+from nftop.control.transaction import apply, keep
 from nftop.export.json.changes import change_json
 from nftop.model.change import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
 from nftop.model.ids import Cpu

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from nftop.control.backend import CLASSES, AbsentError
-from nftop.control.backends import key_of
+from nftop.control.backends import key_of, open_backend
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.gate import BackendGate, HostGate
 from nftop.control.guard_client import start_guard
@@ -244,3 +247,34 @@ def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> No
     assert entry_of("history", text_of(entry)) == entry
     told = change_object(entry.changes[0])
     assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}
+
+
+@dataclass(frozen=True)
+class ToyAction:
+    """An action that no backend plans."""
+
+
+def test_an_action_of_no_backend_is_refused() -> None:
+    gate = HostGate({CLASSES: mock.Mock()}, {})
+    unknown: Any = [ToyAction()]
+    with pytest.raises(AbsentError, match="ToyAction"):
+        gate.propose(unknown)
+
+
+@pytest.mark.parametrize(
+    ("identity", "key"),
+    [
+        ("", CLASSES),
+        ("boot 0:41:1:7", CLASSES),
+        ("boot msr", CLASSES),
+        ("boot cpufreq intel_pstate", "cpufreq"),
+        ("boot isst", "isst"),
+    ],
+)
+def test_the_backend_of_an_identity(identity: str, key: str) -> None:
+    assert key_of(identity) == key
+
+
+def test_a_change_of_an_unknown_backend_is_neither_reverted_nor_closed(tmp_path: Path) -> None:
+    with pytest.raises(AbsentError, match="'fan'"):
+        open_backend("boot fan 3", tmp_path)

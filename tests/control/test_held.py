@@ -13,7 +13,8 @@ import pytest
 
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import Requester
-from nftop.control.transaction import apply, keep, recover, revert
+from nftop.control.recovery import recover, revert
+from nftop.control.transaction import apply, keep
 from nftop.model.change import Action, Cell, CreateGroup, MoveCpus, Proposal, Receipt, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import (

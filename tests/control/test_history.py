@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Entry, Requester, entry_of
-from nftop.control.transaction import apply, keep, recover, retry, revert, serve
+from nftop.control.recovery import recover, retry, revert
+from nftop.control.transaction import apply, keep, serve
 from nftop.model.change import (
     Action,
     Cell,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from nftop.control import journal as journal_module
 from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
-from nftop.control.journal_entry import DamagedJournalError, Entry, entry_of, finished, text_of
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import Entry, entry_of, finished, text_of
 from nftop.model.change import Cell, Change
 
 _TEXT = st.text(max_size=8)

@@ -13,9 +13,10 @@ from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.journal_entry import Requester
 from nftop.control.pqos import ClientReader, LibraryAccess, PqosHost, pqos_commands
+from nftop.control.recovery import recover, revert
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.plan import propose
-from nftop.control.transaction import apply, keep, recover, revert
+from nftop.control.transaction import apply, keep
 from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason

@@ -16,8 +16,9 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import Entry, Requester
+from nftop.control.recovery import recover, revert
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.control.transaction import apply, keep, recover, revert, serve
+from nftop.control.transaction import apply, keep, serve
 from nftop.model.change import (
     Action,
     Cell,

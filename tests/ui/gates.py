@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from nftop.control import transaction
+from nftop.control import recovery, transaction
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
@@ -50,7 +50,7 @@ class MemoryPending:
         return self._settle(transaction.keep)
 
     def revert(self) -> Receipt:
-        return self._settle(transaction.revert)
+        return self._settle(recovery.revert)
 
     def settled(self, seconds: float) -> Receipt | None:
         if self.entry is None:

@@ -35,7 +35,7 @@ from nftop.control.history import standing
 from nftop.control.interface import Gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
-from nftop.control.journal_entry import DamagedJournalError
+from nftop.control.journal_damage import DamagedJournalError
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error

@@ -58,7 +58,6 @@ def _live_screen(
     here: OpenHost, session: dict[str, Any], book: Book, options: argparse.Namespace
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
-    from nftop.control.recorded_gate import RecordedGate  # noqa: PLC0415 - only here
     from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
     from nftop.store.history.history import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
@@ -83,13 +82,13 @@ def _live_screen(
     try:
         sink = partial(default_sink, here.host.name)
         drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
-        if drawn.gate is not None:
+        if here.gate is not None:
 
             def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
                 recorder.acted(text, classes=classes)
                 here.on_change()
 
-            drawn = replace(drawn, gate=RecordedGate(drawn.gate, acted))
+            drawn = replace(drawn, gate=replace(here.gate, report=acted))
         return screen(feed, TickHistory(), drawn)
     finally:
         done = recorder.close()

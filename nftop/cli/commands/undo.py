@@ -12,8 +12,8 @@ from nftop.cli.confirmation import GOES_BACK, UNCHANGED, EndedError, confirm, in
 from nftop.control.doctor import news
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
-from nftop.control.journal_entry import DamagedJournalError, completed
-from nftop.control.wording import undoing
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import Entry, completed
 from nftop.export.output import FAILURE, OK, put, say_lines
 from nftop.render.base.text import printable
 
@@ -44,7 +44,7 @@ def history(options: argparse.Namespace) -> int:
                 put(sys.stdout, data + "\n")
             return ended[0]
         for entry in entries:
-            undone = f" ({undoing(entry)})" if entry.undoes else ""
+            undone = f" ({_undoing(entry)})" if entry.undoes else ""
             undone += "" if entry.verified else " (unverified: no checksum)"
             text = f"{entry.number:>4}  {entry.time}  {entry.operator}  {entry.outcome}{undone}"
             put(sys.stdout, printable(f"{text}  {entry.command}") + "\n")
@@ -52,6 +52,14 @@ def history(options: argparse.Namespace) -> int:
             put(sys.stdout, "nothing was changed by nftop\n")
         put(sys.stdout, f"{printable(unfinished)}\n" if unfinished else "")
     return ended[0]
+
+
+def _undoing(entry: Entry) -> str:
+    """`takes back 1, 2 in part; leaves 3`."""
+    back = [f"{undoe}{' in part' * (undoe in entry.leaves)}" for undoe in entry.undoes]
+    passed = [str(leave) for leave in entry.leaves if leave not in entry.undoes]
+    words = [f"takes back {', '.join(back)}"] * bool(back)
+    return "; ".join(words + [f"leaves {', '.join(passed)}"] * bool(passed))
 
 
 def _explain(error: DamagedJournalError) -> None:

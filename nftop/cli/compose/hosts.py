@@ -13,8 +13,7 @@ from pathlib import Path
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.doctor import notice
-from nftop.control.gate import missing_privilege, open_host_gate
-from nftop.control.interface import ClassGate
+from nftop.control.gate import HostGate, missing_privilege, open_host_gate
 from nftop.control.journal import FileJournal
 from nftop.derive.fold import FoldState, comparing
 from nftop.model.baseline import Baselines
@@ -59,7 +58,7 @@ class OpenHost:
     uarch: Uarch
     on_pollers: Callable[[Collection[int], Topology], None]
     checks: tuple[Check, ...] = ()
-    gate: ClassGate | None = None
+    gate: HostGate | None = None
     no_gate: str = ""
     no_frequencies: str = ""
     notice: Callable[[], str] | None = None
@@ -127,6 +126,8 @@ def open_host(
     sources = open_sources(setup)
 
     def on_pollers(pollers: Collection[int], here: Topology) -> None:
+        # The last is nftop's own, which moves its threads off the pollers before uncore sources
+        # choose the CPUs that they read on.
         for source in reversed(sources):
             if isinstance(source, PollerAware):
                 source.on_pollers(pollers, here)
@@ -152,7 +153,7 @@ def open_host(
     )
 
 
-def _gate(msrs: PqosSource | None) -> tuple[ClassGate | None, Mapping[str, str]]:
+def _gate(msrs: PqosSource | None) -> tuple[HostGate | None, Mapping[str, str]]:
     """The gate of this host, and why backends are missing; `msrs` if they have the classes."""
     if missing_privilege():
         return None, dict.fromkeys((CLASSES, CPUFREQ), missing_privilege())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from nftop.control.backend import KERNELS, Backend, HistoryReader
 from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
 from nftop.control.history import kept, unverified
-from nftop.control.journal_entry import DamagedJournalError, Entry
-from nftop.control.rules import Rules
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import Entry
 from nftop.model.change import (
     POLICY_KINDS,
     Action,
@@ -125,10 +125,8 @@ class _Draft:
 
     def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
         """Set both limits of a policy, clamped as the kernel does."""
-        limits = {"min_khz": low_khz, "max_khz": high_khz}
-        for cell in (policy.cell("min_khz"), policy.cell("max_khz")):
-            wanted = limits[cell.kind]
-            given = policy.clamped(wanted)
+        for kind, wanted in zip(_LIMITS, (low_khz, high_khz), strict=True):
+            cell, given = policy.cell(kind), policy.clamped(wanted)
             if given != wanted:
                 self.rounded.append(
                     f"CPU {policy.name}: {mhz_text(wanted)} becomes {mhz_text(given)}, "
@@ -218,7 +216,7 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
         cells = [policy.cell(kind) for kind in POLICY_KINDS if policy.cell(kind) in draft.state]
         old = before(draft.history, cells, draft.state)
         draft.state.update(old)
-        if any(cell.kind in ("min_khz", "max_khz") for cell in old):
+        if any(cell.kind in _LIMITS for cell in old):
             pinned += [policy] * _at_one(draft.state, policy)
             continue
         was = {cell: draft.state[cell] for cell in cells}
@@ -242,7 +240,7 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
 
 def _at_one(state: State, policy: Policy) -> bool:
     """Whether a policy is limited to one frequency though the hardware has several."""
-    low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
+    low, high = (state.get(policy.cell(kind)) for kind in _LIMITS)
     return low is not None and low == high and policy.least_khz < policy.most_khz
 
 
@@ -338,55 +336,37 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
         """Limits may be clamped: by another's request, or since turbo was switched off."""
         return tuple(
             replace(change, new=state.get(change.cell, change.new))
-            if change.cell.kind in ("min_khz", "max_khz")
+            if change.cell.kind in _LIMITS
             else change
             for change in changes
         )
 
-    def reach(self, changes: Iterable[Change]) -> State:
-        return self.read([change.cell for change in changes])
-
-    def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
-        return {}
-
-    def rules(self) -> Rules:
-        return Rules()
-
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
         return writes(state, changes)
-
-    def forbidden(
-        self,
-        state: State,  # noqa: ARG002 - what can't be is known when it is planned
-        changes: Iterable[Change],  # noqa: ARG002
-    ) -> Iterator[str]:
-        return iter(())
 
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         facts, state = self.facts(), self.state()
-        known, unknown = list[Entry](), ""
+        known, unknown = list[Entry](), list[str]()
         try:
             known += history()
-        except PermissionError:
-            unknown = "what it was before nftop's changes is not known: the journal is root's"
-        except DamagedJournalError as error:
-            unknown = f"what it was before nftop's changes is not known: {error}"
+        except (PermissionError, DamagedJournalError) as error:
+            why = "the journal is root's" if isinstance(error, PermissionError) else error
+            unknown = [f"what it was before nftop's changes is not known: {why}"]
         proposal = propose(state, facts, known, actions, commands)
         others = self.keepers() if proposal.changes else ()
         if any(isinstance(action, ReleaseCpus) for action in actions):
             cells = {change.cell for change in proposal.changes}
             used = [item for item in kept(known) if cells & {row.cell for row in item.changes}]
             others = (*unverified(used), *others)
-        return replace(proposal, warnings=(*[unknown] * bool(unknown), *proposal.warnings, *others))
+        return replace(proposal, warnings=(*unknown, *proposal.warnings, *others))
 
     def judged(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         del target
-        own = {(change.cell.number, change.cell.name) for change in changes}
-        seen = {cell: value for cell, value in base.items() if (cell.number, cell.name) in own}
+        seen = state_of_policies(base, [change.cell for change in changes])
         keepers = self.keepers() if changes else ()
         return Proposal(seen, tuple(changes), warnings=keepers, commands=commands)
 

@@ -7,10 +7,13 @@ from typing import Protocol
 
 from nftop.control import history as past
 from nftop.control.backend import Backend, HistoryReader
-from nftop.control.journal_entry import DamagedJournalError
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.resctrl.messages import strangers
 from nftop.control.resctrl.operations import ResctrlStep, shell, steps
-from nftop.control.resctrl.plan import forbidden, judged, propose, strangers
+from nftop.control.resctrl.plan import forbidden, judged, propose
+from nftop.control.rules import Rules
 from nftop.model.change import (
+    DIRECTORIES,
     Action,
     Cell,
     Change,
@@ -45,25 +48,17 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         """The whole state, with the groups of these threads except those that ended."""
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
-        """Groups by thread (`TID@STARTTIME`) of those in `groups` and those in `tids`."""
+        """As `interface.ClassView.tasks`."""
+
+    def rules(self) -> Rules: ...
 
     def read(self, like: Iterable[Cell]) -> State:
         return self.state([cell for cell in like if cell.kind == "task"])
 
-    def read_back(self, foreseen: State) -> State:
-        return self.read(foreseen)
-
-    def became(
-        self,
-        changes: Sequence[Change],
-        state: State,  # noqa: ARG002 - the kernel takes a class as it is, or not at all
-    ) -> tuple[Change, ...]:
-        return tuple(changes)
-
     def reach(self, changes: Iterable[Change]) -> State:
         rows = list(changes)
         created = [row.cell.group for row in rows
-                if row.cell.kind in ("group", "monitor") and row.old is None]  # fmt: skip
+                   if row.cell.kind in DIRECTORIES and row.old is None]  # fmt: skip
         inside = [Cell("task", "", name) for name in self.tasks(created, ())]
         return self.state({*inside, *(row.cell for row in rows if row.cell.kind == "task")})
 
@@ -80,9 +75,7 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
         tids = [tid for action in actions if isinstance(action, MoveTasks) for tid in action.tids]
-        going = [
-            action.group for action in actions if isinstance(action, RemoveGroup | RemoveMonitor)
-        ]
+        going = [item.group for item in actions if isinstance(item, RemoveGroup | RemoveMonitor)]
         rules = replace(self.rules(), tasks=self.tasks(going, tids))
         state = self.state()
         proposal = propose(state, rules, actions, commands)
@@ -90,10 +83,9 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
             return proposal
         try:
             messages = list(strangers(state, rules, proposal.changes, past.newest(history())))
-        except PermissionError:
-            messages = ["whether nftop made what is to go is not known: its journal is root's"]
-        except DamagedJournalError as error:
-            messages = [f"whether nftop made what is to go is not known: {error}"]
+        except (PermissionError, DamagedJournalError) as error:
+            why = "its journal is root's" if isinstance(error, PermissionError) else error
+            messages = [f"whether nftop made what is to go is not known: {why}"]
         return replace(proposal, warnings=(*messages, *proposal.warnings))
 
     def judged(
@@ -102,5 +94,4 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         return judged(base, target, changes, self.rules(), commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
-        planned = steps(proposal.base, proposal.changes)
-        return tuple(shell(step, self.where) for step in planned)
+        return tuple(shell(step, self.where) for step in steps(proposal.base, proposal.changes))

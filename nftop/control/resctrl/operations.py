@@ -97,6 +97,11 @@ def monitors_of(state: State, group: str) -> tuple[str, ...]:
     return tuple(cell.name for cell in state if cell.kind == "monitor" and cell.group == group)
 
 
+def is_mask(cell: Cell) -> bool:
+    """Whether a cell is a mask of ways, in hexadecimal."""
+    return cell.kind == "schemata" and cell.name != MB
+
+
 def rivals(cell: Cell, other: Cell) -> bool:
     """Whether two masks are of one cache and different groups; code and data share a cache."""
     return (
@@ -109,7 +114,7 @@ def rivals(cell: Cell, other: Cell) -> bool:
 def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
     """Every mask by its cache (`L3`, 0), sorted: rivals are among those of one."""
     rows: dict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in sorted(cell for cell in state if cell.kind == "schemata" and cell.name != MB):
+    for cell in sorted(filter(is_mask, state)):
         rows[cell.name[:2], cell.number].append(cell)
     return rows
 

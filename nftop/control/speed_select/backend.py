@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_IWGRP, S_IWOTH
 from typing import Any, get_args
@@ -21,7 +21,6 @@ from nftop.control.backend import (
 from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.revert import differing
-from nftop.control.rules import Rules
 from nftop.control.speed_select.operations import (
     CLASSES,
     OFF,
@@ -367,23 +366,8 @@ class SpeedSelect(Backend[IsstCall]):
             state = self.read(foreseen)
         return state
 
-    def became(self, changes: Sequence[Change], state: State) -> tuple[Change, ...]:  # noqa: ARG002 - nothing is clamped
-        return tuple(changes)
-
-    def reach(self, changes: Iterable[Change]) -> State:
-        return self.read([change.cell for change in changes])
-
-    def inside(self, groups: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002 - it has none
-        return {}
-
-    def rules(self) -> Rules:
-        return Rules()
-
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
         return calls(state, changes)
-
-    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:  # noqa: ARG002 - known when it is planned
-        return iter(())
 
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader

@@ -20,6 +20,11 @@ def json_bytes(value: object) -> bytes:
     return escaped_json(encoded.decode()).encode()
 
 
+def picked(row: object, names: str) -> dict[str, Any]:
+    """Attributes of a record by name; `names` are separated by blanks."""
+    return {name: getattr(row, name) for name in names.split()}
+
+
 def with_missing(
     named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
 ) -> dict[str, Any]:

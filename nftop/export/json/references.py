@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nftop.export.json.encode import json_bytes
+from nftop.export.json.encode import json_bytes, picked
 from nftop.papers.changes import PaperChange
 from nftop.papers.rows import Figure, PaperRow
 
 SCHEMA, CHANGE_SCHEMA = "nftop.reference/1", "nftop.reference_change/1"
+_CHANGE = "metric workloads smt cpu uarch against low high points about source"
 
 
 def references_json(rows: Sequence[PaperRow], changes: Sequence[PaperChange]) -> Iterator[str]:
@@ -16,27 +17,20 @@ def references_json(rows: Sequence[PaperRow], changes: Sequence[PaperChange]) ->
     for row in rows:
         yield json_bytes(_row(row)).decode()
     for change in changes:
-        yield json_bytes(_change(change)).decode()
+        yield json_bytes({"schema": CHANGE_SCHEMA, **picked(change, _CHANGE)}).decode()
 
 
 def _row(row: PaperRow) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "paper": row.paper_title,
-        "workload": row.workload,
-        "title": row.title,
+        **picked(row, "workload title"),
         "kind": row.kind or None,
         "configuration": row.configuration,
         "software": row.software or None,
         "cpu": row.cpu,
         "cpu_note": row.cpu_note or None,
-        "notes": list(row.notes),
-        "uarch": row.uarch,
-        "core_hz": row.core_hz,
-        "smt": row.smt,
-        "cores": row.cores,
-        "threads": row.threads,
-        "frame_bytes": row.frame_bytes,
+        **picked(row, "notes uarch core_hz smt cores threads frame_bytes"),
         "figures": {name: _figure(figure) for name, figure in row.figures.items()},
         "missing": dict(row.absent),
     }
@@ -44,26 +38,8 @@ def _row(row: PaperRow) -> dict[str, object]:
 
 def _figure(figure: Figure) -> dict[str, object]:
     return {
-        "value": figure.value,
-        "tolerance": figure.tolerance,
+        **picked(figure, "value tolerance"),
         "printed": f"{figure.printed} {figure.unit}".strip() or None,
         "source": figure.source,
         "repair": figure.repair or None,
-    }
-
-
-def _change(change: PaperChange) -> dict[str, object]:
-    return {
-        "schema": CHANGE_SCHEMA,
-        "metric": change.metric,
-        "workloads": list(change.workloads),
-        "smt": change.smt,
-        "cpu": change.cpu,
-        "uarch": change.uarch,
-        "against": change.against,
-        "low": change.low,
-        "high": change.high,
-        "points": change.points,
-        "about": change.about,
-        "source": change.source,
     }

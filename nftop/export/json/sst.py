@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nftop.control.cpufreq.policies import CoreSettings
-from nftop.export.json.encode import json_bytes
+from nftop.export.json.encode import json_bytes, picked
 from nftop.model.reading import Missing
 from nftop.model.sst import SstPackage, SstState
 
@@ -21,20 +21,17 @@ def cores_json(
     simulated: bool = False,
     unfinished: str = "",
 ) -> str:
-    """One object: `cpus`, `packages`, who else sets frequencies here; what is absent is null.
+    """One object: `cpus`, `packages`, `others` (programs that set frequencies here).
 
-    `told`: by intel-speed-select; `missing` says why nothing is.
+    What is absent is null; `missing` says why `packages` of intel-speed-select are.
     """
     classes = {} if isinstance(state, Missing) else state.cp_class
-    packages = (
-        None if isinstance(state, Missing) else [_package(package) for package in state.packages]
-    )
     return json_bytes(
         {
             "schema": SST_SCHEMA,
             "simulated": simulated,
             "cpus": [_core(core, classes.get(core.cpu)) for core in cores],
-            "packages": packages,
+            "packages": None if isinstance(state, Missing) else list(map(_package, state.packages)),
             "missing": {"packages": state.message} if isinstance(state, Missing) else {},
             "others": list(keepers),
             "unfinished": unfinished or None,
@@ -54,18 +51,14 @@ def _core(core: CoreSettings, cp_class: int | None) -> dict[str, Any]:
         "max_hz": _hz(core.max_khz),
         "hardware_min_hz": _hz(core.least_khz),
         "hardware_max_hz": _hz(core.most_khz),
-        "governor": core.governor,
-        "epp": core.epp,
-        "pinned": core.pinned,
+        **picked(core, "governor epp pinned"),
         "sst_cp_class": cp_class,
     }
 
 
 def _package(row: SstPackage) -> dict[str, Any]:
     return {
-        "package": row.package,
-        "die": row.die,
-        "level": row.level,
+        **picked(row, "package die level"),
         "sst_bf": row.bf,
         "sst_bf_supported": row.bf_supported,
         "sst_cp": row.cp,

@@ -24,7 +24,8 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.journal_entry import Requester
-from nftop.control.transaction import apply, keep, revert
+from nftop.control.recovery import revert
+from nftop.control.transaction import apply, keep
 from nftop.model.change import Proposal, Receipt, SetSchemata
 from nftop.model.rdt.rdt import ResctrlTable
 from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births

@@ -20,7 +20,8 @@ from nftop.control.gate import BackendGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Requester
-from nftop.control.transaction import apply, keep, recover, revert
+from nftop.control.recovery import recover, revert
+from nftop.control.transaction import apply, keep
 from nftop.model.change import FrequencyAction, PinCpus, PinEvery, Proposal, Receipt, ReleaseCpus
 from nftop.model.ids import Cpu, parse_cpu_list
 from tests.control.hosts import Death, Disk, KilledError, memory

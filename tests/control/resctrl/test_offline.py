@@ -11,9 +11,9 @@ import pytest
 from nftop.control.gate import BackendClassGate
 from nftop.control.history import initial_values, waiting
 from nftop.control.journal_entry import Requester
-from nftop.control.revert import plan_revert
+from nftop.control.recovery import plan_revert, recover
 from nftop.control.rules import LimitRule, MaskRule, Rules
-from nftop.control.transaction import apply, keep, recover, serve
+from nftop.control.transaction import apply, keep, serve
 from nftop.control.wording import offline_sentences
 from nftop.model.change import (
     Action,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.control.resctrl.plan import propose, ways_text
+from nftop.control.resctrl.messages import ways_text
+from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
 from nftop.model.change import (
     Action,

@@ -16,9 +16,10 @@ from nftop.control.backend import AbsentError, RefusedError
 from nftop.control.gate import BackendGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Requester
+from nftop.control.recovery import recover, revert
 from nftop.control.speed_select.backend import open_isst
 from nftop.control.speed_select.operations import IsstCall, class_cell
-from nftop.control.transaction import apply, keep, recover, revert
+from nftop.control.transaction import apply, keep
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf
 from nftop.model.ids import Cpu

@@ -6,7 +6,8 @@ from unittest import mock
 
 import pytest
 
-from nftop.control.recorded_gate import RecordedGate
+from nftop.control.backend import CLASSES
+from nftop.control.gate import HostGate
 from nftop.model.change import Cell, Change, Proposal, Receipt
 
 CHANGE = Change(Cell("schemata", "vpp", "L3", 0), "f0", "ff")
@@ -36,7 +37,7 @@ def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
         assert classes
         told.append(text)
 
-    return RecordedGate(inner, tell), told, inner
+    return HostGate({CLASSES: inner}, {}, tell), told, inner
 
 
 def test_what_is_done_and_what_becomes_of_it_is_told_once() -> None:
@@ -62,16 +63,15 @@ def test_what_it_was_about_is_told(identity: str, classes: bool) -> None:
     told: list[bool] = []
     inner = mock.Mock()
     inner.apply.return_value = Pending(Receipt("applied", ()))
-    gate = RecordedGate(inner, lambda _, of_classes: told.append(of_classes))
+    gate = HostGate(dict.fromkeys((CLASSES, "cpufreq"), inner), {}, lambda _, of: told.append(of))
     gate.apply(replace(PROPOSAL, identity=identity)).keep()
     assert told == [classes, classes]
 
 
 def test_looking_is_not_told() -> None:
     gate, told, inner = gate_of(Receipt("applied", ()))
-    assert gate.propose([], "x") is inner.propose.return_value
+    assert gate.propose([], ("x",)) is inner.propose.return_value
     assert gate.writes(PROPOSAL) is inner.writes.return_value
-    assert gate.propose_undo() is inner.propose_undo.return_value
     assert gate.propose_reset() is inner.propose_reset.return_value
     assert gate.host is inner.host
     assert told == []

@@ -1,0 +1,281 @@
+"""Reverts a change on the host, at once or after a crash.
+
+The plan of a revert is journalled before its first write, so that the journal alone suffices to
+complete it. The journal is not written while the backend's lock is held, as in `transaction`; the
+one exception is in `_take_back`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from nftop.control.backend import (
+    KERNELS,
+    UNBORN,
+    AnyBackend,
+    LockedError,
+    RefusedError,
+    after,
+    touched,
+)
+from nftop.control.history import unverified
+from nftop.control.journal import Journal, hinted
+from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.journal_entry import Entry, completed
+from nftop.control.revert import (
+    KnownChange,
+    changes_between,
+    differing,
+    numbers_of,
+    revert_target,
+)
+from nftop.control.wording import differences, displaced_messages, left_alone, offline_sentences
+from nftop.model.change import DIRECTORIES, Cell, Outcome, Receipt, State
+from nftop.model.error_text import describe_error
+from nftop.model.struct import dataclass, replace
+
+LOCK_S = 2.0  # programs hold a lock such as resctrl's for milliseconds
+_PLANS = 3  # how often a revert is planned again because of changes by others before the lock
+_REBOOTED = "this host was booted since, which undid it"
+
+
+@dataclass(frozen=True, slots=True)
+class RevertPlan:
+    """A planned revert: the entry to journal before it, and the target state.
+
+    `is_overwritten`: others have changed some of its cells since.
+    """
+
+    entry: Entry
+    target: State
+    is_overwritten: bool = False
+
+
+def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) -> RevertPlan:
+    """Plan a revert from the present state; nothing is written. Raises OSError.
+
+    `unseen`: messages on values that were written and can't be read, so can't be reverted.
+    """
+    state = host.read(entry.base)
+    planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
+    values = _known(entry, touched(entry.base, planned))
+    goal = after(entry.base, planned) if entry.reverting else entry.base
+    known = numbers_of(
+        entry.base.items(),
+        [(change.cell, change.new) for change in entry.changes],
+        entry.remade.items(),
+    )
+    going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
+    inside = host.inside(going)
+    strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
+    known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
+    way = revert_target(state, known_change, strangers)
+    back = changes_between(state, way.target)
+    # Numbers of directories that were created before a crash are known only now.
+    remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
+              if number or cell not in way.foreign}  # fmt: skip
+    earlier = entry.left if entry.reverting else unseen  # else `left` is about earlier changes
+    others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
+    left = (*earlier, *others, *offline_sentences(way.offline, goal))
+    before = entry.offline if entry.reverting else ()  # else `offline` is about earlier changes
+    written = replace(
+        entry,
+        base=state,
+        back=back,
+        left=tuple(dict.fromkeys(left)),
+        reverting=True,
+        offline=tuple(sorted({*before, *way.offline})),
+        remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
+    )
+    return RevertPlan(written, way.target, bool(others or (earlier and not before)))
+
+
+def _known(
+    entry: Entry, values: Mapping[Cell, frozenset[str | None]]
+) -> Mapping[Cell, frozenset[str | None]]:
+    """Values that each cell had; once read back, none is unknown."""
+    if not entry.done or entry.reverting:
+        return values
+    return {
+        cell: every if cell.kind in DIRECTORIES else every - {KERNELS}
+        for cell, every in values.items()
+    }
+
+
+def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
+    """Perform the revert under the lock; the state read back, or an error message."""
+    try:
+        for step in host.steps(way.entry.base, way.entry.back):
+            host.do(step)
+        return host.read_back(way.target)
+    except (RefusedError, OSError) as error:
+        return describe_error(error)
+
+
+def with_numbers(entry: Entry, reads: State) -> Entry:
+    """The entry for the history, with the numbers of directories that were created again."""
+    numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
+    return replace(entry, remade=numbers)
+
+
+def revert(
+    host: AnyBackend,
+    journal: Journal,
+    entry: Entry,
+    *,
+    why: tuple[str, ...] = (),
+    outcome: Outcome = "reverted",
+    unseen: tuple[str, ...] = (),
+    lock_s: float = LOCK_S,
+) -> Receipt:
+    """Take it back; `why`, `outcome` and `unseen` (`plan_revert`) where something failed."""
+    try:
+        if entry.identity != host.identity:
+            booted = entry.identity.split()[:1] != host.identity.split()[:1]
+            undone = _REBOOTED if booted else host.renewed
+            gone = entry if entry.reverting else replace(entry, left=())
+            return _close(journal, gone, "reverted", (*why, undone))
+        entry = _written(journal, entry)
+        plan = partial(plan_revert, host, entry, unseen)
+        return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
+    except (LockedError, OSError) as error:
+        hint = hinted(journal, "; `nftop recover` does it")
+        messages = f"it could not be taken back: {describe_error(error)}{hint}"
+        return Receipt("failed", (*why, messages), entry.changes, entry.number)
+
+
+def recover(
+    host: AnyBackend | None, journal: Journal, *, unseen: str = "", boot: str = ""
+) -> Receipt | None:
+    """Revert what a crash left pending; None if nothing is. The caller holds the journal.
+
+    `host` None: the backend is not accessible from here, `unseen` says why. Then only a boot is
+    known to have undone it: the change may be visible from another root or mount namespace.
+    """
+    entry = journal.pending()
+    if entry is None:
+        return None
+    known, damaged = journal.known()
+    done = completed(entry, known)
+    if done is not None:
+        outcome = done.outcome or "failed"
+        head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
+        messages = (head, *damaged, *forget(journal))
+        return Receipt(outcome, messages, done.changes, entry.number)
+    head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
+    damaged = (*unverified([entry]), *damaged)
+    if host is None:
+        if boot and entry.identity.split()[:1] != [boot]:
+            return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
+        why = f"what it is about can't be seen from here, so it is left as it is: {unseen}"
+        return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
+    return revert(host, journal, entry, why=(head, *damaged))
+
+
+def _take_back(
+    host: AnyBackend,
+    journal: Journal,
+    entry: Entry,
+    plan: Callable[[], RevertPlan],
+    *,
+    why: tuple[str, ...],
+    outcome: Outcome,
+    lock_s: float,
+) -> Receipt:
+    """Restore every cell that is still as this change made it, and record that.
+
+    The revert is planned and journalled before the lock is taken. If another program changes
+    something in between, it is planned again, at last under the lock, which is then held during a
+    write to the disk: a program that always interferes must not delay it for ever.
+    """
+    for _ in range(_PLANS):
+        way = plan()
+        _begin(journal, way.entry)
+        with host.lock(lock_s):
+            same = plan() == way
+            reads = perform_revert(host, way) if same else {}
+        if same:
+            break
+    else:
+        with host.lock(lock_s):
+            way = plan()
+            _begin(journal, way.entry)
+            reads = perform_revert(host, way)
+    if isinstance(reads, str):
+        hint = hinted(journal, "; `nftop recover` tries again")
+        failed = f"taking it back failed: {reads}{hint}"
+        return Receipt("failed", (*why, failed), entry.changes, entry.number)
+    done = with_numbers(way.entry, reads)
+    wrong = differing(way.target, reads)
+    if wrong or done.left:
+        rest = differences(wrong, "is what it was", "is what is read back")
+        some = bool(done.back) or entry.reverting
+        end = "the rest is undone" if some else "nothing else of it was on the host"
+        unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
+        later = _later(journal, done)
+        return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
+    none = () if done.back or entry.reverting else ("nothing of it was on the host",)
+    ends = ["everything is as it was before"]
+    if done.undoes:
+        hint = hinted(journal, ": `nftop undo` does it")
+        ends.append(f"{undone_text(done.undoes, 'not taken back')}{hint}")
+    return _close(journal, done, outcome, (*why, *none, *ends))
+
+
+def _later(journal: Journal, entry: Entry) -> Iterator[str]:
+    """Hint on undoing what was offline, if `history.remainders` will contain it."""
+    hint = hinted(journal, "`nftop undo` takes back what is offline once it is online again")
+    if hint and entry.offline and not entry.undoes:
+        yield hint
+
+
+def _begin(journal: Journal, entry: Entry) -> None:
+    with contextlib.suppress(OSError):
+        # On a full disk the revert continues: the entry written before suffices for it.
+        journal.begin(entry)
+
+
+def _written(journal: Journal, entry: Entry) -> Entry:
+    """The journalled entry if its revert was begun before."""
+    with contextlib.suppress(OSError, DamagedJournalError):
+        pending = journal.pending()
+        if pending is not None and pending.number == entry.number and pending.reverting:
+            return pending
+    return entry
+
+
+def _close(journal: Journal, entry: Entry, outcome: Outcome, messages: tuple[str, ...]) -> Receipt:
+    """Record the outcome; on a full disk only forget the entry, since nothing is left to do."""
+    try:
+        journal.record(entry, outcome)
+    except OSError as error:
+        messages = (*messages, f"the history lacks it: {describe_error(error)}")
+    return Receipt(outcome, messages + forget(journal), (), entry.number)
+
+
+def forget(journal: Journal) -> tuple[str, ...]:
+    try:
+        journal.forget()
+    except OSError as error:
+        head = hinted(journal, "`nftop recover` will close it once more")
+        return (f"{head or 'it is not closed'}: {describe_error(error)}",)
+    return ()
+
+
+def undone_text(numbers: Sequence[int], state: str) -> str:
+    """`change 2 is taken back`, `changes 1, 2 are taken back`."""
+    named = ", ".join(map(str, sorted(numbers)))
+    return f"changes {named} are {state}" if len(numbers) > 1 else f"change {named} is {state}"
+
+
+def retry(limit_s: float, attempt: Callable[[], Receipt]) -> Receipt:
+    """Repeat `attempt` until it does not fail, or the time is up."""
+    deadline = time.monotonic() + limit_s
+    receipt = attempt()
+    while receipt.outcome == "failed" and time.monotonic() < deadline:
+        time.sleep(0.2)
+        receipt = attempt()
+    return receipt
