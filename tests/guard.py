@@ -186,9 +186,10 @@ MAY: Mapping[str, str] = {
     "cli/signals.py": "os._exit signal.signal signal.SIG*",
     "ui/options.py": "sys.flags",
     # Standard output, and how nftop ends.
-    "cli/main.py": "os.environ signal.SIG* sys.stdout sys.exit",
-    "cli/dispatch.py": "os.environ sys.stdout",
-    "cli/config.py": "pathlib.Path",
+    "cli/main.py": "os.environ signal.SIG* sys.stdout sys.exit "
+    # The function of a command, by the table of commands.
+    "importlib.import_module getattr",
+    "cli/config.py": "os.environ pathlib.Path sys.stdout",
     "export/output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
     "cli/compose/hosts.py": "pathlib.Path",
     "cli/commands/report.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",

@@ -1,15 +1,19 @@
-"""Configuration files of the operator: permanent command-line options.
+"""Configuration files of the operator: permanent command-line options; the command `config`.
 
-`/etc/nftop/config.toml` for a host, then the operator's own `~/.config/nftop/config.toml`; what the
-command line says wins. Nothing in it unlocks what changes a host, or points nftop at another.
+`/etc/nftop/config.toml` for a host, then the operator's own `~/.config/nftop/config.toml`; the
+command line overrides both. No key unlocks changes of a host, or selects another host.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nftop.export.output import OK, put
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import config_folder, read_text
@@ -23,37 +27,35 @@ class ConfigKey(NamedTuple):
 
     Attributes:
         option: of the command line, that takes it.
-        attribute: where argparse keeps it.
-        kind: of the value; `texts` is an array of texts, each of which is given by itself.
-        default: shown where nothing sets it; it is the command line's.
-        hardware: there is no such thing on the simulated host.
+        kind: of the value; `texts` is an array of texts, each an option of its own.
+        default: the command line's.
+        hardware: the simulated host has no such option.
     """
 
     name: str
     option: str
-    attribute: str
     kind: str
     default: str
     hardware: bool = False
 
 
 KEYS: tuple[ConfigKey, ...] = (
-    ConfigKey("interval_s", "-d", "interval_s", "number", "1.0"),
-    ConfigKey("cpu_list", "--cpu-list", "cpu_list", "text", '""'),
-    ConfigKey("quiet_cpus", "--quiet-cpus", "quiet_cpus", "text", '""'),
-    ConfigKey("tma_level", "--tma-level", "tma_level", "number", "2"),
-    ConfigKey("queue_map", "--queue-map", "queue_map", "texts", "[]"),
-    ConfigKey("color", "--color", "color", "text", '"auto"'),
-    ConfigKey("theme", "--theme", "theme", "text", '"auto"'),
-    ConfigKey("ascii", "--ascii", "ascii", "flag", "false"),
-    ConfigKey("pmu", "--pmu", "pmu", "text", '"auto"', hardware=True),
-    ConfigKey("pqos", "--pqos", "pqos", "text", '"auto"', hardware=True),
+    ConfigKey("interval_s", "-d", "number", "1.0"),
+    ConfigKey("cpu_list", "--cpu-list", "text", '""'),
+    ConfigKey("quiet_cpus", "--quiet-cpus", "text", '""'),
+    ConfigKey("tma_level", "--tma-level", "number", "2"),
+    ConfigKey("queue_map", "--queue-map", "texts", "[]"),
+    ConfigKey("color", "--color", "text", '"auto"'),
+    ConfigKey("theme", "--theme", "text", '"auto"'),
+    ConfigKey("ascii", "--ascii", "flag", "false"),
+    ConfigKey("pmu", "--pmu", "text", '"auto"', hardware=True),
+    ConfigKey("pqos", "--pqos", "text", '"auto"', hardware=True),
 )
 _BY_NAME = {key.name: key for key in KEYS}
 
 
 class ConfigSetting(NamedTuple):
-    """A key that a file sets: the arguments that say the same, and which file it was."""
+    """A key that a file sets, and the equivalent arguments."""
 
     key: ConfigKey
     value: Any
@@ -62,32 +64,28 @@ class ConfigSetting(NamedTuple):
 
 
 class ConfigError(ValueError):
-    """A file says what can't be; the text names it."""
+    """An invalid file; the text names it."""
 
 
 def files(environ: Mapping[str, str]) -> tuple[Path, Path]:
-    """Where they are, whether there or not; the later wins."""
+    """Paths of the files, which need not exist; the later overrides the former."""
     return HOST_FILE, config_folder(environ) / "config.toml"
 
 
 def read_config(
     paths: Sequence[Path], taken: Callable[[Sequence[str]], object]
 ) -> list[ConfigSetting]:
-    """What the files set, each key once.
+    """Settings of the files, each key once; files that are missing or not readable are left out.
 
-    Args:
-        paths: those that are not there or may not be read say nothing.
-        taken: raises ValueError, with why, where the command line would not take arguments.
-
-    Raises:
-        ConfigError: a file can't be read, or says what no option takes.
+    `taken` raises ValueError, with why, if the command line does not take some arguments. Raises
+    ConfigError.
     """
     settings: dict[str, ConfigSetting] = {}
     for path in paths:
         try:
             table = parse_toml(read_text(path, MAX_BYTES))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue  # it is somebody else's, and `shown` says so
+            continue
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}") from None
         except ValueError as error:
@@ -116,7 +114,7 @@ def _setting(
 
 
 def _arguments(key: ConfigKey, value: Any) -> tuple[str, ...] | None:
-    """What says the same on the command line; None where the value is of another kind.
+    """Equivalent arguments; None if the value is of another kind.
 
     Option and value are one word, so that no value is taken for an option.
     """
@@ -135,8 +133,14 @@ def _joined(key: ConfigKey, value: str) -> str:
     return f"{key.option}{'=' if key.option.startswith('--') else ''}{value}"
 
 
+def show(options: argparse.Namespace) -> int:
+    """The command `config`: the files have been read and checked with the command line."""
+    put(sys.stdout, shown(options.settings, files(os.environ)))
+    return OK
+
+
 def shown(settings: Sequence[ConfigSetting], paths: Sequence[Path]) -> str:
-    """Every key, as TOML that could be a file: its value, and who says so."""
+    """Every key as TOML, with its value and the file that sets it."""
     by_name = {item.key.name: item for item in settings}
     # A line feed in a path would end the comment.
     lines = [safe_line(f"# {path}{_state(path)}") for path in paths]

@@ -1,9 +1,9 @@
-"""The command line.
+"""The command line: options, and the function of each command.
 
-Exit codes: 0 ok, 1 failure, 2 usage, 4 a recording that can't be read, 5 the host is
-not as a change was to make it, 128 + n ended by signal n.
+Exit codes: 0 ok, 1 failure, 2 usage, 4 a recording that can't be read, 5 the host is not in the
+requested state, 128 + n ended by signal n.
 
-`--help` must be instant, so nothing heavy is imported before a command is known.
+`--help` must be instant: a command's module is imported when it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
 from typing import NoReturn, TextIO, cast
 
 from nftop import __version__
@@ -35,9 +37,18 @@ from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
 from nftop.model.terminal_text import safe_line
 
-# What of another host's sensor server can be asked.
+# Module and function of each command, in `nftop.cli`; the function returns the exit code.
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {name: f"commands.{name}.{name}" for name in ("live", "serve", "cat", "undo", "sst")}
+    | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
+    | {"config": "config.show"}
+    | {name: f"commands.report.{name}" for name in ("doctor", "explain", "tma")}
+    | {name: f"commands.record.{name}" for name in record.NAMES}
+    | {name: f"commands.export.{name}" for name in recorded.NAMES}
+)
+# Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")
-# These do what they are told on the command line, whatever is configured.
+# Commands that run despite an error in the configuration.
 _WITHOUT_CONFIG = frozenset({*cat.NAMES, "sst", "explain", "tma"})
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
@@ -74,7 +85,6 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     parser, options = _parse(arguments)
     if options.pcm is not None and options.command not in _BY_SERVER:
-        # It would act on this host, or say nothing of the other.
         parser.error(f"--pcm only shows: it does not go with {options.command}")
     try:
         options.queue_map = parse_queue_map(options.queue_map)
@@ -82,9 +92,9 @@ def _run(arguments: Sequence[str]) -> int:
         parser.error(f"--queue-map: {error}")
     if sys.stdout is None:  # started with it closed
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
-    from nftop.cli import dispatch as commands  # noqa: PLC0415 - --help needs none of it
-
-    return commands.COMMANDS[options.command](options)
+    module, _, name = COMMANDS[options.command].rpartition(".")
+    code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
+    return code
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,11 +117,11 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     except config.ConfigError as error:
         if options.command not in _WITHOUT_CONFIG:
             parser.error(str(error))
-        # What takes changes back must not hang on a typing error.
+        # Reverting a change must not depend on a typing error.
         say(f"nftop: the configuration is left out: {error}")
         settings = []
     if options.command == "demo":
-        # All that stands around the word is a command line of its own, on another host.
+        # The rest is a command line of its own, for the simulated host.
         word = arguments.index("demo")
         parser = build_parser(demo=True)
         arguments = [*arguments[:word], *arguments[word + 1 :]]
@@ -121,24 +131,22 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     options = parser.parse_args(
         [*(word for item in settings for word in item.arguments), *arguments]
     )
-    ours = next(
-        (len(setting.arguments) for setting in settings if setting.key.name == "queue_map"), 0
-    )
-    if len(options.queue_map) > ours:  # the command line's own is instead of the file's
+    ours = sum(len(item.arguments) for item in settings if item.key.name == "queue_map")
+    if len(options.queue_map) > ours:  # the command line replaces the file's
         options.queue_map = options.queue_map[ours:]
     options.settings = settings
     return parser, options
 
 
 class _Strict(argparse.ArgumentParser):
-    """Says what is wrong instead of ending nftop."""
+    """Raises ValueError instead of ending nftop."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message.partition(": ")[2] or message)
 
 
 def _taken(arguments: Sequence[str]) -> None:
-    """Raises ValueError, with why, where a configuration says what no option takes."""
+    """Raises ValueError, with why, if no option takes these arguments of a configuration."""
     parser = _Strict(add_help=False)
     parser.set_defaults(**DEFAULTS)
     add_sampling(parser)
@@ -149,7 +157,7 @@ def _taken(arguments: Sequence[str]) -> None:
 
 
 def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
-    """Every command and option; with `demo`, as they are on the simulated host."""
+    """Every command and option; with `demo`, those of the simulated host."""
     parser: argparse.ArgumentParser = _Parser(
         prog="nftop demo" if demo else "nftop",
         description="A top for hosts that forward packets in software: per core who polls there, "
@@ -236,7 +244,6 @@ def _add_pcm(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_pmu(parser: argparse.ArgumentParser) -> None:
-    """Of hardware, so that there is none of the simulated host."""
     parser.add_argument(
         "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
         help="who counts: perf is nftop's own counter groups, one read per CPU and frame; "
@@ -255,7 +262,6 @@ def _add_pqos(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Of a file, so that there is none of the simulated host."""
     tma = commands.add_parser(
         "tma",
         help="top-down from counts taken elsewhere",

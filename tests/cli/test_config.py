@@ -54,7 +54,7 @@ def test_every_key_is_an_option_s_with_its_default(write: Path) -> None:
     plain = parsed()
     for key in config.KEYS:
         default = tomllib.loads(f"x = {key.default}")["x"]
-        assert plain[key.attribute] in (default, None, ()), key.name
+        assert plain[key.name] in (default, None, ()), key.name
         assert type(default) in {"number": (int, float), "flag": (bool,), "texts": (list,)}.get(
             key.kind, (str,)
         )

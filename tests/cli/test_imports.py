@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
+from nftop.cli.main import COMMANDS
 from tests.command import python
 
 # All that a row has to decide on; what it does not name must not be imported.
@@ -54,7 +57,29 @@ def test_what_changes_the_host_starts_without_numpy() -> None:
     code = (
         "import sys\n"
         "import nftop.cli.commands.cat, nftop.control.guard_process\n"
-        "from nftop.cli.dispatch import COMMANDS\n"
-        "print(sorted(COMMANDS)[0], 'numpy' in sys.modules)\n"
+        "print('numpy' in sys.modules)\n"
     )
-    assert python(code).stdout == "cat False\n"
+    assert python(code).stdout == "False\n"
+
+
+def test_every_command_has_a_function() -> None:
+    for name in COMMANDS.values():
+        module, _, function = name.rpartition(".")
+        assert callable(getattr(import_module(f"nftop.cli.{module}"), function))
+
+
+def test_the_guard_imports_little() -> None:
+    """It starts before each change."""
+    code = (
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "import nftop.control.guard_process\n"
+        "new = set(sys.modules) - before\n"
+        "print(*sorted({name.split('.')[0] for name in new} - set(sys.stdlib_module_names)))\n"
+        "print(*sorted({'.'.join(name.split('.')[:2]) for name in new if 'nftop.' in name}))\n"
+        "print(len(new) < 200)\n"
+    )
+    packages, rooms, few = python(code).stdout.splitlines()
+    assert set(packages.split()) <= {"msgspec", "nftop", "typing_extensions"}
+    assert rooms == "nftop.control nftop.model nftop.sources"
+    assert few == "True"
