@@ -4,15 +4,15 @@ Rule: as root, a path is opened component by component (openat(2) with O_NOFOLLO
 is followed only if nobody but root could have placed it: root owns it, and every folder on the way
 belongs to root and is writable by root alone (or is sticky, such as /tmp). From the first other
 folder on, a link is followed only if no user but the owner of its folder can have placed it, and
-that user owns what it leads to: root then does nothing that this user could not. The kernel follows
-links of procfs, wherever they stand in the path: their text is a path in another process's view.
-The folder they lead to is judged like any other. Without root, paths are opened as usual.
+that user owns its target: root then does nothing that this user could not. The kernel follows links
+of procfs, wherever they are in the path: their text is a path in another process's view. The folder
+they lead to is judged like any other. Without root, paths are opened as usual.
 
-Creating, renaming and removing use the descriptor of the folder that was checked, so an exchange
-of folders afterwards has no effect. A file below another user's folder that has several hard links
-and another owner than its folder is not read: it may be root's under a second name.
+Creating, renaming and removing use the descriptor of the folder that was checked, so an exchange of
+folders afterwards has no effect. A file below another user's folder that has several hard links and
+another owner than its folder is not read: it may be root's under a second name.
 
-All files that nftop writes or reads at a path of the operator's pass through `Folder`.
+All files at paths of the operator's choice are opened by `Folder`.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ class Folder:
     def create(self, name: str, person: Person | None, mode: int = 0o600) -> int:
         """A new file, open for reading and writing; `person` gets it if the folder is theirs.
 
-        Raises:
-            OSError: FileExistsError if the name exists, a dangling link included.
+        Raises OSError: FileExistsError if the name exists, a dangling link included.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(name, flags, mode, dir_fd=self.handle)
@@ -104,8 +103,7 @@ class Folder:
     def open_file(self, name: str) -> int:
         """An existing file, open for reading; never waits for the writer of a FIFO.
 
-        Raises:
-            OSError: ELOOP for a symbolic link, EPERM for a second name of another user's file.
+        Raises OSError: ELOOP for a symbolic link, EPERM for a second name of another user's file.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(name, flags, dir_fd=self.handle)
@@ -144,15 +142,10 @@ class Folder:
 
 
 def open_folder(path: Path, *, make_for: Person | None = None, make: bool = False) -> Folder:
-    """Open the folder at `path`.
+    """Open the folder at `path`; a relative one is below the working directory.
 
-    Args:
-        path: a relative one is below the working directory.
-        make_for: user who gets the folders made below a folder of theirs.
-        make: whether to make what is missing, mode 0700.
-
-    Raises:
-        OSError: with `filename`; ELOOP for a link that is not followed.
+    `make`: create what is missing, mode 0700; below a folder of `make_for` it becomes that user's.
+    Raises OSError with `filename`; ELOOP for a link that is not followed.
     """
     walk: _Walk | None = None
     try:
@@ -169,13 +162,8 @@ def open_folder(path: Path, *, make_for: Person | None = None, make: bool = Fals
 def open_file(path: Path, *, wait: bool = False, follow: bool = True) -> int:
     """An existing file, open for reading, by the rule of this module.
 
-    Args:
-        path: of the file.
-        wait: whether to wait for the writer of a FIFO.
-        follow: whether a link in the last component may be followed.
-
-    Raises:
-        OSError: with `filename`.
+    `wait`: for the writer of a FIFO. `follow`: whether the last component may be a link. Raises
+    OSError with `filename`.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)
     if not follow:
@@ -208,8 +196,8 @@ class _Walk:
     Attributes:
         handle: O_PATH descriptor of the folder reached.
         only_root: as `Folder`'s.
-        last: name of the last component where it was left to the caller; None else.
-        magic: the same where it is a link of procfs, which only the kernel can follow.
+        last: name of the last component if it is left to the caller; None else.
+        magic: the same if it is a link of procfs, which only the kernel can follow.
         file: O_PATH descriptor of the file that a user's link led to, as last component; else None.
     """
 
@@ -275,7 +263,7 @@ class _Walk:
         self._judge()
 
     def _judge(self) -> None:
-        """Note where the first folder begins that another user than root can change."""
+        """Note the first folder that another user than root can change."""
         about = os.fstat(self.handle)
         shared = about.st_mode & _SHARED and not about.st_mode & stat.S_ISVTX
         if self._as_root and (about.st_uid or shared):
@@ -306,7 +294,7 @@ class _Walk:
             self._enter(os.open("/", _SEARCH))
 
     def _follow_own(self, name: str) -> None:
-        """Continue at what a link of the folder's owner leads to, if it is that user's."""
+        """Continue at the target of a link of the folder's owner, if it is that user's."""
         folder = os.fstat(self.handle)
         try:
             opened = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=self.handle)
@@ -357,15 +345,14 @@ def _check_links(handle: int, folder: int, *, only_root: bool) -> None:
 
 
 def _named(error: OSError, path: Path) -> OSError:
-    """The same error, of the whole path."""
+    """The same error, with the whole path."""
     return type(error)(error.errno, error.strerror, os.fspath(path))
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that was not there, that all may read; its owner is as `create` has it.
+    """Create a file that all may read; its owner is as in `Folder.create`.
 
-    Raises:
-        OSError: it is there already, or can't be written; nothing is left of it then.
+    Raises OSError: it exists, or can't be written; nothing is left of it then.
     """
     with open_folder(path.parent) as folder:
         handle = folder.create(path.name, caller(os.environ), 0o644)

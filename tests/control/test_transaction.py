@@ -357,7 +357,7 @@ def test_the_way_back_shows_its_effects_too() -> None:
     for found in (gate.propose_undo(), gate.propose_reset()):
         assert found is not None
         assert found[0].effects[:2] == (
-            "L3 0 of vpp: shares ways 0-10 (4-10 are new) with /",
+            "L3 0 of vpp: shares ways 0-10 (4-10 are new) with default",
             "L3 0 of vpp: shares ways 4-10 with ovs",
         )
 

@@ -1,9 +1,9 @@
-"""Values of a shape to columns, and back.
+"""Encodes values of a shape as columns, and decodes them.
 
-Every part of a shape becomes columns of its own over all values at once, so that a thousand rows
-of a table are a few columns. Nothing is written of what there is none of. Order: of a record its
-fields; of lists, sets and maps how long each is, then all that is within them; of `one_of` which
-it is of each (its place in the shape), then the values of the first, of the second, and so on.
+Every part of a shape becomes columns over all values at once, so that a thousand rows of a table
+are a few columns. Parts without values have no column. Order: fields of a record; for lists, sets
+and maps their lengths, then all values within; for `one_of` the index in the shape of each value,
+then the values of the first, of the second, and so on.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _KINDS: Mapping[str, frozenset[type]] = {
 
 
 class _Memory(NamedTuple):
-    """What a collection takes in memory: empty, and for each of its values, in bytes."""
+    """Memory of a collection in bytes: empty, and for each of its values."""
 
     empty: int
     value: int
 
     def of(self, count: int, values: int) -> int:
-        """So many collections that have so many values together."""
+        """`count` collections that have so many values together."""
         return self.empty * count + self.value * values
 
 
@@ -75,10 +75,10 @@ class UnknownError(Exception):
 
 
 class Codec:
-    """Writes and reads values of the shapes that `records` describe.
+    """Encodes and decodes values of the shapes that `records` describe.
 
-    To write, those of this nftop; to read, those that the recording carries. A field that this
-    nftop does not have is left out, one that the recording does not have is its default.
+    `records` are this nftop's to encode, the recording's own to decode. An unknown field is
+    skipped, a missing one gets its default.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Codec:
         self._writers[shape](values, out)
 
     def read(self, shape: Shape, count: int, reader: ColumnReader) -> list[Any]:
-        """So many values. Raises DamagedRecordingError, UnknownError."""
+        """Decode `count` values. Raises DamagedRecordingError, UnknownError."""
         if not count:
             return []
         reader.visit()
@@ -113,18 +113,15 @@ class Codec:
         if isinstance(shape, str):
             return _word_writer(shape)
         word, *inner = shape
-        by_word: Mapping[str, Callable[[list[Any]], WriteColumn]] = {
-            "list": lambda of: self._list_writer(of[0], word),
-            "set": lambda of: self._list_writer(of[0], word),
-            "map": self._map_writer,
-            "items": self._items_writer,
-            "one_of": self._union_writer,
-            "record": lambda of: self._record_writer(of[0]),
-        }
-        return by_word[word](inner)
+        by_word: Mapping[str, Callable[[str, list[Any]], WriteColumn]] = {
+            "list": self._list_writer, "set": self._list_writer, "map": self._map_writer,
+            "items": self._items_writer, "one_of": self._union_writer,
+            "record": self._record_writer,
+        }  # fmt: skip
+        return by_word[word](word, inner)
 
-    def _list_writer(self, of: Shape, word: str) -> WriteColumn:
-        ordered = _ORDERS[word]
+    def _list_writer(self, word: str, inner_shapes: Sequence[Shape]) -> WriteColumn:
+        [of], ordered = inner_shapes, _ORDERS[word]
 
         def write(values: list[Any], out: ColumnWriter) -> None:
             inner = list(chain.from_iterable(map(ordered, values)))
@@ -143,7 +140,7 @@ class Codec:
 
         return write
 
-    def _map_writer(self, of: Sequence[Shape]) -> WriteColumn:
+    def _map_writer(self, _word: str, of: Sequence[Shape]) -> WriteColumn:
         def write(values: list[Any], out: ColumnWriter) -> None:
             _write_lengths(values, out)
             self.write(of[0], list(chain.from_iterable(values)), out)
@@ -152,7 +149,7 @@ class Codec:
 
         return write
 
-    def _items_writer(self, of: Sequence[Shape]) -> WriteColumn:
+    def _items_writer(self, _word: str, of: Sequence[Shape]) -> WriteColumn:
         def write(values: list[Any], out: ColumnWriter) -> None:
             for inner_shape, column in zip(of, zip(*values, strict=True), strict=True):
                 self.write(inner_shape, list(column), out)
@@ -160,7 +157,7 @@ class Codec:
 
         return write
 
-    def _union_writer(self, of: Sequence[Shape]) -> WriteColumn:
+    def _union_writer(self, _word: str, of: Sequence[Shape]) -> WriteColumn:
         index_of = {name: at for at, item in enumerate(of) for name in _names(item)}
         # A whole number where a float is promised, and only there.
         index_of.setdefault("int", index_of.get("float", -1))
@@ -181,7 +178,8 @@ class Codec:
 
         return write
 
-    def _record_writer(self, name: str) -> WriteColumn:
+    def _record_writer(self, _word: str, names: Sequence[str]) -> WriteColumn:
+        [name] = names
         parts = [(shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
 
@@ -200,19 +198,17 @@ class Codec:
         if isinstance(shape, str):
             return _word_reader(shape)
         word, *inner = shape
-        by_word: Mapping[str, Callable[[list[Any]], ReadColumn]] = {
-            "list": lambda of: self._list_reader(of[0], word),
-            "set": lambda of: self._list_reader(of[0], word),
-            "map": self._map_reader,
-            "items": self._items_reader,
-            "one_of": self._union_reader,
-            "record": lambda of: self._record_reader(of[0]),
-        }
+        by_word: Mapping[str, Callable[[str, list[Any]], ReadColumn]] = {
+            "list": self._list_reader, "set": self._list_reader, "map": self._map_reader,
+            "items": self._items_reader, "one_of": self._union_reader,
+            "record": self._record_reader,
+        }  # fmt: skip
         if word not in by_word:
             raise UnknownError(f"it has a {word}")
-        return by_word[word](inner)
+        return by_word[word](word, inner)
 
-    def _list_reader(self, of: Shape, word: str) -> ReadColumn:
+    def _list_reader(self, word: str, inner_shapes: Sequence[Shape]) -> ReadColumn:
+        of = inner_shapes[0]
         create = _COLLECTIONS[word]
         if of == "int":
             return lambda count, reader: _read_int_lists(count, reader, word)
@@ -225,7 +221,7 @@ class Codec:
 
         return read
 
-    def _map_reader(self, of: Sequence[Shape]) -> ReadColumn:
+    def _map_reader(self, _word: str, of: Sequence[Shape]) -> ReadColumn:
         def read(count: int, reader: ColumnReader) -> list[Any]:
             lengths = _lengths(count, reader)
             reader.spend(_MEMORY["map"].of(count, sum(lengths)), fresh=True)
@@ -236,7 +232,7 @@ class Codec:
 
         return read
 
-    def _items_reader(self, of: Sequence[Shape]) -> ReadColumn:
+    def _items_reader(self, _word: str, of: Sequence[Shape]) -> ReadColumn:
         def read(count: int, reader: ColumnReader) -> list[Any]:
             reader.spend(_MEMORY["items"].of(count, count * len(of)), fresh=True)
             return list(
@@ -245,7 +241,7 @@ class Codec:
 
         return read
 
-    def _union_reader(self, of: Sequence[Shape]) -> ReadColumn:
+    def _union_reader(self, _word: str, of: Sequence[Shape]) -> ReadColumn:
         def read(count: int, reader: ColumnReader) -> list[Any]:
             which = reader.values(count, _INT)
             if any(not 0 <= item < len(of) for item in which):
@@ -258,7 +254,8 @@ class Codec:
 
         return read
 
-    def _record_reader(self, name: str) -> ReadColumn:
+    def _record_reader(self, _word: str, names: Sequence[str]) -> ReadColumn:
+        name = names[0]
         kind, written = classes().get(name), self._records.get(name)
         if kind is None or written is None:
             raise UnknownError(f"it has a {name}")
@@ -294,7 +291,7 @@ class Codec:
         return read
 
     def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:
-        """Pass over so many values, of records too that only the recording knows."""
+        """Skip `count` values, also of records that only the recording knows."""
         if not count:
             return
         reader.visit()
@@ -384,7 +381,7 @@ def _pass_word(word: str, count: int, reader: ColumnReader) -> None:
 def _read_int_lists(count: int, reader: ColumnReader, word: str) -> list[Any]:
     """Lists or sets of integers; equal ones are one object, as are small integers.
 
-    A host's threads may often run on the same CPUs: a thousand of them on all of 512.
+    Threads of a host often may run on the same CPUs: a thousand of them on all of 512.
     """
     lengths = _lengths(count, reader)
     total = sum(lengths)
@@ -418,7 +415,7 @@ def _check_integers(column: list[Any] | Numbers) -> None:
 
 
 def _all_small(column: list[Any] | bytes | Numbers, values: Collection[Any]) -> bool:
-    """Whether all of these, which are a column, are in `SHARED_NUMBERS`."""
+    """Whether all values of a column are in `SHARED_NUMBERS`."""
     if isinstance(column, np.ndarray):
         least, most = (column.min(), column.max()) if column.size else (0, 0)
     elif not _INT.issuperset(map(type, values)):
@@ -429,7 +426,7 @@ def _all_small(column: list[Any] | bytes | Numbers, values: Collection[Any]) -> 
 
 
 def _int_lists_bytes(word: str, count: int, values: int, *, small: bool) -> int:
-    """Memory of so many lists that differ, with so many integers, which are shared if `small`."""
+    """Memory of `count` different lists with so many integers, which are shared if `small`."""
     size = _MEMORY[word].of(count, values)
     return size if small else size + NUMBER_BYTES * values
 

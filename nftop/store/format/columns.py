@@ -1,14 +1,14 @@
-"""Columns: what a sample becomes on its way into a recording, each written as what has changed.
+"""Columns: the parts of a sample in a recording, each encoded as its changes.
 
-A column is written as nil where it is what it was in the sample before, else as
+A column is written as nil if it equals that of the sample before, else as
 
-- an array of values: texts, or numbers that are few, or values of different kinds;
+- an array of values: texts, few numbers, or values of different kinds;
 - ext 1, numbers: dtype (one byte, numpy's character), dimensions (one byte), each as u32, planes;
 - ext 2, numbers of the dtype and shape they had before, as the difference to those: planes.
 
-Numbers go column by column of a matrix (Fortran's order). Their differences are of their bits as
-unsigned integers, modulo their size, so nothing is rounded. Planes are all lowest bytes, then all
-second lowest, and so on; those left out at the end are 0. Byte order is little endian.
+Numbers are in Fortran's order. Differences are those of their bits as unsigned integers, modulo
+their size, so nothing is rounded. Planes are all lowest bytes, then all second lowest, and so on;
+those left out at the end are 0. Byte order is little endian.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _DTYPES = {char: np.dtype(char) for char in "?bBhHiIlLqQefd"}
 
 
 class DamagedRecordingError(Exception):
-    """What was read makes no sense; the text says what."""
+    """Invalid content of a recording; the text says what."""
 
 
 def values_bytes(count: int, kinds: frozenset[type]) -> int:
-    """Memory of so many values of these types, without the characters of texts."""
+    """Memory of `count` values of these types, without the characters of texts."""
     return count * (2 * REFERENCE_BYTES + (NUMBER_BYTES if kinds & _NUMBERS else 0))
 
 
 def texts_bytes(texts: Iterable[str]) -> int:
-    """Memory of texts, the references to them left out."""
+    """Memory of texts without the references to them."""
     return sum(
         _TEXT_BYTES + len(text)
         if text.isascii()
@@ -66,12 +66,10 @@ def texts_bytes(texts: Iterable[str]) -> int:
 
 
 class ColumnWriter:
-    """Takes a sample's columns in order. `kept` is what the next one is written against.
+    """Takes a sample's columns in order. `kept` is what the next sample is encoded against.
 
-    `spent_bytes` is the memory that a `ColumnReader` of these columns takes from its budget.
-
-    Raises:
-        TypeError, OverflowError: a value is of no kind that a recording can hold.
+    `spent_bytes`: memory that a `ColumnReader` of these columns takes from its budget. Methods
+    raise TypeError or OverflowError for values that a recording can't contain.
     """
 
     def __init__(self, before: list[bytes | Numbers]) -> None:
@@ -81,18 +79,18 @@ class ColumnWriter:
         self.spent_bytes = 0
 
     def spend(self, size_bytes: int) -> None:
-        """Count memory that the reader takes from its budget beside that of arrays."""
+        """Count memory that the reader takes from its budget in addition to that of arrays."""
         self.spent_bytes += size_bytes
 
     def values(self, values: list[Any]) -> None:
-        """Values of any kind msgpack has."""
+        """Values of any kind of msgpack."""
         packed = _pack(values)
         before = self._previous()
         same = isinstance(before, bytes) and before == packed
         self._keep(packed, None if same else msgspec.Raw(packed))
 
     def numbers(self, values: list[Any], kind: type, dtype: str) -> None:
-        """Values that are all of this kind, as such; any others, and few, as they are."""
+        """Values as an array if they are many of this kind, else as they are."""
         if len(values) >= FEW and set(map(type, values)) == {kind}:
             try:
                 column = np.array(values, dtype)
@@ -139,14 +137,11 @@ class ColumnWriter:
 
 
 class ColumnReader:
-    """Gives the columns back in the same order. `kept` is what the next sample's is read against.
+    """Returns the columns in the same order. `kept` is what the next sample's are decoded against.
 
-    Few bytes can say that they are many numbers: `budget` is what all of them may still take in
-    memory, in bytes, roughly. `fresh` is how many bytes those take that are not shared with the
-    sample before.
-
-    Raises:
-        DamagedRecordingError: there is no such column, or there is no room for it.
+    Few bytes can describe many numbers: `budget` is the memory in bytes that all columns may still
+    take, roughly; `fresh` is how much of it is not shared with the sample before. Methods raise
+    DamagedRecordingError if there is no such column, or no budget for it.
     """
 
     def __init__(
@@ -161,13 +156,13 @@ class ColumnReader:
         self.kept: list[list[Any] | Numbers] = []
 
     def visit(self) -> None:
-        """Count a part of a shape: a recording's own shapes may be any, some without columns."""
+        """Count a part of a shape: a recording's own shapes are arbitrary, some have no columns."""
         self._visits += 1
         if self._visits > 4 * MAX_COLUMNS:
             raise DamagedRecordingError("a sample has more parts than any")
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
-        """So many values, each of one of these types; the characters of texts are not charged."""
+        """`count` values of these types; the characters of texts are not charged."""
         size = values_bytes(count, kinds)
         if not 0 <= size <= self.budget:  # before any list of that length is made
             raise DamagedRecordingError(_TOO_LARGE)
@@ -179,7 +174,7 @@ class ColumnReader:
         return columns
 
     def column(self, count: int) -> list[Any] | Numbers:
-        """A column of so many values as it was written; no list is made of an array."""
+        """A column of `count` values as it was written; arrays are not converted to lists."""
         column = self._next()
         shape = (len(column),) if isinstance(column, list) else column.shape
         if shape != (count,):
@@ -194,7 +189,7 @@ class ColumnReader:
         return column
 
     def end(self) -> None:
-        """There are no more columns."""
+        """Check that no column is left."""
         if len(self.kept) != len(self._columns):
             raise DamagedRecordingError("there are more columns than the shape says")
 
@@ -224,11 +219,7 @@ class ColumnReader:
         return column
 
     def spend(self, size_bytes: int, *, fresh: bool = False) -> None:
-        """Take memory from the budget; `fresh`: of objects that no sample before shares.
-
-        Raises:
-            DamagedRecordingError: there is not so much left.
-        """
+        """Take memory from the budget; `fresh`: of objects that no sample before shares."""
         self.budget -= size_bytes
         if self.budget < 0:
             raise DamagedRecordingError(_TOO_LARGE)
@@ -248,14 +239,14 @@ def _as_bytes(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar where a number was promised."""
+    """A numpy scalar as a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a recording can't hold a {type(value).__name__}")
 
 
 def _bits(column: Numbers) -> Numbers:
-    """All of it in Fortran's order, as unsigned integers of the same size."""
+    """All numbers in Fortran's order, as unsigned integers of the same size."""
     return column.ravel(order="F").view(f"u{column.dtype.itemsize}")
 
 

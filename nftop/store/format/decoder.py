@@ -57,10 +57,10 @@ class _Kept:
 
 
 class Decoder:
-    """Reads the records of one zstd frame after the other, in order."""
+    """Decodes the records of one zstd frame after the other, in order."""
 
     def __init__(self, *, samples: bool = True) -> None:
-        """Without `samples` those are passed over, which is fast."""
+        """Without `samples` these are skipped, which is fast."""
         self._samples = samples
         self._codec: Codec | None = None
         self._header: Header | None = None
@@ -69,15 +69,11 @@ class Decoder:
         self._beyond = ""  # which field of the payload that is read is beyond its bound
 
     def begin(self) -> None:
-        """A frame begins: nothing is written against what came before."""
+        """Begin a frame: nothing in it refers to what came before."""
         self._kept.clear()
 
     def record(self, body: bytes) -> Record | None:
-        """What a record says; None for one of a kind that this nftop does not know.
-
-        Raises:
-            DamagedRecordingError: it makes no sense.
-        """
+        """Decode a record; None for an unknown kind. Raises DamagedRecordingError."""
         if not self._samples and body[1:8] == _SAMPLE:
             return None
         try:
@@ -178,9 +174,9 @@ class Decoder:
 
 
 def _column(raw: msgspec.Raw) -> _Column:
-    """A column as it is written; what is within its array is of one level.
+    """Decode a column; only one level of an array is accepted.
 
-    A list of lists takes some 70 bytes of memory a byte, so that none is decoded as one.
+    A list of lists takes some 70 bytes of memory a byte.
     """
     column: _Column
     if bytes(memoryview(raw)[:1]) not in _ARRAYS:
@@ -194,7 +190,7 @@ def _column(raw: msgspec.Raw) -> _Column:
 
 
 def _whole(behind: int, took_ns: int) -> tuple[int, int]:
-    """When a source was read, against the sample's time, and how long that took, both in ns."""
+    """Start of a reading relative to the sample's time, and its duration, both in ns."""
     if any(abs(item) >= _MOST for item in (behind, took_ns)):
         raise DamagedRecordingError("a reading has no time")
     return behind, took_ns

@@ -26,11 +26,10 @@ class Chunk:
     """Some whole blocks of zstd.
 
     Attributes:
-        data: to be appended to what came before; where it `starts` a frame, behind `FRAME_END` if
-            a frame is open.
+        data: to be appended; if it `starts` a frame, after `FRAME_END` if a frame is open.
         starts: it begins with a seek point, so that nothing before it is needed.
-        ticks: how many samples are in it.
-        after: a seek point of what comes behind it, the end of the recording if nothing does.
+        ticks: number of samples in it.
+        after: seek point of what follows, the end of the recording if nothing does.
     """
 
     data: bytes
@@ -41,7 +40,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Kept:
-    """What the next reading of a source is written against."""
+    """The reading of a source that the next one is encoded against."""
 
     reading: SourceReading[Any]
     columns: list[bytes | Numbers]
@@ -49,7 +48,7 @@ class _Kept:
 
 
 class Encoder:
-    """Writes one recording. Frames begin once a minute, and whenever it is told to."""
+    """Encodes one recording. A frame begins once a minute, and after `restart`."""
 
     def __init__(self, header: Header) -> None:
         self._about = header
@@ -68,16 +67,16 @@ class Encoder:
         return other
 
     def restart(self) -> None:
-        """Begin a frame with what comes next."""
+        """Begin a frame with the next record."""
         self._compressor = None
 
     def kept(self, baselines: Baselines | None) -> None:
-        """Frames that begin from now on say that this is what numbers are compared with."""
+        """Set the baselines in the headers of later frames."""
         self._about = replace(self._about, baselines=baselines)
         self._header = framed(header_body(self._about))
 
     def tick(self, number: int, sample: Sample) -> Chunk:
-        """A sample. What of it can't be written is in the recording as absent, and why."""
+        """Encode a sample. Values that can't be encoded become absent, with the reason."""
         if sample.monotonic_ns - self._began_ns >= FRAME_NS:
             self.restart()
         starts = self._begin(sample.wall_ns, sample.monotonic_ns, number)
@@ -93,14 +92,14 @@ class Encoder:
         return self._chunk(starts, framed(body), 1)
 
     def note(self, note: Note, wall_ns: int, monotonic_ns: int) -> Chunk:
-        """Anything else, at this time."""
+        """Encode a note of this time."""
         starts = self._begin(wall_ns, monotonic_ns, self._after.number)
         if not isinstance(note, Gap):
             self._after = replace(self._after, events=self._after.events + 1)
         return self._chunk(starts, framed(note_body(note)), 0)
 
     def _begin(self, wall_ns: int, monotonic_ns: int, number: int) -> bytes:
-        """Begin a frame if none is open; what stands before its first block."""
+        """Begin a frame if none is open; the bytes before its first block."""
         if self._compressor is not None:
             return b""
         self._compressor = ZstdCompressor()
@@ -128,7 +127,7 @@ class Encoder:
         }
 
     def _too_long(self, sample: Sample, sizes: Mapping[str, int]) -> Mapping[str, Any]:
-        """Every reading as absent, where readers would refuse the whole of them.
+        """Every reading as absent: readers would refuse the sample.
 
         `sizes` are those of the sample before, which readers keep.
         """
@@ -148,7 +147,7 @@ class Encoder:
         }
 
     def _reading(self, name: str, reading: SourceReading[Any], now_ns: int) -> list[Any] | None:
-        """A source's: nil for the very reading before, or when it was and what has changed."""
+        """Encode a source: nil if unchanged, else its times and what has changed."""
         before = self._kept.get(name)
         if before is not None and before.reading is reading:
             return None
@@ -174,7 +173,7 @@ class Encoder:
     def _written(
         self, name: str, value: Any, columns: list[bytes | Numbers]
     ) -> ColumnWriter | Missing:
-        """The columns of a source's value, or why no reader could read them."""
+        """The columns of a source's value, or why no reader could decode them."""
         writer = ColumnWriter(columns)
         try:
             self._codec.write(("record", type(value).__name__), [value], writer)

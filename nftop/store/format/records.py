@@ -36,18 +36,17 @@ MOST_TEXT = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What all samples behind it have in common.
+    """Facts common to all samples that follow.
 
     Attributes:
-        began_ns: the wall clock when the recording began: what tells two of a host apart.
-        uarch: the name of the CPU's table; `smt` whether for hyper-threading.
+        began_ns: wall clock when the recording began; distinguishes recordings of a host.
+        uarch: name of the CPU's table; `smt`: for hyper-threading.
         cpus: the CPUs that were shown; None: all.
         command: the command line that recorded.
         versions: of nftop, Python and the kernel.
-        catalogue: of every metric there was then: id, label, unit, scope.
+        catalogue: id, label, unit and scope of every metric.
         records: the fields of every record that a sample may have.
-        baselines: what was compared with when the frame began; None for nothing. It alone is not
-            the same all the time.
+        baselines: at the begin of the frame; None if none. Only these may differ between frames.
     """
 
     began_ns: int
@@ -67,9 +66,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A sample; they are numbered from 0 on, those that were lost included.
+    """A sample. Numbers start with 0 and include lost samples.
 
-    `fresh_bytes` is about how much memory it takes that the sample before does not share.
+    `fresh_bytes`: approximate memory that it does not share with the sample before.
     """
 
     number: int
@@ -79,13 +78,12 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Something that happened.
+    """An event.
 
     Attributes:
-        kind: `marker`, the operator's own; `action`, a change of the host that nftop made for the
-            operator; `change`, one of cache classes that was seen, whoever made it; `finding`, the
-            first tick that had one; `baseline`, the operator kept or forgot one, which counts from
-            the next tick on.
+        kind: `marker`: by the operator; `action`: a change of the host that nftop made on request;
+            `change`: an observed change of cache classes, by any program; `finding`: the first tick
+            that has one; `baseline`: kept or dropped, valid from the next tick on.
         text: for the operator (untrusted). detail: for programs.
     """
 
@@ -98,7 +96,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """So many ticks before this are not in the recording; why, a sentence."""
+    """So many ticks before this are not in the recording, and why."""
 
     ticks: int
     why: str
@@ -111,15 +109,14 @@ MARKERS = ("marker", "action", "change", "finding", BASELINE)
 
 
 def framed(body: bytes) -> bytes:
-    """A record with its head."""
+    """Prepend the head to a record."""
     return HEAD.pack(len(body), crc32(body)) + body
 
 
 def unframed(data: bytes | bytearray) -> tuple[bytes, int] | None:
-    """The first record in `data`, and how much of `data` it took; None where it is not whole.
+    """The first record in `data`, and its size with head; None if it is not complete.
 
-    Raises:
-        DamagedRecordingError: it is not what was written.
+    Raises DamagedRecordingError.
     """
     if len(data) < HEAD.size:
         return None
@@ -165,7 +162,7 @@ def header_body(header: Header) -> bytes:
 
 
 def header_read(raw: Mapping[str, Any]) -> Header:
-    """Raises DamagedRecordingError: it is none, or of a schema that this nftop does not know."""
+    """Decode a header. Raises DamagedRecordingError: invalid, or of an unknown schema."""
     schema = raw.get("schema")
     if schema != SCHEMA:
         raise DamagedRecordingError(
@@ -196,7 +193,7 @@ def header_read(raw: Mapping[str, Any]) -> Header:
 
 
 def _topology(raw: Any) -> Topology:
-    """Raises ValueError: it is none, or none of a host's."""
+    """Decode a topology. Raises ValueError."""
     topology = msgspec.convert(raw, Topology)
     check_all(topology)
     numbers = [info.cpu for info in topology.cpus]
@@ -242,9 +239,5 @@ def note_read(kind: str, raw: Any) -> Note | None:
 
 
 def baselines_of(marker: Marker) -> Baselines | None:
-    """What a marker of kind `baseline` says is kept from then on; None: nothing.
-
-    Raises:
-        ValueError: it makes no sense.
-    """
+    """Baselines of a marker of kind `baseline`; None if dropped. Raises ValueError."""
     return from_plain(marker.detail.get("baselines"))

@@ -1,6 +1,6 @@
-"""Shapes of the values that a recording can hold, and their description in its header.
+"""Shapes of the values that a recording can contain, and their description in its header.
 
-A shape is what msgpack can write, so that a recording carries its own: a word (`int`, `float`,
+A shape can be written as msgpack, so that a recording contains its own: a word (`int`, `float`,
 `text`, `bool`, `none`, `array`), or a list of a word and shapes: `["list", S]`, `["items", S, ...]`
 for a tuple of fixed length, `["set", S]`, `["map", K, V]`, `["one_of", S, ...]` and
 `["record", NAME]`, whose fields the header has by name.
@@ -33,11 +33,7 @@ _WORDS: Mapping[Any, str] = {
 
 
 def shape_of(hint: Any) -> Shape:
-    """The shape of a type's values.
-
-    Raises:
-        TypeError: nothing here can write such a type.
-    """
+    """The shape of a type's values. Raises TypeError: a recording can't contain such a type."""
     if isinstance(hint, NewType):
         return shape_of(hint.__supertype__)
     if hint in _WORDS:
@@ -73,7 +69,7 @@ def _one_of(shapes: set[Shape]) -> Shape:
 
 @lru_cache(maxsize=1)
 def classes() -> Mapping[str, type]:
-    """Every record, by name: the payloads of `model.sources` and all that is within them."""
+    """Every record by name: the payloads of `model.sources` and all types within them."""
     raw: dict[str, type] = {Missing.__name__: Missing, Cbm.__name__: Cbm}
     pending = list(payloads())
     while pending:
@@ -86,7 +82,7 @@ def classes() -> Mapping[str, type]:
 
 @lru_cache(maxsize=1)
 def described() -> Mapping[str, Fields]:
-    """The fields of every record there is, by its name, in the order in which they are written."""
+    """The fields of every record by its name, in the order in which they are written."""
     return {name: _fields(kind) for name, kind in sorted(classes().items())}
 
 
@@ -109,11 +105,7 @@ def _dataclasses(hint: Any) -> Iterator[type]:
 
 
 def shape_read(raw: Any) -> Shape:
-    """A shape as a recording has it.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Decode a shape of a recording. Raises ValueError."""
     if isinstance(raw, str):
         return raw
     whole = isinstance(raw, list) and 2 <= len(raw) <= _MOST_PARTS
@@ -123,7 +115,7 @@ def shape_read(raw: Any) -> Shape:
 
 
 def records_read(raw: Any) -> Mapping[str, Fields]:
-    """The fields of records as a recording has them. Raises ValueError as `shape_read`."""
+    """Decode the fields of records of a recording. Raises ValueError."""
     if not isinstance(raw, dict) or not all(
         len(value) <= _MOST_PARTS for value in (raw, *raw.values())
     ):

@@ -1,7 +1,4 @@
-"""Zstandard, as Python has it from 3.14 on, and the parts of its format that nftop writes itself.
-
-Source of the format: RFC 8878.
-"""
+"""Zstandard as in Python 3.14, and the parts of its format that nftop writes itself (RFC 8878)."""
 
 from __future__ import annotations
 
@@ -34,15 +31,14 @@ _DICTIONARY_ID, _CONTENT_SIZE = (0, 1, 2, 4), (0, 2, 4, 8)
 
 
 def decompressor() -> ZstdDecompressor:
-    """For one frame, whose window is 8 MiB at most; ZstdError where it asks for more."""
+    """For one frame, whose window is 8 MiB at most; ZstdError if it needs more."""
     return ZstdDecompressor(options={DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
 
 
 def frame_head(data: bytes) -> int | None:
-    """How long the head of a frame is that begins so; None: longer than `data`.
+    """Length of the head of a frame; None if `data` is too short.
 
-    Raises:
-        ValueError: no frame begins so, or one that nftop does not write (with a checksum).
+    Raises ValueError: it is no frame, or one that nftop does not write (with a checksum).
     """
     if not MAGIC.startswith(data[:4]):
         raise ValueError("no zstd frame begins where one belongs")
@@ -58,10 +54,9 @@ def frame_head(data: bytes) -> int | None:
 
 
 def block(head: bytes) -> tuple[int, bool]:
-    """Of a block that begins with these three bytes, how long the rest is, and if it is the last.
+    """Size of the block after this head of three bytes, and whether it is the last.
 
-    Raises:
-        ValueError: no block begins so.
+    Raises ValueError: it is no block.
     """
     bits = int.from_bytes(head[:3], "little")
     kind, size = bits >> 1 & 3, bits >> 3

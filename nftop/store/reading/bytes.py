@@ -7,48 +7,44 @@ from typing import Protocol
 
 
 class Readable(Protocol):
-    """Bytes by their place. Safe from any thread.
-
-    Attributes:
-        piped: they come from a pipe, so that the first may still be to come.
-    """
+    """Bytes by position; safe from any thread. `piped`: they come from a pipe."""
 
     @property
     def piped(self) -> bool: ...
 
     def read(self, at: int, size: int) -> bytes:
-        """So many bytes, fewer where no more are there now. Raises OSError."""
+        """Up to `size` bytes, fewer if no more are available now. Raises OSError."""
 
     @property
     def first(self) -> int:
-        """The place of the first byte that can still be read."""
+        """Position of the first byte that can still be read."""
 
     @property
     def size(self) -> int:
-        """The place behind the last byte there is now."""
+        """Position after the last byte that is available now."""
 
     @property
     def grows(self) -> bool:
-        """There may be more later: a file may, a pipe until its other end is closed.
+        """Whether more may follow: always for a file, until the end for a pipe.
 
-        Who asks this before it reads has read all there ever will be where it was False.
+        Read it before the data: if False, the data read after it are all there will ever be.
         """
 
     @property
     def full(self) -> bool:
-        """No more comes before something was passed."""
+        """Whether no more bytes arrive until `passed` is called."""
 
     def passed(self, at: int) -> None:
-        """What lies before this place was read, and may be let go where there is no room for it."""
+        """Everything before this position has been read and may be dropped."""
 
     def check(self) -> None:
         """Raise InterruptedError after `stop`."""
 
     def stop(self) -> None:
-        """From now on `read` and `check` raise InterruptedError."""
+        """Make `read` and `check` raise InterruptedError from now on."""
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the file or pipe."""
 
 
 class FileBytes:
@@ -56,6 +52,8 @@ class FileBytes:
 
     piped = False
     full = False
+    grows = True
+    first = 0
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -66,19 +64,11 @@ class FileBytes:
         return os.pread(self._handle, size, at)
 
     @property
-    def first(self) -> int:
-        return 0
-
-    @property
     def size(self) -> int:
         return os.fstat(self._handle).st_size
 
-    @property
-    def grows(self) -> bool:
-        return True
-
     def passed(self, at: int) -> None:
-        """A file keeps all it has."""
+        """A file keeps all bytes."""
 
     def check(self) -> None:
         if self._stopped:

@@ -7,42 +7,41 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable
 
-# What the screen keeps to go back to, and what a batch needs to read ahead.
+# Limits for a screen, which can go back, and for a batch, which only reads ahead.
 MUCH, LITTLE = 1 << 28, 1 << 26  # bytes
 _READ_AT_ONCE = 1 << 16
-# How often a thread that waits for room looks whether it is still wanted: who stops it may be a
-# signal handler, which must not take locks.
+# `stop` may be called by a signal handler, which must not take locks, so it is polled.
 _LOOK_S = 0.5
 
 
 class PipeBytes:
-    """A pipe, read by a thread of its own as fast as it gives, into memory: a `Readable`.
+    """A pipe, read ahead into memory by a thread of its own; implements `Readable`.
 
-    It holds `most` bytes, and a quarter more at most: the oldest of those are let go that were
-    `passed`. Where half of it was not, the pipe is left to wait, so that what was not read is never
-    lost, and half of the room is there to go back.
+    It holds `most` bytes, and a quarter more at most; the oldest that were `passed` are dropped. If
+    half of the limit was not passed, the pipe waits: unread bytes are never lost, and half of the
+    limit remains to go back.
     """
 
     piped = True
 
     def __init__(self, handle: int, most: int = MUCH, *, more: Callable[[], None]) -> None:
-        """`more` is called, by that thread, whenever there is more, and at the end.
+        """`more` is called by the thread for new bytes, and at the end.
 
-        A block of zstd must find room in half of it, as one of 128 KiB does in `LITTLE`.
+        A block of zstd must fit into half of `most`, as one of 128 KiB does in `LITTLE`.
         """
         self._handle = handle
         self._most = most
-        # Parts are let go as a whole.
+        # Parts are dropped as a whole.
         self._at_once = max(1, min(_READ_AT_ONCE, most // 8))
         self._more = more
         self._lock = threading.Lock()
         self._room = threading.Event()
-        # In order; little ones are put together, since a recorder flushes every tick.
+        # In order; small ones are joined, since a recorder flushes every tick.
         self._parts: list[bytearray] = []
         self._starts: list[int] = []
         self._size = self._passed = 0
         self._ended = self._stopped = False
-        # A daemon: who writes may never end.
+        # A daemon: the writer may never end.
         threading.Thread(target=self._run, name="nftop-pipe", daemon=True).start()
 
     def read(self, at: int, size: int) -> bytes:
@@ -88,7 +87,7 @@ class PipeBytes:
         self._stopped = True
 
     def close(self) -> None:
-        """The thread ends with the pipe, or where it waits for room."""
+        """The thread ends with the pipe, or when it waits for room."""
         self._stopped = True
         self._room.set()
 
@@ -98,17 +97,16 @@ class PipeBytes:
                 self._take(data)
                 self._more()
         except OSError:
-            pass  # as if it had ended: what is missing then shows
+            pass  # like an end: the reader reports what is missing
         self._ended = True
         self._more()
         os.close(self._handle)
 
     def _has_room(self) -> bool:
-        """Wait until there is room; False: nobody wants more."""
+        """Wait until there is room; False after `close` or `stop`."""
         while self.full and not self._stopped:
             self._room.clear()
-            # It may have been passed just before that.
-            if self.full:
+            if self.full:  # else `passed` was called just before `clear`
                 self._room.wait(_LOOK_S)
         return not self._stopped
 

@@ -35,13 +35,13 @@ BREAKS_OFF_BETWEEN = "it breaks off behind a tick"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something is not there any more, or was never written.
+    """Ticks or bytes that are missing.
 
     Attributes:
-        ticks: how many samples; None where nobody can tell.
-        size: how many bytes can't be read.
-        why: what happened, in words.
-        senseless: the bytes are there, and say nothing that can be.
+        ticks: number of lost samples; None if unknown.
+        size: bytes that can't be read.
+        why: message.
+        senseless: the bytes are intact, but their content is invalid.
     """
 
     ticks: int | None
@@ -51,13 +51,13 @@ class Loss:
 
     @property
     def damage(self) -> bool:
-        """Something was spoilt: it neither breaks off nor was never written."""
+        """Whether data were corrupted, and not just cut off or never recorded."""
         off = self.why in (BREAKS_OFF, BREAKS_OFF_BETWEEN)
         return self.senseless or (self.size > 0 and not off)
 
     @property
     def sentence(self) -> str:
-        """For the operator."""
+        """Message for the operator."""
         if self.ticks is None and not self.size:  # another session: nothing that ever was is lost
             return self.why
         count = "an unknown number of" if self.ticks is None else self.ticks
@@ -80,16 +80,16 @@ ScanItem: TypeAlias = Header | Tick | Marker | Gap | Loss
 
 
 class Scan:
-    """Everything from a seek point on, in order. Behind bytes that are damaged it goes on.
+    """Everything from a seek point on, in order; continues after damaged bytes.
 
     Attributes:
-        at: the place behind the last whole block that was read.
-        expected: the number of the next sample; None where any will do.
+        at: position after the last whole block that was read.
+        expected: number of the next sample; None if any is accepted.
         point: the last seek point, None before the first.
     """
 
     def __init__(self, data: Readable, at: int | None = None, *, samples: bool = True) -> None:
-        """From the first byte there is, unless told; without `samples` of all but those."""
+        """From the first byte by default; without `samples` these are skipped."""
         self.at = data.first if at is None else at
         self.expected: int | None = None
         self.point: SeekPoint | None = None
@@ -109,7 +109,7 @@ class Scan:
         self._uncounted = False  # nobody can tell how many ticks were in what was lost
 
     def next(self) -> ScanItem | None:
-        """What comes next; None while there is nothing more. Raises OSError, nothing else."""
+        """The next item; None while there is nothing more. Raises OSError, nothing else."""
         while not self._out:
             self._data.check()  # what was read ahead may be unpacked for long
             try:
@@ -123,16 +123,16 @@ class Scan:
 
     @property
     def ended(self) -> bool:
-        """What was read last is the recording's own end, not where it breaks off."""
+        """Whether the recording was finished here, and does not just break off."""
         return self.point is not None and self.point.end and self.at >= self._data.size
 
     @property
     def passed(self) -> int:
-        """No place before this one is read again."""
+        """No position before this one is read again."""
         return self.at if self._lost_from is None else self._searched
 
     def rest(self) -> Loss | None:
-        """What is wrong with the end, as long as nothing more comes; None where nothing is."""
+        """What is wrong with the end as long as nothing more comes; None if nothing is."""
         if self._lost_from is not None:
             left = max(self._data.size - self._lost_from, 0)
             ticks = self._ticks_from(self._lost_from) if self._in_frame else None
@@ -144,9 +144,9 @@ class Scan:
         return Loss(ticks, left, BREAKS_OFF if ticks else BREAKS_OFF_BETWEEN)
 
     def _ticks_cut_off(self) -> int | None:
-        """How many ticks were in what breaks off; None: what is left of it does not tell.
+        """Number of ticks in what breaks off; None if unknown.
 
-        Behind a tick is the next, or the end of the frame, behind that the next frame or an end.
+        After a tick comes the next or the end of the frame, after that the next frame or an end.
         """
         head = self._peek(seekpoint.SIZE)
         if self._zstd is None:
@@ -172,7 +172,7 @@ class Scan:
         return self._take_block(self._zstd)
 
     def _begin_frame(self) -> bool:
-        """A seek point, and the head of the frame behind it."""
+        """Read a seek point and the head of the frame after it."""
         self._block_at = self.at
         head = self._peek(seekpoint.SIZE + _FRAME_HEAD_AT_MOST)
         point = seekpoint.unpacked(head)
@@ -233,7 +233,7 @@ class Scan:
             self._out.append(record)
 
     def _counted(self, number: int, why: str) -> None:
-        """A sample of this number is next: say what is missing before it."""
+        """Report what is missing before the sample of this number."""
         known = self.expected is not None and not self._uncounted
         missing = max(number - self.expected, 0) if known and self.expected is not None else None
         if missing or self._lost:
@@ -241,7 +241,7 @@ class Scan:
         self._lost, self._why, self._uncounted = 0, "", False
 
     def _expect(self, number: int | None) -> None:
-        """Nothing before said with which number it begins, or how many were in what is lost."""
+        """Continue with any first number: how many samples a loss had is then unknown."""
         self.expected = number
         self._uncounted = self._lost > 0
 
@@ -254,7 +254,7 @@ class Scan:
         self._plain.clear()
 
     def _sought(self, start: int) -> bool:
-        """Look for the next seek point behind a damage; whether it was found."""
+        """Search for the next seek point after damage; whether there is one."""
         while True:
             self._searched = max(self._searched, self._data.first)
             data = self._data.read(self._searched, _SEARCHED_AT_ONCE)
@@ -269,10 +269,7 @@ class Scan:
                 return False
 
     def _ticks_from(self, at: int) -> int | None:
-        """How many ticks are from there to the end, a block each as they are written.
-
-        None where there are no blocks to be counted, or not any more.
-        """
+        """Number of ticks from there to the end, one block each; None if unknown."""
         count = 0
         if at < self._data.first:
             return None
@@ -289,7 +286,7 @@ class Scan:
         return count
 
     def _peek(self, size: int) -> bytes:
-        """So many bytes from here on, fewer where there are no more."""
+        """Up to `size` bytes from here on."""
         start = self.at - self._ahead_at
         if start < 0 or start + size > len(self._ahead):
             self._ahead = self._data.read(self.at, max(size, _AHEAD))

@@ -16,17 +16,16 @@ _NEAR = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class SeekPosition:
-    """A seek point and where it is."""
+    """A seek point and its position."""
 
     at: int
     point: SeekPoint
 
 
 def next_position(data: Readable, at: int, until: int | None = None) -> SeekPosition | None:
-    """The first seek point from `at` on that begins before `until`, if given; None: there is none.
+    """The first seek point from `at` on that begins before `until`; None if there is none.
 
-    Raises:
-        OSError: the file can't be read.
+    Raises OSError: the file can't be read.
     """
     at = max(at, data.first)
     while until is None or at < until:
@@ -51,10 +50,9 @@ def positions(data: Readable, at: int, until: int | None = None) -> Iterator[See
 
 
 def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosition | None:
-    """The last seek point of a frame that is not `beyond`; the first where all are.
+    """The last seek point of a frame that is not `beyond`; the first if all are, None without any.
 
-    `beyond` holds for all seek points behind one for which it holds, so that few are looked at.
-    None where there is no seek point.
+    `beyond` holds for all seek points after one for which it holds, so that few are read.
     """
     first = next_position(data, data.first)
     if first is None or first.point.end:
@@ -83,7 +81,7 @@ def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosi
 
 
 def last_position(data: Readable) -> SeekPosition | None:
-    """The last seek point of all, the end among them; None where there is none."""
+    """The last seek point of all, the end included; None if there is none."""
     at, size = data.size, _NEAR
     while True:
         start = max(at - size, data.first)

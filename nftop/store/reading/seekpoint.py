@@ -1,7 +1,7 @@
 """Seek points: uncompressed blocks before every zstd frame of a recording.
 
-Skippable frames of zstd (RFC 8878), so that `zstd -dc` passes over them. They can be found from any
-place in the file, and say when and with which sample the frame behind them begins.
+They are skippable frames of zstd (RFC 8878), which `zstd -dc` ignores. They can be found from any
+position in the file, and contain the time and number of the first sample of the next frame.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ _KIND_AT = len(_SIGNATURE) + 4
 class SeekPoint:
     """Attributes.
 
-    wall_ns, monotonic_ns: of the first sample behind it.
-    number: of that sample.
-    events: how many markers, actions and changes are before it.
-    end: nothing is behind it: the recording was finished here.
+    wall_ns, monotonic_ns, number: of the first sample after it.
+    events: number of markers, actions and changes before it.
+    end: nothing follows: the recording was finished here.
     """
 
     wall_ns: int
@@ -39,7 +38,7 @@ class SeekPoint:
 
 
 def packed(point: SeekPoint) -> bytes:
-    """As it is written."""
+    """Encode a seek point."""
     kind = _END if point.end else _FRAME
     fields = _FIELDS.pack(
         _VERSION, kind, point.wall_ns, point.monotonic_ns, point.number, point.events
@@ -48,7 +47,7 @@ def packed(point: SeekPoint) -> bytes:
 
 
 def unpacked(data: bytes, at: int = 0) -> SeekPoint | None:
-    """What stands at a place in `data`; None where that is no seek point, or not all of one."""
+    """The seek point at a position in `data`; None if there is no whole one."""
     if data[at : at + len(_SIGNATURE)] != _SIGNATURE or len(data) < at + SIZE:
         return None
     fields = data[at + len(_SIGNATURE) : at + SIZE - _CRC.size]
@@ -61,7 +60,7 @@ def unpacked(data: bytes, at: int = 0) -> SeekPoint | None:
 
 
 def is_end(data: bytes) -> bool | None:
-    """Whether a seek point, cut off or not, is that of an end; None: too little of it is left."""
+    """Whether a seek point, possibly cut off, is that of an end; None if too little is left."""
     kind = data[_KIND_AT : _KIND_AT + 4]
     return None if len(kind) < 4 else int.from_bytes(kind, "little") == _END
 
@@ -72,7 +71,7 @@ def begins(data: bytes) -> bool:
 
 
 def offset_in(data: bytes, start: int = 0) -> int | None:
-    """The place of the first whole seek point in `data`; None where there is none."""
+    """Offset of the first whole seek point in `data`; None if there is none."""
     at = data.find(_SIGNATURE, start)
     while at >= 0:
         if unpacked(data, at) is not None:

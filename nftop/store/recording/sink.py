@@ -1,9 +1,8 @@
-"""Where a recording is written: new files, or a pipe. The recording is complete after every chunk.
+"""Outputs of recordings: new files, or a pipe. The recording is complete after every chunk.
 
 Recordings are never overwritten, have mode 0600, because they contain process names and command
-lines, and, under sudo, belong to the invoking user if the folder does; elsewhere they are root's,
-otherwise sudo for nftop alone would create files of that user anywhere. All files are opened by
-`folders`, which follows no symbolic link of another user.
+lines, and, under sudo, belong to the invoking user if the folder does; elsewhere they are root's.
+All files are opened by `folders`, which follows no symbolic link of another user.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _STAMP = r"-(?P<time>\d{8}T\d{6}Z)(\.(?P<number>\d+))?"
 
 
 def default_file(environ: Mapping[str, str], host: str, wall_ns: int) -> Path:
-    """Where a recording goes that was given no name: in the caller's data folder (XDG)."""
+    """Default path of a recording: in the data folder (XDG) of the invoking user."""
     owner = caller(environ)
     if owner is None:
         data_home = Path(environ.get("XDG_DATA_HOME", ""))
@@ -49,30 +48,21 @@ def timed(path: Path, wall_ns: int) -> Path:
     return path.with_name(f"{path.stem}-{moment.strftime(_TIME)}{path.suffix}")
 
 
-def make_folder(folder: Path, owner: Person | None) -> None:
-    """The folder and those above it; `who` gets those made below a folder of theirs.
-
-    Raises:
-        OSError: as `open_folder`.
-    """
-    open_folder(folder, make_for=owner, make=True).close()
-
-
 def create(path: Path, owner: Person | None, mode: int = 0o600) -> int:
-    """A new file, open for writing. Raises OSError, FileExistsError among them."""
+    """A new file, open for writing. Raises OSError, such as FileExistsError."""
     with open_folder(path.parent) as folder:
         return folder.create(path.name, owner, mode)
 
 
 def remove_empty(handle: int, path: Path) -> None:
-    """Remove an open file, if nothing is in it and it is still called so."""
+    """Remove an open file if it is empty and still has this name."""
     with contextlib.suppress(OSError), open_folder(path.parent) as folder:
         if not os.fstat(handle).st_size:
             folder.remove_if(path.name, handle)
 
 
 def exists(path: Path) -> bool:
-    """Whether the name is taken, by a dangling link too; False where its folder can't be opened."""
+    """Whether the name exists, also as a dangling link; False if its folder can't be opened."""
     with contextlib.suppress(OSError), open_folder(path.parent) as folder:
         return folder.status(path.name) is not None
     return False
@@ -80,18 +70,18 @@ def exists(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How many recordings of a rotation stay, and how many bytes they may have; None: any."""
+    """Maximum number and total bytes of recordings of a rotation; None: unlimited."""
 
     files: int | None = None
     size: int | None = None
 
 
 def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
-    """Remove the oldest recordings of this rotation that are too many; which they were.
+    """Remove the oldest recordings of a rotation beyond its limits; returns their paths.
 
-    `path` is the name without times. `written` are those of the caller's own, oldest first: they
-    are newer than all others, whatever the wall clock said, and the last is open and stays. What
-    is no recording of nftop's own writing stays, whatever it is called. Raises OSError.
+    `path` is the name without times. `written`: the caller's own files, oldest first; they count as
+    newer than all others, whatever the wall clock was, and the last is open and is not removed.
+    Files that are no recordings of nftop are never removed. Raises OSError.
     """
     turn = {item: at for at, item in enumerate(written)}
     with open_folder(path.parent) as folder:
@@ -111,7 +101,7 @@ def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Rotated:
-    """A recording of a rotation. Its age: time of its first sample, time and number in its name."""
+    """A recording of a rotation. `age`: time of its first sample, time and number in its name."""
 
     path: Path
     size: int
@@ -130,7 +120,7 @@ def _rotated(folder: Folder, path: Path) -> Iterator[_Rotated]:
 
 
 def _begun(folder: Folder, name: str) -> tuple[int, int] | None:
-    """Size, and wall time of the first sample; None where it does not begin as recordings do."""
+    """Size, and wall time of the first sample; None if it is no recording."""
     try:
         handle = folder.open_file(name)
     except OSError:
@@ -150,13 +140,13 @@ RETRY_AFTER_NS = 5_000_000_000
 
 
 class Sink(Protocol):
-    """Takes chunks in order, in one thread, and raises nothing.
+    """Takes chunks in order, in one thread, and never raises.
 
     Attributes:
-        problem: why nothing is written now, a sentence; "" while it is.
+        problem: why nothing is written now; "" if it is.
         lost: samples that were not written.
         ticks, size: samples and bytes that were.
-        broken: what ended it for good; None while there is hope.
+        broken: the error that ended it; None if it may continue.
     """
 
     problem: str
@@ -167,21 +157,21 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What is being written to, for the operator."""
+        """Name for the operator."""
 
     @property
     def wants_start(self) -> bool:
-        """The next chunk had better start a frame."""
+        """Whether the next chunk should start a frame."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write it, or count it as lost."""
+        """Write a chunk, or count it as lost."""
 
     def finish(self) -> None:
         """Write the recording's end, and close."""
 
 
 class StreamSink:
-    """A pipe or whatever standard output is. Where it takes nothing more, that is the end."""
+    """Standard output, possibly a pipe; ends with the first error."""
 
     def __init__(self, handle: int) -> None:
         self.problem, self.lost, self.ticks, self.size = "", 0, 0, 0
@@ -222,7 +212,7 @@ class StreamSink:
 
 @dataclass(frozen=True, slots=True)
 class FileRotation:
-    """When a new file begins, None: never; and what becomes of the old ones."""
+    """Limits of a file's size and age, None: none; and what to keep of the old files."""
 
     size: int | None = None
     time_ns: int | None = None
@@ -230,16 +220,16 @@ class FileRotation:
 
     @property
     def any(self) -> bool:
-        """There is one."""
-        return self.size is not None or self.time_ns is not None
+        return (self.size, self.time_ns) != (None, None)
 
 
 class FileSink:
     """A file, or one after the other.
 
-    What can't be written is cut off again, so that the file ends with a whole sample; it is tried
-    anew every RETRY_AFTER_NS, and meanwhile what is lost is counted. What was written stays, also
-    where the disk does not confirm it; that is a problem of its own, until it confirms again.
+    A chunk that can't be written is truncated, so that the file ends with a complete sample;
+    writing is tried again every RETRY_AFTER_NS, and lost samples are counted. If the disk does not
+    confirm what was written, it remains, and is reported as a problem until the disk confirms
+    again.
     """
 
     def __init__(
@@ -250,9 +240,9 @@ class FileSink:
         rotation: FileRotation | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """The file is made with the first chunk, in folders that are made if need be.
+        """The file, and missing folders, are created with the first chunk.
 
-        With a rotation, each has the time of its first sample in its name.
+        With a rotation, names contain the time of the first sample.
         """
         self.problem, self.lost, self.ticks, self.size = "", 0, 0, 0
         self.broken: OSError | None = None
@@ -318,7 +308,7 @@ class FileSink:
 
     @property
     def _is_due(self) -> bool:
-        """This file is as large or as old as one may be."""
+        """Whether this file has reached the rotation's size or age."""
         if self._handle is None:
             return False
         most, longest = self._rotation.size, self._rotation.time_ns
@@ -367,7 +357,7 @@ class FileSink:
             os.close(handle)
 
     def _put(self, data: bytes) -> None:
-        """Append to this file all of it or, raising OSError, nothing."""
+        """Append all data to this file or, raising OSError, none."""
         if self._handle is None:
             raise AssertionError("no file is open")
         try:
@@ -392,7 +382,7 @@ class FileSink:
 
 
 def _unused(path: Path) -> Path:
-    """The path, with a number behind the time where two files began in one second."""
+    """The path, with a number after the time if two files begin in one second."""
     number, candidate = 1, path
     while exists(candidate):
         number += 1

@@ -24,22 +24,21 @@ _MOST_BYTES = 1 << 22
 
 
 def plain(baselines: Baselines | None) -> Any:
-    """As maps and lists; None of none."""
+    """Baselines as maps and lists."""
     return msgspec.to_builtins(baselines)
 
 
 def from_plain(raw: Any) -> Baselines | None:
-    """What `plain` gave. Raises ValueError: it is something else."""
+    """The reverse of `plain`. Raises ValueError."""
     baselines = msgspec.convert(raw, Baselines | None)
     check_all(baselines)
     return baselines
 
 
 def file_of(environ: Mapping[str, str], name: str) -> Path:
-    """Where those of this name are: in the data folder (XDG) of whoever called nftop, sudo or not.
+    """Path of the baselines of this name in the data folder (XDG) of the invoking user.
 
-    Raises:
-        ValueError: it is no name of a file.
+    Raises ValueError: it is not a valid name.
     """
     if not _NAME.fullmatch(name):
         raise ValueError("a baseline's name has letters, digits, '.', '_' and '-' only")
@@ -52,15 +51,15 @@ def file_of(environ: Mapping[str, str], name: str) -> Path:
 
 
 def _named(host: Host) -> str:
-    """Whose numbers they are: a simulated or a remote host has its badge before its name."""
+    """Host name in the file; that of a simulated or remote host begins with its badge."""
     return f"{host.badge} {host.name}".strip().encode("utf-8", "replace").decode()
 
 
 def read_baselines(path: Path, host: Host) -> Baselines | None:
-    """What was kept there of this host; None where nothing was.
+    """Baselines of this host in a file; None if there is no file.
 
     Raises:
-        ValueError: the file makes no sense, or is of another host.
+        ValueError: the file is invalid, or of another host.
         OSError: it can't be read.
     """
     try:
@@ -88,10 +87,7 @@ def read_baselines(path: Path, host: Host) -> Baselines | None:
 def write_baselines(
     path: Path, host: Host, baselines: Baselines | None, owner: Person | None
 ) -> None:
-    """Keep them there instead of what was; None: nothing. Raises OSError; the old file then stays.
-
-    A reader sees the old file or the new one, whole.
-    """
+    """Replace the file atomically. Raises OSError; the old file then remains."""
     with open_folder(path.parent, make_for=owner, make=True) as folder:
         temporary = f".{path.name}.{os.getpid()}"
         folder.remove(temporary)

@@ -14,7 +14,7 @@ _MOST_BYTES = 1 << 20
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of whoever called nftop, by sudo or not; it need not exist."""
+    """Configuration folder of the invoking user, sudo or not; it need not exist."""
     owner = caller(environ)
     config_home = Path(environ.get("XDG_CONFIG_HOME", ""))
     if owner is None and config_home.is_absolute():
@@ -23,17 +23,17 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 
 
 def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
-    """The text of a plain file; a pipe or a device at that path is never waited for.
+    """Text of a regular file; never waits for a pipe or device.
 
     Raises:
-        OSError: it is not there or can't be read.
-        ValueError: it is no plain file, or longer than `most_bytes`.
+        OSError: it can't be read.
+        ValueError: it is no regular file, or longer than `most_bytes`.
     """
     return text_of(open_file(path), most_bytes)
 
 
 def text_of(handle: int, most_bytes: int = _MOST_BYTES) -> str:
-    """What an open file says; closes it. Raises OSError, ValueError as `read_text`."""
+    """Text of an open file, which is closed. Raises OSError, ValueError as `read_text`."""
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
@@ -50,12 +50,12 @@ _MOST = 64
 
 
 def folder_of(environ: Mapping[str, str]) -> Path:
-    """Where they are."""
+    """Folder of the operator's profiles."""
     return config_folder(environ) / "profiles"
 
 
 def read_profiles(folder: Path) -> dict[str, str]:
-    """Their texts by file name, ascending; what can't be read or is no plain file is left out."""
+    """Texts by file name, ascending; files that can't be read or are not regular are left out."""
     result: dict[str, str] = {}
     with contextlib.suppress(OSError), open_folder(folder) as opened:
         for name in opened.names()[:_MOST]:

@@ -21,7 +21,7 @@ import pytest
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
-from nftop.store.folders import Person, caller
+from nftop.store.folders import Person, caller, open_folder
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Gap, Marker
 from nftop.store.format.zstd import FRAME_END
@@ -38,7 +38,6 @@ from nftop.store.recording.sink import (
     create,
     default_file,
     let_go,
-    make_folder,
     timed,
 )
 from tests.bench.scenes import Clocked
@@ -573,8 +572,8 @@ def test_a_recording_is_given_away_only_in_a_folder_of_who_gets_it(tmp_path: Pat
     theirs.mkdir()
     roots.mkdir()
     os.chown(theirs, 1234, 1235)
-    make_folder(theirs / "a" / "b", who)
-    make_folder(roots / "a" / "b", who)
+    open_folder(theirs / "a" / "b", make_for=who, make=True).close()
+    open_folder(roots / "a" / "b", make_for=who, make=True).close()
     for folder, uid in ((theirs, 1234), (theirs / "a" / "b", 1234), (roots / "a" / "b", 0)):
         os.close(create(folder / "x.nftop", who))
         assert (folder / "x.nftop").stat().st_uid == uid
