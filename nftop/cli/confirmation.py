@@ -24,7 +24,7 @@ ENDED = "the simulated host ended with this command"
 
 
 class EndedError(Exception):
-    """It ends here, with a sentence and an exit code."""
+    """Ends a command with a message and an exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -32,7 +32,7 @@ class EndedError(Exception):
 
 
 def show(gate: Gate, proposal: Proposal) -> None:
-    """What would be done: the changes, what comes with them, what is written. Raises OSError."""
+    """Print a proposal: changes, effects, writes. Raises OSError."""
     rules = gate.rules_for(proposal)
     ways = {line: rule.ways for line, rule in rules.masks.items()}
     unit = "percent" if rules.limit is None else rules.limit.unit
@@ -48,7 +48,7 @@ def show(gate: Gate, proposal: Proposal) -> None:
 
 
 def apply_question(proposal: Proposal, keep_within_s: float) -> str:
-    """The question whether to apply a proposal; it says what happens if nobody keeps it."""
+    """The question whether to apply a proposal; it says what happens without an answer."""
     if proposal.final:
         meaning = "final: kept at once, there is no second question"
     else:
@@ -57,7 +57,7 @@ def apply_question(proposal: Proposal, keep_within_s: float) -> str:
 
 
 def confirm(question: str) -> None:
-    """Go on only after a yes. Raises EndedError."""
+    """Return after a yes. Raises EndedError."""
     if not _anybody():
         raise EndedError("nobody to ask: without a terminal a change needs --yes", USAGE)
     try:
@@ -71,9 +71,9 @@ def confirm(question: str) -> None:
 
 
 def settle(pending: PendingChange, seconds: float, meaning: str) -> Receipt:
-    """Ask whether it stays; time may be up before there is an answer.
+    """Ask whether to keep a change; the time may be up before the answer.
 
-    `meaning`: what a second Ctrl-C means to it. Raises EndedError after the first.
+    `meaning`: message on a second Ctrl-C. Raises EndedError after the first.
     """
     if pending.receipt.outcome != "applied":
         return pending.receipt
@@ -95,7 +95,7 @@ def settle(pending: PendingChange, seconds: float, meaning: str) -> Receipt:
 
 @contextlib.contextmanager
 def interrupted(sentence: str) -> Iterator[None]:
-    """Ctrl-C while the guard is at it, which that does not hear, ends with this sentence."""
+    """End with this message on Ctrl-C, which the guard does not receive."""
     try:
         yield
     except KeyboardInterrupt:
@@ -103,7 +103,7 @@ def interrupted(sentence: str) -> Iterator[None]:
 
 
 def agreed(question: str) -> bool:
-    """Whether somebody is there who says yes."""
+    """Whether there is an operator who says yes."""
     if not _anybody():
         return False
     put(sys.stdout, question)
@@ -111,19 +111,19 @@ def agreed(question: str) -> bool:
 
 
 def tell(receipt: Receipt) -> None:
-    """What became of it."""
+    """Print the outcome of a change."""
     head, *more = receipt.sentences or ("",)
     lines = [f"{receipt.outcome}: {head}", *(f"  {item}" for item in more)]
     put(sys.stdout, "\n".join(map(printable, lines)) + "\n")
 
 
 def _anybody() -> bool:
-    """Whether somebody sits at a terminal."""
+    """Whether input and output are terminals."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _answer() -> str:
-    """A line from the terminal; nothing where its input has ended."""
+    """A line from the terminal; "" at the end of its input."""
     text = sys.stdin.readline()
     if not text.endswith("\n"):
         put(sys.stdout, "\n")

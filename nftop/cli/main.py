@@ -55,14 +55,14 @@ without a terminal on standard output nftop writes frames as text, as with --bat
 keys: ? for help, q to quit
 
 examples:
-  sudo nftop                       what forwards packets here, live
+  sudo nftop                       network functions and their cores, live
   sudo nftop --batch -n 5 --json   five frames as JSON Lines
-  nftop demo                       all of it on a simulated host: needs no privilege
-  nftop doctor                     what can be seen here, and how to see more
-  nftop explain cpp                what a number means
-  sudo nftop record -o FILE        all of it into a file; nftop replay FILE shows it again
+  nftop demo                       a simulated host; needs no privilege
+  nftop doctor                     which sources work here, and how to enable others
+  nftop explain cpp                meaning of a metric
+  sudo nftop record -o FILE        record; nftop replay FILE plays it back
   ssh HOST sudo nftop record -o - | nftop replay -    another host, live
-  perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down from anywhere
+  perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down of perf's counts
 """
 
 
@@ -160,8 +160,8 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     """Every command and option; with `demo`, those of the simulated host."""
     parser: argparse.ArgumentParser = _Parser(
         prog="nftop demo" if demo else "nftop",
-        description="A top for hosts that forward packets in software: per core who polls there, "
-        "packets per second, cycles per packet, IPC.",
+        description="A top for hosts that forward packets in software: polling thread, packets "
+        "per second, cycles per packet and IPC of each core.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -179,27 +179,24 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
         _add_pmu(parser)
         _add_pqos(parser)
-    doctor = commands.add_parser("doctor", help="what can be seen here, and how to see more")
+    doctor = commands.add_parser("doctor", help="which sources work here, and how to enable others")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     doctor.set_defaults(command="doctor")
-    explain = commands.add_parser(
-        "explain", help="what a metric or a finding means, and whose it is"
-    )
-    explain.add_argument(
-        "metric", nargs="?", metavar="METRIC", help="such as cpp, busy_ratio or low-ipc"
-    )
+    explain = commands.add_parser("explain", help="meaning and source of a metric or finding")
+    explain.add_argument("metric", nargs="?", metavar="METRIC",
+                         help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
     explain.add_argument("--all", action="store_true", help="every metric and finding")
     explain.add_argument(
         "--uarch", metavar="NAME", default=None,
-        help="with which CPU's formulas and events: such as SKX, or all (default this host's)",
+        help="formulas and events of this CPU, such as SKX, or all (default: this host's)",
     )  # fmt: skip
     explain.add_argument(
         "--references", action="store_true",
-        help="what papers measured: of every network function, or of the METRIC or workload named",
+        help="measurements of papers: all, or those of a METRIC or workload",
     )  # fmt: skip
     explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
     explain.set_defaults(command="explain")
-    shown = commands.add_parser("config", help="what the configuration files set, and which")
+    shown = commands.add_parser("config", help="settings of the configuration files")
     shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
     shown.set_defaults(command="config")
     _add_serve(commands)
@@ -218,7 +215,7 @@ def _add_screen(parser: argparse.ArgumentParser) -> None:
     screen = parser.add_argument_group("screen")
     screen.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto",
-        help="auto heeds NO_COLOR (default)",
+        help="auto (default) respects NO_COLOR",
     )  # fmt: skip
     screen.add_argument(
         "--theme", choices=("auto", "dark", "light", "ansi"), default="auto",
@@ -228,8 +225,8 @@ def _add_screen(parser: argparse.ArgumentParser) -> None:
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
     screen.add_argument(
         "--rw", action="store_true",
-        help="unlock what changes the host, such as the editor of cache classes (the simulated "
-        "host's is unlocked)",
+        help="allow changes of the host, such as the editor of cache classes (always allowed on "
+        "the simulated host)",
     )  # fmt: skip
 
 
@@ -237,46 +234,45 @@ def _add_pcm(parser: argparse.ArgumentParser) -> None:
     remote = parser.add_argument_group("sensor server")
     remote.add_argument(
         "--pcm", metavar="URL",
-        help="show what the pcm-sensor-server at this address tells of its host, and nothing of "
-        "this one: http://HOST:PORT, best a tunnel's end (ssh -L 9738:127.0.0.1:9738 HOST). "
-        "Without it, one of this host at 127.0.0.1:9738 adds to what is counted here",
+        help="show only the host of the pcm-sensor-server at http://HOST:PORT, preferably "
+        "through a tunnel (ssh -L 9738:127.0.0.1:9738 HOST). Without this option, a server of "
+        "this host at 127.0.0.1:9738 is an additional source",
     )  # fmt: skip
 
 
 def _add_pmu(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
-        help="who counts: perf is nftop's own counter groups, one read per CPU and frame; "
-        "python-perf is the kernel's Python module with the kernel's own top-down, one read per "
-        "event; auto (default) takes the latter where only the kernel knows the CPU's top-down",
+        help="counter backend: perf uses nftop's own counter groups, one read per CPU and frame; "
+        "python-perf the kernel's Python module and top-down, one read per event; auto (default) "
+        "uses the latter if only the kernel has the CPU's top-down",
     )  # fmt: skip
 
 
 def _add_pqos(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pqos", choices=("auto", "off", "read", "monitor"), default="auto",
-        help="where the kernel has no resctrl: classes through MSRs, by PyPI's pqos and libpqos. "
-        "read writes nothing; monitor also meters them, which writes RMIDs; auto (default) reads "
-        "unless --quiet-cpus are given, on which libpqos runs for a moment when it starts",
+        help="without resctrl in the kernel: classes through MSRs, by PyPI's pqos and libpqos. "
+        "read writes nothing; monitor also monitors them, which writes RMIDs; auto (default) reads "
+        "unless --quiet-cpus are given, on which libpqos runs briefly when it starts",
     )  # fmt: skip
 
 
 def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     tma = commands.add_parser(
         "tma",
-        help="top-down from counts taken elsewhere",
-        description="The top-down method on counts that were taken elsewhere: perf stat -x or -j "
-        "output, or a JSON object of counts by event, named as the vendor, perf or nftop does. "
-        "Counts are of whole physical cores, all their threads added up; --events prints the "
-        "command that takes them.",
+        help="top-down of counts from another program",
+        description="The top-down method on counts from another program: perf stat -x or -j "
+        "output, or a JSON object of counts by event name of the vendor, perf or nftop. Counts "
+        "are sums over all threads of physical cores; --events prints the perf command for them.",
     )
     tma.add_argument("--uarch", metavar="NAME", required=True,
-                     help="the CPU the counts are of, such as SKX or SPR")  # fmt: skip
+                     help="the CPU of the counts, such as SKX or SPR")  # fmt: skip
     tma.add_argument("--smt", choices=("on", "off"),
                      help="whether hyper-threading was on (default off)")  # fmt: skip
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
-                     help="print the perf command that counts what is needed")  # fmt: skip
+                     help="print the perf command that counts the events")  # fmt: skip
     tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
     tma.set_defaults(command="tma")
 
@@ -286,17 +282,17 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "serve",
         help="the latest frame for Prometheus, over HTTP on loopback",
         description="The latest frame as OpenMetrics, at http://127.0.0.1:9739/metrics for every "
-        "user of this machine. A scrape reads nothing of the host: -d says how often that is read, "
-        "and what span of time rates and ratios are of. Best it is Prometheus' scrape_interval.",
+        "user of this machine. A scrape does not read the host: -d sets the interval of readings, "
+        "rates and ratios; it should equal Prometheus' scrape_interval.",
     )
     serve.add_argument(
         "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
-        help=f"where, on loopback only (default 127.0.0.1:{PORT}; port 0: any free one)",
+        help=f"loopback address (default 127.0.0.1:{PORT}; port 0: any free port)",
     )  # fmt: skip
     serve.add_argument(
         "--traffic", action="store_true",
-        help="count the requests of cores and their register accesses (MMIO), too: up to twelve "
-        "reads and interrupts a frame of the CPU where a package is counted, instead of four",
+        help="also count requests of cores and their register accesses (MMIO): up to twelve reads "
+        "and interrupts per frame of the CPU that counts for a package, instead of four",
     )  # fmt: skip
     serve.set_defaults(command="serve")
 
@@ -305,15 +301,14 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     simulated = parser.add_argument_group("simulated host")
     simulated.add_argument(
         "--scenario", metavar="NAME", default="default",
-        help="what happens there: default (one poller shares its CPU), healthy (no finding), noisy "
-        "(a neighbour starts to stream through the cache after a minute); and, from second 20 to "
-        "40, something to find: apart, burst, channels, collapse, ddio, descriptors, doorbells, "
-        "frontend, idle, lowcore, remote, shared, sibling, slow, speculation; sst-bf (two kinds "
-        "of cores)",
+        help="default (one poller shares its CPU), healthy (no finding), noisy (a neighbour starts "
+        "to stream through the cache after a minute); or with a finding from second 20 to 40: "
+        "apart, burst, channels, collapse, ddio, descriptors, doorbells, frontend, idle, lowcore, "
+        "remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
     )  # fmt: skip
     simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,
-        help="its CPUs, 2 to 512 (default 88)",
+        help="number of CPUs, 2 to 512 (default 88)",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Exit on a signal or when the terminal is gone, even while the screen is blocked on it.
+"""Exit on a signal, or when the terminal is gone, even while the screen blocks.
 
-A screen whose terminal nobody reads any more blocks in its writes, and then no handler of its event
-loop runs. So signals are handled outside of that loop, and what has not left in time is ended.
+A screen whose terminal is not read any more blocks in its writes, and no handler of its event loop
+runs. So signals are handled outside of that loop, and after a time limit the process ends.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[None]:
     """Call `leave` with an exit code on SIGTERM, SIGHUP, SIGQUIT, or when the terminal hangs up.
 
-    `leave` may be called from any thread and more than once. PATIENCE_S after the first time the
-    process ends with that code, whatever it does then. `terminal` is the descriptor that is read.
+    `leave` may be called from any thread and more than once. PATIENCE_S after the first call the
+    process ends with that code. `terminal` is the descriptor that is read.
     """
     signalled = threading.Event()
 
@@ -50,7 +50,7 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `stop` on SIGINT, SIGTERM and SIGHUP; which came is in the list, in their order."""
+    """Call `stop` on SIGINT, SIGTERM and SIGHUP; the list has the signals in their order."""
     ended: list[int] = []
 
     def end(number: int) -> None:
@@ -63,7 +63,7 @@ def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
 
 @contextmanager
 def handling(numbers: Iterable[int], handler: Callable[[int], None]) -> Iterator[None]:
-    """Give these signals to `handler` for a while; afterwards they do what they did before."""
+    """Set a handler for signals, and restore the former ones afterwards."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         handler(number)

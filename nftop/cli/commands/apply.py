@@ -1,8 +1,4 @@
-"""Common steps of the commands that change the host: show, confirm, apply, keep or revert.
-
-What is asked for goes through the gate: shown, confirmed, done by its guard, and taken back by that
-unless it is kept.
-"""
+"""Common steps of the commands that change the host: show, confirm, apply, keep or revert."""
 
 from __future__ import annotations
 
@@ -42,30 +38,20 @@ from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 
-# The host is not, or is not known to be, as it was asked to be.
+# The host is not, or is not known to be, in the requested state.
 OTHER = 5
 BADGE = "SIMULATED"
 CODES: Mapping[Outcome, int] = {
-    "kept": OK,
-    "applied": OTHER,
-    "reverted": OTHER,
-    "conflict": OTHER,
-    "differs": OTHER,
-    "overwritten": OTHER,
-    "partial": OTHER,
-    "locked": FAILURE,
-    "refused": FAILURE,
-    "failed": OTHER,
-}
+    "kept": OK, "applied": OTHER, "reverted": OTHER, "conflict": OTHER, "differs": OTHER,
+    "overwritten": OTHER, "partial": OTHER, "locked": FAILURE, "refused": FAILURE, "failed": OTHER,
+}  # fmt: skip
 Planned: TypeAlias = tuple[Proposal, tuple[int, ...]]
 
 
 class WithJournal(Gate, Protocol):
-    """A gate with its journal."""
-
     @property
     def journal(self) -> Journal:
-        """Of what it changes."""
+        """The journal of its changes."""
 
 
 G = TypeVar("G", bound=WithJournal)
@@ -77,14 +63,10 @@ def change(
     plan: Callable[[G], Planned | None],
     missed: Callable[[G], str] = lambda _: "",
 ) -> int:
-    """Show, ask, do, ask again; the exit code.
+    """Show, confirm, apply and keep a change; returns the exit code.
 
-    Args:
-        options: the command line.
-        open_gate: what is changed.
-        plan: what is to be done to it, and the changes that this takes back; None: nothing is.
-        missed: says of what is done and kept what of it is not as was asked for; may raise
-            GoneError where there is nobody any more whom that could be said of.
+    `plan` returns the proposal and the numbers of the changes it reverts, or None for nothing.
+    `missed` returns a message on what a kept change lacks; it may raise GoneError.
     """
     with ending(options, UNCHANGED) as ended:
         ended[0] = _changed(options, open_gate(options), plan, missed)
@@ -121,7 +103,7 @@ def _changed(
         with contextlib.suppress(GoneError):  # it ended meanwhile
             try:
                 missing = missed(gate)
-            except OSError as error:  # it is kept: that is to be told all the same
+            except OSError as error:
                 missing = f"whether all of it was moved can't be read: {describe_error(error)}"
             unmet += (missing,) * bool(missing)
             receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
@@ -133,7 +115,7 @@ def _changed(
 
 
 def _bygone(journal: Journal) -> str:
-    """Why changes in the journal can't be taken back; "" without any."""
+    """Why changes in the journal can't be reverted; "" without any."""
     numbers = [entry.number for entry in standing(journal.history())]
     if not numbers:
         return ""
@@ -146,7 +128,7 @@ def _bygone(journal: Journal) -> str:
 def _confirmed(
     options: argparse.Namespace, gate: Gate, proposal: Proposal, undoes: tuple[int, ...]
 ) -> Receipt:
-    """Ask, apply and, unless the proposal is final, ask whether it stays. Raises EndedError."""
+    """Ask, apply and, unless the proposal is final, ask whether to keep it. Raises EndedError."""
     keep_within_s = options.keep_within_s
     confirm(apply_question(proposal, keep_within_s))
     if proposal.final:
@@ -158,17 +140,14 @@ def _confirmed(
 
 
 def _kept_at_once(gate: Gate, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
-    """Apply without a second question; the guard goes on if this process is interrupted."""
+    """Apply without a second question; the guard continues if this process is interrupted."""
     with interrupted(GOES_ON if gate.persistent else ENDED):
         return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
 
 
 @contextlib.contextmanager
 def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]]:
-    """What ends a command early as a sentence; the exit code is in the list.
-
-    `meaning`: what Ctrl-C means to it.
-    """
+    """Print why a command ends early; the list has the exit code. `meaning`: message on Ctrl-C."""
     ended = [OK]
     why = ""
     if options.scenario is not None and not wants_json(options) and not _for_a_file(options):
@@ -195,13 +174,13 @@ def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]
 
 
 def demand_privilege(options: argparse.Namespace) -> None:
-    """Raises EndedError where a privilege is lacking."""
+    """Raise EndedError without the privilege."""
     if needs(options):
         raise EndedError(needs(options), FAILURE)
 
 
 def needs(options: argparse.Namespace) -> str:
-    """The privilege that is lacking; the simulated host takes none."""
+    """Message on the missing privilege; the simulated host needs none."""
     return "" if options.scenario is not None else missing_privilege()
 
 

@@ -35,11 +35,8 @@ _MOST_BYTES = 1 << 20
 def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], bool]) -> Proposal:
     """Proposal of a profile file; errors are printed, and fixed only if `ask` agrees.
 
-    With `--fix` every edit that is offered is accepted. A profile that does not fit is a proposal
-    with refusals.
-
-    Raises:
-        UsageError: the file can't be read.
+    With `--fix` every offered edit is accepted. A profile that does not fit is a proposal with
+    refusals. Raises UsageError: the file can't be read.
     """
     text = _read(options.file)
     parse = PARSERS[options.profile or form_of(options.file, text)]
@@ -64,7 +61,7 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
 def _accepted(
     offered: Sequence[ProfileProblem], text: str, ask: Callable[[str], bool]
 ) -> list[ProfileProblem]:
-    """Those whose edits are wanted, one by one."""
+    """Problems whose edits are accepted, one by one."""
     accepted = []
     for problem in offered:
         _tell([problem])
@@ -104,7 +101,7 @@ def _refusals(fitted: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
 def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
     """The host's classes as a profile, on standard output or in a new file.
 
-    `badge`: what is to be said of the host before all else; "" where it is this one.
+    `badge`: printed before all else; "" for this host.
     """
     state = gate.host.state()
     groups = [cell.group for cell in state if cell.kind == "group"]
@@ -136,7 +133,7 @@ def _read(name: str) -> str:
 
 
 def cat(options: argparse.Namespace) -> int:
-    """`nftop cat`: show, or change."""
+    """`nftop cat`."""
     if options.deed == "show":
         with ending(options) as ended:
             _show(options)

@@ -28,7 +28,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def compare(options: argparse.Namespace) -> int:
-    """What differs between two intervals."""
+    """Compare two intervals."""
     cuts: list[Cut] = []
     try:
         for text in (options.a, options.b):
@@ -36,30 +36,27 @@ def compare(options: argparse.Namespace) -> int:
             if isinstance(cut, int):
                 return cut
             cuts.append(cut)
-        if _overlap(*cuts):
+        a, b = cuts
+        same = (a.began_ns, a.host) == (b.began_ns, b.host)
+        # A tick at the border is part of the former interval; it only starts the latter.
+        if same and a.from_ns < b.to_ns and b.from_ns < a.to_ns:
             return fail("A and B overlap: what is in both can't differ", USAGE)
         for name, cut in zip("AB", cuts, strict=True):
             _say_if_short(name, cut)
-        return _compared(cuts[0], cuts[1], json=options.form == "json")
+        return _compared(a, b, json=options.form == "json")
     finally:
         for cut in cuts:
             cut.data.close()
 
 
 def _say_if_short(name: str, cut: Cut) -> None:
-    """Say before it is read that an interval is too short for its differences to be found."""
+    """Report before reading that an interval is too short to detect a difference."""
     samples = cut.expected_samples
     if samples is not None and samples < SAMPLES_NEEDED:
         say(
             f"nftop: {name} has {samples} samples at most, and a difference needs "
             f"{SAMPLES_NEEDED}, more where noise persists: {SAMPLES_NEEDED - samples} more"
         )
-
-
-def _overlap(a: Cut, b: Cut) -> bool:
-    same = (a.began_ns, a.host) == (b.began_ns, b.host)
-    # A tick at the border is counted in the former interval; it only starts the latter.
-    return same and a.from_ns < b.to_ns and b.from_ns < a.to_ns
 
 
 def _compared(a: Cut, b: Cut, *, json: bool) -> int:
@@ -82,7 +79,7 @@ def _compared(a: Cut, b: Cut, *, json: bool) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """A recording as tables."""
+    """Export a recording as tables."""
     if options.table is not None and options.table not in TABLES:
         known = ", ".join(TABLES)
         return fail(f"no table is called {printable(options.table)!r}; there is {known}", USAGE)
@@ -133,7 +130,7 @@ def _exported(cut: Cut, outputs: Outputs) -> int:
 
 
 def _ending(ended: list[int], *cuts: Cut) -> AbstractContextManager[None]:
-    """Signals end the reading, wherever it is, and are put into `ended`."""
+    """Signals stop the reading, and are appended to `ended`."""
 
     def end(number: int) -> None:
         ended.append(number)
@@ -144,7 +141,7 @@ def _ending(ended: list[int], *cuts: Cut) -> AbstractContextManager[None]:
 
 
 def _opened(text: str) -> Cut | int:
-    """The interval that is meant; where there is none it is said why, and this is the exit code."""
+    """The interval; without one, print why and return the exit code."""
     name = named(text)
     try:
         return opened(name)

@@ -24,7 +24,7 @@ from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
 from nftop.store.user.config_dir import folder_of, read_profiles
 
-# What a screen starts at most: one for each source, Textual's, the feed's and the terminal's.
+# Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
 _SCREEN_THREADS = 24
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def live(options: argparse.Namespace) -> int:
-    """The default command: the screen, or frames on standard output where there is no screen."""
+    """The default command: the screen, or frames on standard output without a terminal."""
     try:
         here = open_requested(options)
         book = open_book(options, here.host)
@@ -71,7 +71,7 @@ def _live_screen(
     def taken(sample: Sample) -> None:
         recorder.take(sample, feed.state)
 
-    # Somebody who looks at the screen should not wait a long interval for the first numbers.
+    # `soon_s`: the first numbers appear before a long interval is over.
     feed = here.feed(
         **session,
         soon_s=1.0,
@@ -100,7 +100,7 @@ def _live_screen(
 
 
 def wants_batch(options: argparse.Namespace) -> bool:
-    """Whether frames on standard output are asked for."""
+    """Whether frames on standard output are requested."""
     return options.batch or options.form != "text" or options.count is not None
 
 
@@ -115,24 +115,24 @@ def batch(feed: Feed, options: argparse.Namespace) -> int:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
         except (OutputError, FeedError):
-            raise  # who knows more says it
+            raise
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)
     return 128 + ended[0] if ended else OK
 
 
 def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
-    """Draw frames until somebody leaves."""
+    """Draw frames until the operator quits."""
     from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
-    # Textual draws on standard error; `nftop 2>log` must not draw into the log, and libraries that
-    # write to it not on the screen. What can't be encoded is escaped there, and so it is here.
+    # Textual draws on standard error: `nftop 2>log` must not draw into the log, nor libraries on
+    # the screen. As on standard error, characters that can't be encoded are escaped.
     if isinstance(sys.__stdout__, io.TextIOWrapper):
         sys.__stdout__.reconfigure(errors="backslashreplace")
     sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     _require_threads(_SCREEN_THREADS)
-    rows()  # now, and not when the NFs screen is drawn first: that is to read no file
+    rows()  # read now: drawing the NFs screen must read no file
     app = NftopApp(feed, history, options=drawn)
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
@@ -142,9 +142,9 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
 
 
 def _require_threads(count: int) -> None:
-    """Raise RuntimeError, as `Thread.start` does, where so many more threads can't be started.
+    """Raise RuntimeError, as `Thread.start` does, if so many more threads can't be started.
 
-    A screen that comes up without one of its threads hangs, or ends with a traceback.
+    A screen without one of its threads hangs, or ends with a traceback.
     """
     release = threading.Event()
     started: list[threading.Thread] = []
@@ -160,7 +160,7 @@ def _require_threads(count: int) -> None:
 
 
 def style_of(options: argparse.Namespace) -> Options:
-    """How the screen may draw."""
+    """Options of the screen's appearance."""
     from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
 
     return options_from(
@@ -169,17 +169,14 @@ def style_of(options: argparse.Namespace) -> Options:
 
 
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
-    """How the screen may draw, and what it may change."""
-    # The simulated host is there to be tried out.
-    unlocked = options.rw or here.host.simulated
-    # Without a gate there is no editor to take them.
+    """Options of the screen."""
     texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
     return replace(
         style_of(options),
         gate=here.gate,
         no_gate=here.no_gate,
         no_frequencies=here.no_frequencies,
-        rw=unlocked,
+        rw=options.rw or here.host.simulated,
         profiles={name: parse(name, text) for name, text in texts.items()},
     )
 

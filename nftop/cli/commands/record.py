@@ -34,11 +34,12 @@ from nftop.store.recording.recorder import Recorder, Recording
 from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
 
 BAD_RECORDING = 4
+_TERMINAL = "/dev/tty"
 _NO_GATE = "a recording can't be changed"
 
 
 def record(options: argparse.Namespace) -> int:
-    """Record this host, or the simulated one, until told to end."""
+    """Record this host, or the simulated one, until the end."""
     wrong = _wrong_output(options)
     if wrong:
         return fail(wrong, USAGE)
@@ -66,7 +67,7 @@ def record(options: argparse.Namespace) -> int:
 
 
 def _wrong_output(options: argparse.Namespace) -> str:
-    """What speaks against recording there; "" if nothing does yet."""
+    """Why options of the output are invalid; "" if they are not."""
     rotates = options.rotate_size is not None or options.rotate_time is not None
     if rotates and options.output is None:
         return "--rotate-size and --rotate-time go with -o FILE"
@@ -82,11 +83,11 @@ def _wrong_output(options: argparse.Namespace) -> str:
 
 
 def _wrong_file(file: str, *, rotates: bool) -> str:
-    """As `_wrong_output`."""
+    """As `_wrong_output`, for a file."""
     path = Path(file).absolute()
     if not rotates and exists(path):
         return f"{printable(file)} exists, and no recording is written over"
-    # One that is only mistyped would be made, and filled where nobody looks.
+    # A mistyped folder is not created.
     try:
         open_folder(path.parent).close()
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +108,7 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
 
 
 def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
-    """Until the time is over, somebody ends it, or nothing more can be written."""
+    """Record until the time is over, a signal arrives, or nothing more can be written."""
     began_ns: int | None = None
     problem = ""
     with closing(feed.frames()) as frames:
@@ -121,13 +122,13 @@ def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
                 message = problem or "goes on"
                 say(f"nftop: {printable(now.name)}: {message}; {missing(now.lost)}")
             gone_ns = frame.monotonic_ns - began_ns
-            # A tick has a span of time before it: without the last one it would be too short.
+            # Each tick covers the time before it, so the last one is included.
             if duration_ns is not None and gone_ns >= duration_ns:
                 return
 
 
 def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
-    """Say what became of it; the exit code."""
+    """Print the outcome; the exit code."""
     if isinstance(broken, BrokenPipeError):
         kept = "" if done is None else f" after {done.ticks} ticks"
         return fail(f"standard output: who read it went away{kept}", FAILURE)
@@ -145,7 +146,7 @@ def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int])
 
 
 def _list(options: argparse.Namespace) -> int:
-    """Every marker of a recording, a line each: when, of what kind, its text."""
+    """Print every marker of a recording in a line: time, kind, text."""
     news = threading.Event()
     try:
         data = _open(options.file, news, keys=False)
@@ -171,7 +172,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Show a recording, or write its frames, or list its markers."""
+    """Show a recording, write its frames, or list its markers."""
     if options.listed:
         return _list(options)
     from_pipe = options.file == "-"
@@ -216,7 +217,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def _on_screen(feed: Replay, history: TickHistory, options: argparse.Namespace) -> int:
-    """Until somebody leaves. Raises FeedError."""
+    """Draw until the operator quits. Raises FeedError."""
     drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE)
     code = screen(feed, history, drawn)
     if feed.is_none and code == OK:
@@ -225,7 +226,7 @@ def _on_screen(feed: Replay, history: TickHistory, options: argparse.Namespace) 
 
 
 def _can_draw(*, from_pipe: bool) -> bool:
-    """Whether there is a terminal to draw on; a pipe leaves the keys to the controlling one."""
+    """Whether there is a terminal to draw on; with a pipe, keys come from the controlling one."""
     if not from_pipe:
         return has_screen()
     if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
@@ -237,11 +238,8 @@ def _can_draw(*, from_pipe: bool) -> bool:
     return True
 
 
-_TERMINAL = "/dev/tty"
-
-
 def _open(file: str, news: threading.Event, *, keys: bool) -> Readable:
-    """The recording; with `keys` standard input is the terminal from now on. Raises OSError."""
+    """The recording; with `keys` standard input becomes the terminal. Raises OSError."""
     if file == "-":
         handle = os.dup(0)
         if keys:
@@ -255,5 +253,5 @@ def _open(file: str, news: threading.Event, *, keys: bool) -> Readable:
     if stat.S_ISDIR(about.st_mode):
         os.close(handle)
         raise IsADirectoryError(0, "it is a folder")
-    # Only on a screen does anybody go back.
+    # Only a screen can go back.
     return PipeBytes(handle, MUCH if keys else LITTLE, more=news.set)

@@ -14,7 +14,7 @@ from nftop.cli.compose.hosts import open_demo, open_requested
 from nftop.control.doctor import check
 from nftop.control.journal import FileJournal
 from nftop.derive.threads import ThreadState, step_threads
-from nftop.export.json.encode import json_bytes
+from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
 from nftop.model.reading import Missing, Reason
@@ -30,12 +30,12 @@ from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 SCHEMA = "nftop.doctor/1"
 _ROOT = Path("/")
 _MAX_BYTES = 64 << 20
-# Two looks find a thread that polls without the name of one, a third tells how much of the time.
-# Times of threads on a nohz_full CPU are up to date but once a second.
+# Two readings detect a polling thread without a known name, a third its share of time. Times of
+# threads on a nohz_full CPU are updated once a second.
 _LOOKS = 3
 _BETWEEN_S, _BETWEEN_NOHZ_FULL_S = 0.6, 1.1
 _CAVEATS = {
-    "SIMULATED": "nothing below is of this machine, but for nftop itself",
+    "SIMULATED": "nothing below is of this machine, except nftop itself",
     "REMOTE": "a server told what is below; self and changes are of this machine, not of that one",
     "LAB": "the kernel's interfaces to CPUs are emulated; processes, sockets and devices are this "
     "machine's",
@@ -43,7 +43,7 @@ _CAVEATS = {
 
 
 def examine(sources: Sequence[Source]) -> tuple[Check, ...]:
-    """Ask every source. One that fails is itself a finding."""
+    """The checks of every source; a failure of one is a check as well."""
     checks: list[Check] = []
     for source in sources:
         try:
@@ -80,23 +80,21 @@ def pollers(
 
 
 def report_text(checks: Sequence[Check], host: Host) -> str:
-    """One line per check, under it why it matters, and the fix where it needs one."""
+    """One line per check, and below it why it matters, and how to fix it."""
     width = max(len(printable(check.name)) for check in checks)
     lines = [f"{host.badge}: {_CAVEATS[host.badge]}"] if host.badge else []
     for row in checks:
         lines.append(f"{printable(row.name):<{width}}  {row.state:<10}  {printable(row.text)}")
-        if row.why:
-            lines.append(f"{'':<{width}}  {'':<10}  why: {printable(row.why)}")
-        if row.fix:
-            lines.append(f"{'':<{width}}  {'':<10}  fix: {printable(row.fix)}")
+        more = [f"{key}: {text}" for key, text in (("why", row.why), ("fix", row.fix)) if text]
+        lines += [f"{'':<{width}}  {'':<10}  {printable(text)}" for text in more]
     return "\n".join(lines)
 
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
     """One JSON object: schema, simulated, lab, remote, checks: name, state, text, why, fix.
 
-    Of a check `why` and `fix` may be null. A state is `ok`, `tune` where it is not set as `why` has
-    it, or the word of a reason.
+    `why` and `fix` of a check may be null. A state is `ok`, `tune` for a setting that differs from
+    the advised one, or the word of a reason.
     """
     return json_bytes(
         {
@@ -106,9 +104,7 @@ def report_json(checks: Sequence[Check], host: Host) -> str:
             "remote": host.remote or None,
             "checks": [
                 {
-                    "name": check.name,
-                    "state": check.state,
-                    "text": check.text,
+                    **picked(check, "name state text"),
                     "why": check.why or None,
                     "fix": check.fix or None,
                 }
@@ -119,7 +115,7 @@ def report_json(checks: Sequence[Check], host: Host) -> str:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """What every source sees here, and the fix for what it does not."""
+    """`nftop doctor`: what every source can see, and how to see more."""
     try:
         here = open_requested(options)
     except ValueError as error:
@@ -139,7 +135,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def _host_checks(topology: Topology) -> tuple[Check, ...]:
-    """How this host is set up for those who poll on it."""
+    """Checks of this host's settings for polling threads."""
     from nftop.sources.process.source import ProcessSource  # noqa: PLC0415
     from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
 
@@ -151,7 +147,7 @@ def _host_checks(topology: Topology) -> tuple[Check, ...]:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """What a metric or a rule of findings means, or all of them, or what papers measured."""
+    """`nftop explain`: the meaning of a metric or finding, or measurements of papers."""
     if options.json and not options.references:
         return fail("--json goes with --references", USAGE)
     return _references(options) if options.references else _meanings(options)
@@ -170,8 +166,7 @@ def _meanings(options: argparse.Namespace) -> int:
 
     tables = _explained(options)
     if tables is None:
-        known = ", ".join(item for item in names() if item != GENERIC)
-        wrong = printable(options.uarch)
+        known, wrong = ", ".join(_known_uarchs()), printable(options.uarch)
         return fail(f"no table for {wrong!r}; there is {known}, and all", USAGE)
     if options.all:
         texts = [explain_metric(name, tables) for name in known_metrics()]
@@ -228,8 +223,7 @@ def _references(options: argparse.Namespace) -> int:
 
 
 def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
-    """The tables whose formulas are asked for: this host's unless told; None: there is no such."""
-    known = [name for name in names() if name != GENERIC]
+    """The tables of `--uarch`, else this host's; None if there is no such table."""
     if options.uarch is None:
         if options.scenario is not None:
             return (load(open_demo(options).host.uarch),)
@@ -237,18 +231,21 @@ def _explained(options: argparse.Namespace) -> tuple[Uarch, ...] | None:
         return () if cpuid is None else (load(identify(*cpuid)),)
     wanted = options.uarch.upper()
     if wanted == "ALL":
-        return tuple(load(item) for item in known)
-    return (load(wanted),) if wanted in known else None
+        return tuple(map(load, _known_uarchs()))
+    return (load(wanted),) if wanted in _known_uarchs() else None
+
+
+def _known_uarchs() -> list[str]:
+    return [name for name in names() if name != GENERIC]
 
 
 def tma(options: argparse.Namespace) -> int:
-    """Top-down of the counts in a file, or the command that counts them."""
+    """`nftop tma`: top-down of the counts in a file, or the command that counts them."""
     from nftop.render.topdown.report import what_to_count  # noqa: PLC0415 - only here
 
     name = options.uarch.upper()
-    tables = [item for item in names() if item != GENERIC]
-    if name not in tables:
-        known = ", ".join(tables)
+    if name not in _known_uarchs():
+        known = ", ".join(_known_uarchs())
         return fail(f"no top-down for {printable(options.uarch)!r}; there is {known}", USAGE)
     uarch = load(name)
     if uarch.topdown is None:
@@ -292,7 +289,7 @@ def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
 
 
 def _read_text(file: str) -> str:
-    """A file's text, or standard input's; OSError where it can't be read or is far too long."""
+    """Text of a file or of standard input; OSError if it can't be read or is far too long."""
     if file == "-":
         if sys.stdin is None:
             raise OSError("it is closed")

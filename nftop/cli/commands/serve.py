@@ -15,12 +15,12 @@ from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Focus
 
-# Whoever asks in the first interval should not get the frame without rates for long.
+# The first frame, without rates, is served only for this time.
 _SOON_S = 1.0
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve the latest frame until told to end; SIGTERM, as a service is told, is no failure."""
+    """Serve the latest frame until a signal; SIGTERM, which stops services, is no failure."""
     board = Board(options.interval_s)
     try:
         serving = Serving(options.listen, board.reply, board.counted)
@@ -32,7 +32,7 @@ def serve(options: argparse.Namespace) -> int:
             book = open_book(options, here.host)
         except ValueError as error:
             return fail(str(error), USAGE)
-        # Before the frames begin, which move every thread there is off the cores that poll.
+        # Before the frames, whose start moves all existing threads off the polling cores.
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
         say(f"nftop: {badge}http://{serving.where.shown}/metrics")

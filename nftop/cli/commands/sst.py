@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nftop.cli.commands.apply import Planned, change, ending
 from nftop.cli.compose.classes_host import wants_json
@@ -29,7 +29,6 @@ from nftop.model.change import (
     SwitchBf,
     parts,
 )
-from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import ROOT, class_directory, class_name
 from nftop.model.reading import Missing, Reason
@@ -37,20 +36,20 @@ from nftop.model.sst import SstState, Switch
 from nftop.render.base.text import printable
 from nftop.sources.cpufreq.isst import read_sst
 
-# Of an NF nothing is known before the second reading.
+# NFs are known from the second reading on.
 _FRAMES = 3
 _LOOK_S = 0.5
 
 
 def sst(options: argparse.Namespace) -> int:
-    """`nftop sst`: show, or change."""
+    """`nftop sst`."""
     if options.deed == "show":
         with ending(options) as ended:
             _show(options)
         return ended[0]
 
-    if options.deed in _SPEED_SELECT:
-        action, words = _SPEED_SELECT[options.deed](options)
+    if options.deed in ("bf", "cp"):
+        action, words = _bf(options) if options.deed == "bf" else _cp(options)
 
         def switch(gate: BackendGate[SpeedSelect]) -> Planned:
             return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
@@ -58,7 +57,13 @@ def sst(options: argparse.Namespace) -> int:
         return change(options, isst_gate, switch)
 
     def plan(gate: BackendGate[FrequencyBackend]) -> Planned:
-        return gate.propose(_DEEDS[options.deed](options, gate), (_command(options, gate),)), ()
+        action: Action
+        if options.deed == "apply":
+            action = PinEvery(options.mode)
+        else:
+            kind = PinCpus if options.deed == "pin" else ReleaseCpus
+            action = kind(_cpus(options, gate))
+        return gate.propose([action], (_command(options, gate),)), ()
 
     return change(options, frequencies_gate, plan)
 
@@ -76,20 +81,8 @@ def _cp(options: argparse.Namespace) -> tuple[SstAction, list[str]]:
     return SetCpClass(cpus, number), words
 
 
-def _pin(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:
-    return [PinCpus(_cpus(options, gate))]
-
-
-def _release(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:
-    return [ReleaseCpus(_cpus(options, gate))]
-
-
-def _apply(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> Sequence[Action]:  # noqa: ARG001 - as the others
-    return [PinEvery(options.mode)]
-
-
 def _cpus(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> tuple[Cpu, ...]:
-    """Whom the command line names. Raises GoneError, OSError."""
+    """CPUs that the command line names. Raises GoneError, OSError."""
     if options.cpus:
         return tuple(options.cpus)
     if options.group is not None:
@@ -114,13 +107,18 @@ def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
 
 
 def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
-    """Its CPUs as the screen shows them; all NFs of that name."""
+    """CPUs of all NFs of that name, as the screen shows them."""
     feed = open_requested(options).feed(interval_s=_LOOK_S)
     names: set[str] = set()
     try:
         for count, frame in enumerate(feed.frames(), 1):
             names |= {row.name for row in frame.nfs}
-            cpus = {cpu for row in frame.nfs if _is(row, options.nf) for cpu in row.cpus}
+            cpus = {
+                cpu
+                for row in frame.nfs
+                if options.nf in (row.name, row.name.rpartition("/")[2])  # or the program alone
+                for cpu in row.cpus
+            }
             if cpus:
                 return tuple(sorted(cpus))
             if count == _FRAMES:
@@ -129,11 +127,6 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
         feed.stop()
     known = ", ".join(sorted(names)) or "none that polls"
     raise GoneError(f"there is no network function {options.nf} that polls; there is {known}")
-
-
-def _is(row: NfRow, name: str) -> bool:
-    """By the name that the screen shows, or the program's alone."""
-    return name in (row.name, row.name.rpartition("/")[2])
 
 
 def _command(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> str:
@@ -198,7 +191,7 @@ def _row(core: CoreSettings, classes: Mapping[int, int]) -> tuple[str, ...]:
 
 
 def _packages(sst_state: SstState | Missing) -> list[str]:
-    """What intel-speed-select tells of each, or why nothing."""
+    """State of each package, or why it is unknown."""
     if isinstance(sst_state, Missing):
         return [printable(sst_state.message)]
     return [
@@ -218,11 +211,3 @@ _SWITCH: Mapping[Switch, str] = {True: "on", False: "off", None: "not told"}
 
 def _mhz(khz: int | None) -> str:
     return "-" if khz is None else f"{khz / 1000:g}"
-
-
-_SPEED_SELECT: Mapping[str, Callable[[argparse.Namespace], tuple[SstAction, list[str]]]] = {
-    "bf": _bf, "cp": _cp,
-}  # fmt: skip
-_DEEDS: Mapping[
-    str, Callable[[argparse.Namespace, BackendGate[FrequencyBackend]], Sequence[Action]]
-] = {"pin": _pin, "release": _release, "apply": _apply}  # fmt: skip

@@ -1,4 +1,4 @@
-"""`undo`, `history` and `recover`: revert changes of any kind and list them."""
+"""`undo`, `history` and `recover`: revert changes of any kind, and list them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def undo(options: argparse.Namespace) -> int:
 
 
 def history(options: argparse.Namespace) -> int:
-    """`nftop history`: all that was done, the oldest first."""
+    """`nftop history`: all changes, the oldest first."""
     from nftop.export.json.changes import change_json  # noqa: PLC0415 - only here
 
     with ending(options) as ended:
@@ -63,14 +63,14 @@ def _undoing(entry: Entry) -> str:
 
 
 def _explain(error: DamagedJournalError) -> None:
-    """What is damaged, what it holds and how to clear it, on standard error."""
+    """Print what is damaged, its legible content and how to clear it, on standard error."""
     head, *details = (str(error), *error.details)
     rows = [f"nftop: {printable(head)}", *(f"  {printable(row)}" for row in details)]
     say_lines("\n".join(rows))
 
 
 def recovery(options: argparse.Namespace) -> int:
-    """`nftop recover`: what a crash cut off is taken back."""
+    """`nftop recover`: revert an interrupted change."""
     with ending(options, UNCHANGED) as ended:
         try:
             ended[0] = _recover(options)

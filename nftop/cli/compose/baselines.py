@@ -18,11 +18,11 @@ _PATIENCE_S = 5.0
 
 
 class Book:
-    """The operator's file of baselines, or none where none was asked for.
+    """The operator's file of baselines, or none.
 
     Attributes:
-        begun: what was in it when nftop began.
-        problem: why the last was not written, a sentence; "" where it was.
+        begun: its content at the start.
+        problem: why the last change was not written; "" if it was.
     """
 
     def __init__(self, path: Path | None, host: Host, begun: Baselines | None) -> None:
@@ -35,7 +35,7 @@ class Book:
         self._threads: list[threading.Thread] = []
 
     def keep(self, baselines: Baselines | None) -> None:
-        """Write it down without waiting; what is forgotten is forgotten there too."""
+        """Write the baselines without waiting; None removes them."""
         if self._path is None:
             return
         self._latest = baselines
@@ -44,7 +44,7 @@ class Book:
         writer.start()
 
     def close(self) -> str:
-        """Wait until all is written; `problem`."""
+        """Wait for the writes; returns `problem`."""
         for thread in self._threads:
             thread.join(timeout=_PATIENCE_S)
             if thread.is_alive():
@@ -64,11 +64,7 @@ class Book:
 
 
 def open_book(options: argparse.Namespace, host: Host) -> Book:
-    """The file that `--baseline` means.
-
-    Raises:
-        ValueError: it is none, or is of another host, or can't be read; a sentence.
-    """
+    """The file of `--baseline`. Raises ValueError: invalid, unreadable, or of another host."""
     if options.baseline is None:
         return Book(None, host, None)
     path = file_of(os.environ, options.baseline)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def table_of(options: argparse.Namespace) -> ResctrlTable | Missing:
-    """Its classes. Raises UsageError."""
+    """Cache classes of the host. Raises UsageError."""
     if options.scenario is not None:
         from nftop.sim.rdt import resctrl_table  # noqa: PLC0415 - numpy comes with it
 
@@ -36,7 +36,7 @@ def table_of(options: argparse.Namespace) -> ResctrlTable | Missing:
 
 
 def simulated(options: argparse.Namespace) -> SimulatedHost:
-    """A simulated host that begins now. Raises UsageError where there can be none such."""
+    """A new simulated host. Raises UsageError if its options are invalid."""
     from nftop.sources.simulated import simulated_host  # noqa: PLC0415 - as above
 
     try:
@@ -46,7 +46,7 @@ def simulated(options: argparse.Namespace) -> SimulatedHost:
 
 
 def processes(options: argparse.Namespace, host: ClassBackend) -> Threads:
-    """What gives the threads of a process of a host."""
+    """The function that lists the threads of a process of a host."""
     if options.scenario is None:
         return threads_of
     from nftop.control.simulated import SimulatedResctrl  # noqa: PLC0415 - as above
@@ -55,5 +55,5 @@ def processes(options: argparse.Namespace, host: ClassBackend) -> Threads:
 
 
 def wants_json(options: argparse.Namespace) -> bool:
-    """Whether it is to say it as JSON, where it can; both the command and nftop have --json."""
+    """Whether output is JSON; both the command and nftop have `--json`."""
     return getattr(options, "json", False) or options.form == "json"

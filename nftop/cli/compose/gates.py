@@ -15,7 +15,7 @@ from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect, open_
 
 
 def classes_gate(options: argparse.Namespace) -> BackendClassGate:
-    """Of cache classes. Raises AbsentError, UsageError."""
+    """Gate of cache classes. Raises AbsentError, UsageError."""
     if options.scenario is None:
         return open_gate(open_classes())
     from nftop.control.simulated import simulated_gate  # noqa: PLC0415 - numpy comes with it
@@ -24,7 +24,7 @@ def classes_gate(options: argparse.Namespace) -> BackendClassGate:
 
 
 def frequencies_gate(options: argparse.Namespace) -> BackendGate[FrequencyBackend]:
-    """Of the frequencies of cores. Raises AbsentError, UsageError."""
+    """Gate of frequencies. Raises AbsentError, UsageError."""
     if options.scenario is None:
         backend: FrequencyBackend = open_cpufreq()
         return open_gate(backend)
@@ -34,14 +34,14 @@ def frequencies_gate(options: argparse.Namespace) -> BackendGate[FrequencyBacken
 
 
 def isst_gate(options: argparse.Namespace) -> BackendGate[SpeedSelect]:
-    """Of SST-BF and SST-CP classes. Raises AbsentError."""
+    """Gate of SST-BF and SST-CP classes. Raises AbsentError."""
     if options.scenario is not None:
         raise AbsentError(NOT_SIMULATED)
     return open_gate(open_isst())
 
 
 def whole_gate(options: argparse.Namespace) -> HostGate:
-    """Of all parts that can be changed. Raises AbsentError where none can, UsageError."""
+    """Gate of all backends. Raises AbsentError if there is none, UsageError."""
     if options.scenario is not None:
         from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - as above
 
@@ -53,5 +53,5 @@ def whole_gate(options: argparse.Namespace) -> HostGate:
 
 
 def journal_of(options: argparse.Namespace) -> Journal:
-    """Of this host, or the empty one that a simulated host begins with."""
+    """Journal of this host, or the empty one of a simulated host."""
     return FileJournal() if options.scenario is None else classes_gate(options).journal

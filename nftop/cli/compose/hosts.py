@@ -1,7 +1,4 @@
-"""Hosts that can be shown: this one, the simulated one, another one by its sensor server.
-
-`nftop.sources.registry` opens the sources of this one.
-"""
+"""Hosts that can be shown: this one, the simulated one, another one by its sensor server."""
 
 from __future__ import annotations
 
@@ -42,11 +39,11 @@ _ONLY_TELLS = "a sensor server only tells: log in on its host to change it"
 
 @dataclass(frozen=True, slots=True)
 class OpenHost:
-    """Every source nftop has for a host, and the topology it started with.
+    """The sources of a host, and its topology at the start.
 
     Attributes:
         on_pollers: called with its polling CPUs, which nftop avoids.
-        checks: doctor's checks of what is no source.
+        checks: doctor's checks that belong to no source.
         gate: changes it; `no_gate`, `no_frequencies`: why classes or frequencies can't be changed.
         notice: text to show besides the values.
         on_change: called after nftop has changed it: sources read their rare files next.
@@ -76,10 +73,7 @@ class OpenHost:
         baselines: Baselines | None = None,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> Live:
-        """A live feed of its frames; nftop avoids polling cores. Arguments as those of `Live`.
-
-        `baselines`: the initial ones.
-        """
+        """A live feed of its frames, with the arguments of `Live`; nftop avoids polling cores."""
         self.on_pollers((), self.topology)
         return Live(
             self.sources,
@@ -103,13 +97,11 @@ def open_host(
     pmu: str = "auto",
     pqos: str = "auto",
 ) -> OpenHost:
-    """Build the sources of this host; nothing is read or opened beyond the topology.
+    """The sources of this host; nothing is read or opened beyond the topology.
 
-    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` if given.
-    `tma_level`, `pmu` and `pqos` are those of `Setup`.
-
-    Raises:
-        ValueError: `cpus` or `quiet_cpus` names a CPU that is not here.
+    No counter is opened on `quiet_cpus`, nor outside the cores of `cpus` if given. The other
+    arguments are those of `Setup`. Raises ValueError: `cpus` or `quiet_cpus` names a CPU that is
+    not here.
     """
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
@@ -163,7 +155,6 @@ def _gate(msrs: PqosSource | None) -> tuple[HostGate | None, Mapping[str, str]]:
 
 
 def _uarch(topology: Topology) -> Uarch:
-    """The table of this host's CPUs, with the counter groups for its hyper-threading."""
     cpuid = read_cpuid(_ROOT)
     name = GENERIC if cpuid is None else identify(*cpuid)
     return load(name).with_smt(on=any(info.siblings for info in topology.cpus))
@@ -172,8 +163,7 @@ def _uarch(topology: Topology) -> Uarch:
 def open_demo(options: argparse.Namespace) -> OpenHost:
     """The simulated host; nftop's own cost is real, and its affinity stays as it is.
 
-    Raises:
-        ValueError: no such scenario, or a CPU that the host doesn't or can't have.
+    Raises ValueError: no such scenario, or a CPU that the host can't have.
     """
     from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - only for the demo
     from nftop.sources.simulated import simulated_host  # noqa: PLC0415

@@ -21,7 +21,7 @@ from nftop.store.recording.sink import FileSink, default_file
 def header_of(
     here: OpenHost, options: argparse.Namespace, baselines: Baselines | None = None
 ) -> Header:
-    """What all of a recording of this host has in common; `baselines` as it begins."""
+    """Facts of a recording of this host; `baselines` at its begin."""
     return Header(
         began_ns=time.time_ns(),
         host=here.host,
@@ -45,6 +45,6 @@ def header_of(
 
 
 def default_sink(host: str) -> FileSink:
-    """A file with the host and the time in its name, in the caller's data folder."""
+    """A file with host and time in its name, in the invoking user's data folder."""
     path = default_file(os.environ, host, time.time_ns())
     return FileSink(path, owner=caller(os.environ))

@@ -22,14 +22,14 @@ MASKS = {
 }  # fmt: skip
 UNLIMITED = "unlimited"
 _EPILOG = """\
-A change is shown first: what would be different, what comes with it, what is written. It is done
-after a `y`, and taken back by itself unless a second `y` comes in time. --yes is both. What takes
-back the newest change alone is final after the first `y`.
+A change is shown first, with its effects and writes. It is applied after a `y`, and reverted
+automatically unless a second `y` confirms it in time. --yes answers both. Undoing only the newest
+change needs one `y`.
 
-exit codes: 0 it is as asked for (or was before); 1 nothing was changed, since it could not be or
-you said no; 2 usage, or nobody to ask; 5 it is not, or not known to be, as asked for: somebody else
-changed the classes meanwhile, a part was left alone, it was taken back, or the guard was killed;
-130 Ctrl-C: nothing was changed, or it was taken back
+exit codes: 0 the host is in the requested state; 1 nothing was changed: refused, or you answered
+no; 2 usage, or no terminal to ask; 5 the host is not, or not known to be, in the requested state:
+another program changed the classes meanwhile, a part was left alone, the change was reverted, or
+the guard was killed; 130 Ctrl-C: nothing was changed, or the change was reverted
 
 examples:
   sudo nftop cat set --group vpp --l3 0=3f0 --l3 1=ff0 --mba 0=50
@@ -40,11 +40,10 @@ examples:
 
 
 def add_commands(commands: Commands) -> None:
-    """All of them."""
     cat = commands.add_parser(
         "cat",
         help="cache classes: show and change them safely",
-        description="Cache classes of resctrl: what they may fill, and changes with a way back.",
+        description="Cache classes of resctrl: their limits, and changes that can be undone.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -58,7 +57,7 @@ def add_commands(commands: Commands) -> None:
     target = move.add_mutually_exclusive_group(required=True)
     _add_cpus(target)
     target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
-                     help="these processes with all their threads, or these threads")  # fmt: skip
+                     help="processes with all their threads, or threads")  # fmt: skip
     create = _deed(deeds, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
     _add_masks(create)
     _add_cpus(create)
@@ -70,41 +69,34 @@ def add_commands(commands: Commands) -> None:
 
     undo = commands.add_parser(
         "undo",
-        help="take back the last change that was kept",
-        description="Take back the newest change that was kept and is not taken back yet. That is "
-        "final once it is confirmed. Where a newer change is passed over, since somebody else has "
-        "overwritten it or nothing of it is left, the undo ends by itself unless it is kept.",
+        help="revert the last change that was kept",
+        description="Revert the newest change that is in effect; one confirmation is enough. If a "
+        "newer change is skipped, because another program has overwritten it or nothing of it is "
+        "left, the undo must be confirmed a second time to be kept.",
     )
     add_confirmation(undo)
     undo.add_argument("--past", dest="beyond", action="store_true",
-                      help="pass over changes that somebody else has overwritten")  # fmt: skip
+                      help="skip changes that another program has overwritten")  # fmt: skip
     undo.set_defaults(command="undo")
     history = commands.add_parser("history", help="every change that nftop made on this host")
     history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
     history.set_defaults(command="history")
-    recover = commands.add_parser("recover", help="take back what a crash cut off")
+    recover = commands.add_parser("recover", help="revert a change that a crash interrupted")
     recover.add_argument("--yes", action="store_true", help="do it without asking")
     recover.set_defaults(command="recover")
 
 
 def _add_profiles(deeds: Commands) -> None:
-    take = deeds.add_parser("import", help="what a profile asks for: nftop's own, or `pqos -f`'s")
+    take = deeds.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
     take.add_argument("file", metavar="FILE", help="- is standard input")
-    take.add_argument(
-        "--fix",
-        action="store_true",
-        help="mend what is wrong in it wherever that can be; else it is asked",
-    )
+    take.add_argument("--fix", action="store_true",
+                      help="fix all errors that can be fixed, without asking")  # fmt: skip
     add_confirmation(take)
     give = deeds.add_parser("export", help="the classes of this host as a profile")
     give.add_argument("-o", dest="output", metavar="FILE", help="a new file; else standard output")
     for parser in (take, give):
-        parser.add_argument(
-            "--profile",
-            choices=("toml", "pqos"),
-            default=None,
-            help="its form; else by the file's name or its text, or toml",
-        )
+        parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
+                            help="format (default: by file name or content, or toml)")  # fmt: skip
 
 
 def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
@@ -116,13 +108,13 @@ def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def add_confirmation(parser: argparse.ArgumentParser) -> None:
-    """Whether it is asked, shown only or done, and how long it waits to be kept."""
+    """Options of confirmation: none, preview only, and the time limit to keep."""
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--yes", action="store_true", help="do it and keep it, without asking")
-    choice.add_argument("--dry-run", action="store_true", help="show what would be done")
+    choice.add_argument("--yes", action="store_true", help="apply and keep it, without asking")
+    choice.add_argument("--dry-run", action="store_true", help="only show the change")
     parser.add_argument(
         "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
-        help="seconds until it is taken back unless it is kept (default %(default)g)",
+        help="seconds until it is reverted unless it is kept (default %(default)g)",
     )  # fmt: skip
 
 
@@ -139,9 +131,8 @@ def _add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cpus(parser: Any) -> None:
-    parser.add_argument(
-        "--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 2-7,66-71"
-    )
+    parser.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(),
+                        help="such as 2-7,66-71")  # fmt: skip
 
 
 def _add_monitor(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +141,7 @@ def _add_monitor(parser: argparse.ArgumentParser) -> None:
 
 
 def _pair(base: int) -> Callable[[str], tuple[int, int | None]]:
-    """The type of `ID=VALUE`; None for no limit."""
+    """Type of `ID=VALUE`; None for no limit."""
     digits = "0123456789abcdef"[:base]
 
     def parse(text: str) -> tuple[int, int | None]:
@@ -176,7 +167,7 @@ def _tasks(text: str) -> tuple[int, ...]:
 
 
 def cpu_list(text: str) -> tuple[Cpu, ...]:
-    """An argument that names CPUs, at least one; argparse says what is wrong with another."""
+    """Type of an option: CPUs, at least one."""
     try:
         cpus = parse_cpu_list(text)
     except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from nftop.cli.parsers.cat import MASKS
@@ -27,28 +27,35 @@ Threads: TypeAlias = Callable[[int], tuple[int, ...]]
 
 
 class UsageError(Exception):
-    """The command line asks for nothing that can be; the text says why."""
+    """An invalid command line; the text says why."""
 
 
 class GoneError(Exception):
-    """What it names is not on this host; the text says what."""
+    """Something named does not exist on this host; the text says what."""
 
 
 def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
-    """What is asked for. Raises UsageError, GoneError.
-
-    `threads` gives a process's; of this host where it is not told.
-    """
+    """Actions of a command line; `threads`: those of a process. Raises UsageError, GoneError."""
     group = class_directory(options.group)
     if getattr(options, "tasks", None):
         return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
-    return _DEEDS[options.deed](options, group)
+    if options.deed == "move":
+        return [MoveCpus(options.cpus, group)]
+    if options.deed == "remove":
+        named = options.monitor is not None
+        return [RemoveMonitor(group, options.monitor) if named else RemoveGroup(group)]
+    if options.deed == "create":
+        return _create(options, group)
+    masks = _masks(options, group)
+    if not masks:
+        raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
+    return masks
 
 
 def missed(options: argparse.Namespace, host: ClassBackend, threads: Threads | None = None) -> str:
-    """A sentence for threads of a process that was moved which are elsewhere now; "" if none are.
+    """Message on threads of a moved process that are in other classes now; "" if none are.
 
-    A thread that was started between the preview and the move by one not moved yet.
+    Such a thread was started between preview and move by one that was not moved yet.
     """
     wanted = [action for action in actions(options, threads) if isinstance(action, MoveTasks)]
     left = [
@@ -60,23 +67,6 @@ def missed(options: argparse.Namespace, host: ClassBackend, threads: Threads | N
     if not left:
         return ""
     return f"{len(left)} of its threads came since and are not moved: give the command again"
-
-
-def _move(options: argparse.Namespace, group: str) -> Sequence[Action]:
-    return [MoveCpus(options.cpus, group)]
-
-
-def _remove(options: argparse.Namespace, group: str) -> Sequence[Action]:
-    if options.monitor is not None:
-        return [RemoveMonitor(group, options.monitor)]
-    return [RemoveGroup(group)]
-
-
-def _set(options: argparse.Namespace, group: str) -> Sequence[Action]:
-    masks = _masks(options, group)
-    if not masks:
-        raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
-    return masks
 
 
 def _create(options: argparse.Namespace, group: str) -> Sequence[Action]:
@@ -95,14 +85,10 @@ def _masks(options: argparse.Namespace, group: str) -> list[Action]:
         pairs = getattr(options, option)
         if len({domain for domain, _ in pairs}) < len(pairs):
             raise UsageError(f"--{option} is given twice for one ID")
-        values = tuple((domain, _unlimited(value)) for domain, value in pairs)
+        values = tuple((item, UNLIMITED_MBPS if of is None else of) for item, of in pairs)
         if values:
             result.append(SetSchemata(group, resource, values))
     return result
-
-
-def _unlimited(value: int | None) -> int:
-    return UNLIMITED_MBPS if value is None else value
 
 
 def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
@@ -114,7 +100,7 @@ def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
 
 
 def command(options: argparse.Namespace, program: str) -> str:
-    """The command line of `program` that does the same, for the history."""
+    """The equivalent command line, for the history."""
     words = ["cat", options.deed, "--group", class_name(class_directory(options.group))]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
         for domain, value in getattr(options, option, ()):
@@ -127,8 +113,3 @@ def command(options: argparse.Namespace, program: str) -> str:
     if getattr(options, "monitor", None) is not None:
         words += ["--monitor", options.monitor]
     return f"{program} {shlex.join(words)}"
-
-
-_DEEDS: Mapping[str, Callable[[argparse.Namespace, str], Sequence[Action]]] = {
-    "move": _move, "remove": _remove, "set": _set, "create": _create,
-}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Options that several commands take, before the command's name or behind it.
+"""Options of several commands, accepted before or after the command's name.
 
 Imports nothing heavy: `--help` must be instant.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 from nftop.cli.parsers import cat
 
-# Where they stand before the command's name, or nowhere. Parsers behind it have no defaults
-# (`argument_default`): what is not given there is as it stands before.
+# Defaults of the main parser. Parsers of commands have none (`argument_default`), so that options
+# before the command's name remain.
 DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "interval_s": 1.0,
@@ -30,49 +30,43 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """How often and what is read."""
     parser.add_argument(
         "-d", dest="interval_s", metavar="S", type=interval,
         help="seconds between frames (default 1, at least 0.1)",
     )  # fmt: skip
     parser.add_argument(
         "--cpu-list", metavar="LIST", type=cat.cpu_list,
-        help="show only these CPUs, such as 2-7,66-71, and read the counters of no other core (but "
-        "of their hyper-thread siblings, which top-down takes in); what packages and caches count "
-        "is read all the same: --quiet-cpus leaves that out",
+        help="show only these CPUs, such as 2-7,66-71, and read only counters of their cores "
+        "(hyper-thread siblings included, for top-down); counters of packages and caches are still "
+        "read, unless --quiet-cpus excludes them",
     )  # fmt: skip
     parser.add_argument(
         "--quiet-cpus", metavar="LIST", type=cat.cpu_list,
         help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
-        "their own, nor those of a package (memory, PCIe, links) or a cache that the kernel reads "
-        "on one of them; nftop doctor says on which",
+        "their own, nor those of a package (memory, PCIe, links) or cache that the kernel reads "
+        "on one of them (see nftop doctor)",
     )  # fmt: skip
     parser.add_argument(
         "--tma-level", metavar="N", type=int, choices=(1, 2),
-        help="top-down level to count all the time (default 2). 1: where level 2 needs counter "
-        "groups that take turns, do without them and read each CPU once a tick",
+        help="top-down level to count (default 2). 1: if level 2 needs multiplexed counter groups, "
+        "omit it and read each CPU once a tick",
     )  # fmt: skip
     parser.add_argument(
         "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append",
-        help="which lcore of a DPDK application polls which queue, where it does not say itself; "
-        "PREFIX is its --file-prefix (rte if it has none)",
+        help="which lcore of a DPDK application polls which queue, if it does not report it; "
+        "PREFIX is its --file-prefix (default rte)",
     )  # fmt: skip
 
     parser.add_argument(
         "--baseline", metavar="NAME",
-        help="compare with the baselines kept under this name in your data folder, and keep there "
-        "those that key b makes; without it they are forgotten when nftop ends",
+        help="compare with the baselines of this name in your data folder, and keep there those of "
+        "key b; without this option they are dropped when nftop ends",
     )  # fmt: skip
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
-    """Frames on standard output."""
     batch = parser.add_argument_group("batch")
-    batch.add_argument(
-        "--batch",
-        action="store_true",
-        help="write frames, draw no screen",
-    )
+    batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
     batch.add_argument(
         "-n", dest="count", metavar="N", type=count_of("frames"),
         help="end after N frames; implies --batch",
@@ -81,12 +75,12 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", dest="form", action="store_const", const="json",
                       help="JSON Lines, schema nftop.frame/1")  # fmt: skip
     form.add_argument("--csv", dest="form", action="store_const", const="csv",
-                      help="CSV, a row per CPU and frame; packages, cache classes and "
-                      "network functions are in --json alone")  # fmt: skip
+                      help="CSV, a row per CPU and frame; packages, cache classes and network "
+                      "functions are only in --json")  # fmt: skip
 
 
 def interval(text: str) -> float:
-    """The type of an option: seconds between frames."""
+    """Parse an option: seconds between frames."""
     try:
         seconds = float(text)
     except ValueError:
@@ -97,7 +91,7 @@ def interval(text: str) -> float:
 
 
 def count_of(of: str) -> Callable[[str], int]:
-    """The type of an option that counts these: a whole number from 1 on."""
+    """Type of an option: a whole number from 1 on."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):

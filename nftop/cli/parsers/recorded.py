@@ -1,7 +1,4 @@
-"""The command lines of what is made of recordings: `compare`, `export`.
-
-Imports nothing heavy: `--help` must be instant.
-"""
+"""The command lines of `compare` and `export`. Imports nothing heavy: `--help` must be instant."""
 
 from __future__ import annotations
 
@@ -14,28 +11,28 @@ NAMES = ("compare", "export")
 FORMATS = ("csv", "jsonl", "parquet")
 _TIMES = f"""\
 FROM and TO are {FORMS}, or the name of a marker; + counts from the recording's start, - from
-its end. Either may be left out: @,+10m is the first ten minutes.
+its end. Either may be omitted: @,+10m is the first ten minutes.
 """
 _COMPARE = f"""\
 Medians of every network function, cache class and package in both intervals, and whether they
-differ by more than their noise. Where the load moved, what is counted per packet is inconclusive.
+differ by more than their noise. If the load differs, metrics per packet are inconclusive.
 
 {_TIMES}
-exit codes: 0 compared, whatever the outcome; 1 one can't be opened; 2 usage, and
-times that were not recorded; 4 a recording is none, or damaged
+exit codes: 0 compared, whatever the outcome; 1 a file can't be opened; 2 usage, or times that were
+not recorded; 4 no recording, or a damaged one
 
 examples:
   nftop compare edge.nftop@03:00,03:10 edge.nftop@03:20,03:30
   nftop compare before.nftop after.nftop --json
 """
 _EXPORT = f"""\
-Tidy tables, a row per tick and thing: cpus, nfs, groups, monitors, packages, findings, actions,
-markers, gaps. Columns are named as nftop explain has them, with units. A number that is not there
-is an empty cell (null), and the column missing says why: cpp=idle. Nothing is written over.
+Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, actions,
+markers, gaps. Columns have the names of nftop explain, with units. An absent number is an empty
+cell (null), with the reason in the column missing: cpp=idle. No file is overwritten.
 
 {_TIMES}
-exit codes: 0 all is written; 1 it is not; 2 usage, and times that were not recorded; 4 the
-recording is none, or damaged: what could be read is written, and gaps has the rest
+exit codes: 0 complete; 1 an error; 2 usage, or times that were not recorded; 4 no recording, or a
+damaged one: what could be read is written, and gaps has the rest
 
 examples:
   nftop export edge.nftop --format parquet -o edge
@@ -44,10 +41,7 @@ examples:
 
 
 def add_commands(commands: Commands) -> None:
-    """Both of them."""
-    compare = _add(
-        commands, "compare", "what differs between two intervals of recordings", _COMPARE
-    )
+    compare = _add(commands, "compare", "compare two intervals of recordings", _COMPARE)
     for name in ("a", "b"):
         compare.add_argument(name, metavar=f"{name.upper()}[@FROM,TO]",
                              help="a recording, or an interval of it")  # fmt: skip
@@ -55,11 +49,11 @@ def add_commands(commands: Commands) -> None:
                          help="one JSON object, schema nftop.compare/1")  # fmt: skip
     export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)
     export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
-    export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="as what")
+    export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")
     export.add_argument("--table", metavar="NAME", default=None, help="only this table")
     export.add_argument("-o", dest="output", metavar="PATH", required=True,
-                        help="a folder, made if it is not there; with --table a file, or - for "
-                        "standard output")  # fmt: skip
+                        help="a folder, created if needed; with --table a file, or - for standard "
+                        "output")  # fmt: skip
 
 
 def _add(commands: Commands, name: str, help_text: str, epilog: str) -> argparse.ArgumentParser:

@@ -11,22 +11,22 @@ from nftop.cli.parsers.cat import Commands, add_confirmation, cpu_list
 
 NAMES = ("sst",)
 _EPILOG = """\
-High-priority cores (SST-BF) are fixed in silicon: what can be set is how a core uses what it has.
-pin sets both limits of a core to its guaranteed frequency (base_frequency), all its threads with
-it; release brings back what was before nftop's pin, or, where that is not known, all the hardware
-can. A change is shown, confirmed, kept and taken back as those of cache classes are (cat --help),
-with the same exit codes; nftop undo takes the last back, with governor and limits as they were.
+Which cores have high priority (SST-BF) is fixed in hardware. pin sets both limits of a core, with
+all its threads, to its guaranteed frequency (base_frequency); release restores the limits before
+nftop's pin, or those of the hardware if they are unknown. A change is shown, confirmed, kept and
+reverted like those of cache classes (cat --help), with the same exit codes; nftop undo reverts the
+last one, governor and limits included.
 
-bf and cp go through intel-speed-select, where that is installed and the platform has SST-BF and
-SST-CP at run time (Xeons of the third generation and later). bf switches the one bit of SST-BF, as
-`base-freq enable` without -a does; cp sets the SST-CP class of cores, all their threads with them.
-Both are read back by the tool: what it can't tell is not set.
+bf and cp use intel-speed-select, if it is installed and the platform has SST-BF and SST-CP at run
+time (Xeons of the third generation and later). bf switches the bit of SST-BF, like `base-freq
+enable` without -a; cp sets the SST-CP class of cores with all their threads. Both are read back by
+the tool: what it does not report is not set.
 
 examples:
   sudo nftop sst show
   sudo nftop sst pin --cpus 4,6
   sudo nftop sst pin --nf vpp --yes
-  sudo nftop sst apply --mode bf       every core to its own, as sst_bf.py -s
+  sudo nftop sst apply --mode bf       every core to its own frequency, as sst_bf.py -s
   sudo nftop sst bf on --package 0
   sudo nftop sst cp --cpus 4,6 --class 0
   sudo nftop undo
@@ -34,7 +34,6 @@ examples:
 
 
 def add_commands(commands: Commands) -> None:
-    """All of them."""
     sst = commands.add_parser(
         "sst",
         help="core priority and frequency limits: show and change them safely",
@@ -46,35 +45,33 @@ def add_commands(commands: Commands) -> None:
     deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
-    _add_target(deeds.add_parser("pin", help="cores to their guaranteed frequencies"))
-    _add_target(deeds.add_parser("release", help="cores to what they were before they were pinned"))
+    _add_target(deeds.add_parser("pin", help="fix cores to their guaranteed frequencies"))
+    _add_target(deeds.add_parser("release", help="restore the limits before pin"))
     apply = deeds.add_parser("apply", help="all cores of the host at once")
     apply.add_argument(
-        "--mode",
-        choices=("bf", "base"),
-        required=True,
+        "--mode", choices=("bf", "base"), required=True,
         help="bf: governor powersave, each core fixed to its own base frequency (sst_bf.py -s); "
         "base: all cores fixed to the nominal frequency (sst_bf.py -m)",
-    )
+    )  # fmt: skip
     add_confirmation(apply)
     bf = deeds.add_parser("bf", help="SST-BF on or off, by intel-speed-select")
     bf.add_argument("state", choices=("on", "off"))
     bf.add_argument(
         "--package", metavar="N", type=_number, action="append", default=None,
-        help="this package alone; may be given again (default: all)",
+        help="only this package; may be repeated (default: all)",
     )  # fmt: skip
     add_confirmation(bf)
     cp = deeds.add_parser("cp", help="the SST-CP class of cores, by intel-speed-select")
     cp.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True, help="such as 4,6-7")
     cp.add_argument(
         "--class", metavar="N", dest="cp_class", type=int, choices=range(4), required=True,
-        help="0 to 3; where priority is ordered, 0 comes first",
+        help="0 to 3; with ordered priority, 0 is the highest",
     )  # fmt: skip
     add_confirmation(cp)
 
 
 def _number(text: str) -> int:
-    """A package's."""
+    """Type of an option: a package number."""
     if not (text.isascii() and text.isdigit() and len(text) < 5):
         raise argparse.ArgumentTypeError(f"{text!r} is no package")
     return int(text)
@@ -84,8 +81,7 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
     target.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
-    target.add_argument(
-        "--nf", metavar="NAME", default=None, help="the CPUs that a network function polls on"
-    )
+    target.add_argument("--nf", metavar="NAME", default=None,
+                        help="the CPUs that a network function polls on")  # fmt: skip
     target.add_argument("--all", action="store_true", help="every CPU")
     add_confirmation(parser)
