@@ -1,7 +1,7 @@
-"""A backend: what a transaction needs to know of something on the host that can be changed.
+"""Interface of a backend: something on the host that can be changed.
 
-Cache classes are one, frequencies of CPUs another. A backend has its own cells, order of writes
-and lock; the transaction, the journal, the history and the undo are the same for all.
+Cache classes are one, frequencies of CPUs another. A backend has its own cells, order of writes and
+lock; the transaction, the journal, the history and the undo are common.
 """
 
 from __future__ import annotations
@@ -133,14 +133,13 @@ AnyBackend: TypeAlias = Backend[Any]
 
 @dataclass(frozen=True, slots=True)
 class BackendRow:
-    """A row of the registry of backends.
+    """A row of the registry of backends. `open` and `open_for_guard` raise AbsentError.
 
     Attributes:
-        key: names the backend; the second word of its identity, but for `CLASSES`.
+        key: the second word of its identity, except for `CLASSES`.
         actions: those it plans.
-        open: opens this host's, to read and to plan. Raises AbsentError.
-        open_for_guard: opens this host's, to be changed, by the second word of an identity and the
-            journal's folder. Raises AbsentError.
+        open: opens it to read and to plan.
+        open_for_guard: opens it to write; takes that word, and the journal's folder.
     """
 
     key: str
@@ -193,7 +192,7 @@ def boot_id(root: Path = Path("/")) -> str:
 
 @contextlib.contextmanager
 def own_lock(folder: Path, name: str, limit_s: float) -> Iterator[None]:
-    """Hold the lock. Raises LockedError, OSError."""
+    """Hold the lock of a file. Raises LockedError, OSError."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(folder / name, flags, 0o600)
     with hold_flock(handle, limit_s, lambda: f"another program has held {name}"):

@@ -17,7 +17,7 @@ def notice(journal: Journal) -> str:
     """Notice on a pending change for the screen; "" if there is none.
 
     Also "" without permission to read the journal, which `check` reports, and for a change that
-    this nftop has requested itself, which its screen shows at once.
+    this nftop has requested itself.
     """
     message = news(journal)
     return f"changes: {message}" if message else ""

@@ -226,11 +226,10 @@ AnyBackendGate: TypeAlias = BackendGate[Any]
 
 @dataclass(frozen=True, slots=True)
 class HostGate:
-    """Implements `interface.ClassGate`.
+    """Implements `interface.ClassGate`; `absent`: why a backend is missing, by its key.
 
     Attributes:
         gates: by key of the backend; at least one.
-        absent: why a backend is missing, by its key.
         report: receives each change that is applied, and its outcome once.
     """
 
@@ -271,11 +270,9 @@ class HostGate:
     def propose_undo(self, *, beyond: bool = False) -> tuple[Proposal, tuple[int, ...]] | None:
         """As `BackendGate.propose_undo`, for the backend with the newest change that stands.
 
-        If nothing is left of that, the newest of another is tried. A backend that can't be read
-        is a warning and does not stop the others; the proposal is then not final.
-
-        Raises:
-            OSError: a backend can't be read, and no other has anything to undo.
+        If nothing is left of that, the newest of another is tried. A backend that can't be read is
+        a warning and does not stop the others; the proposal is then not final. Raises OSError: a
+        backend can't be read, and no other has anything to undo.
         """
         gates, errors = self._newest_first()
         plans: list[tuple[Proposal, tuple[int, ...]]] = []

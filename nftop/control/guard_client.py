@@ -38,10 +38,7 @@ _NOTHING = Receipt("reverted", ("nothing was under way",))
 
 
 class GuardedChange:
-    """A requested change; `receipt` is the latest report on it.
-
-    Once applied it stays until the timeout, or for good if `keep` is called before.
-    """
+    """A requested change. Once applied it stays until the timeout, or for good after `keep`."""
 
     def __init__(
         self, guard: subprocess.Popen[bytes], channel: socket.socket, errors: IO[bytes]
@@ -56,11 +53,9 @@ class GuardedChange:
             self._end()
 
     def keep(self) -> Receipt:
-        """Keep the change."""
         return self._settle(KEEP)
 
     def revert(self) -> Receipt:
-        """Take the change back now."""
         return self._settle(b"revert\n")
 
     def settled(self, seconds: float) -> Receipt | None:
@@ -127,8 +122,8 @@ def start_guard(
 ) -> GuardedChange:
     """Start the guard: a process that outlives this one and opens the backend itself.
 
-    It refuses if the identity of what it opens is not the proposal's. Raises TypeError if the
-    journal is no folder that another process can open.
+    It refuses if the identity of what it opens is not the proposal's. Raises TypeError if another
+    process can't open the journal.
     """
     if not isinstance(journal, FileJournal):
         raise TypeError(f"{host.where} has no journal that another process could hold")

@@ -1,9 +1,9 @@
-"""The guard's process: the one that writes to the host, and takes back what is not kept.
+"""The guard: the process that writes to the host, and reverts what is not kept.
 
 `python -m nftop.control.guard_process` runs in a session of its own, so that it survives a lost
 terminal and the end of the process that started it. It reads one line of JSON, makes that change,
 answers with a line, and waits for `keep` or `revert`, for the timeout, or for the other end to
-close. All but `keep` take the change back. A last line reports the outcome.
+close. All but `keep` revert the change. A last line reports the outcome.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The history: which directories are nftop's, and what undoes kept changes."""
+"""The history: directories that nftop created, and proposals that undo kept changes."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def revertible(history: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries without those that undo a change which is not among them.
+    """Entries except those that undo a change which is not among them.
 
-    A damaged entry that was deleted by hand leaves its undo behind. That must not be undone: the
-    state before it is what the deleted change had written.
+    If a damaged entry was deleted by hand, its undo must not be undone: the state before it is what
+    the deleted change had written.
     """
     entries = tuple(entries)
     numbers = {entry.number for entry in entries}
@@ -71,12 +71,8 @@ def tried(history: Iterable[Entry]) -> frozenset[int]:
 def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -> bool:
     """Whether these numbers are exactly that of the newest change that stands on this host.
 
-    Args:
-        numbers: of the changes to undo.
-        history: the whole journal, of all backends.
-        identity: `Backend.identity` of the changes' backend. Changes of every backend count that
-            were made since the same boot, also those of an earlier mount of resctrl: whether
-            another backend still has them is not known here.
+    `history` is that of all backends. Changes of every backend count that were made since the boot
+    of `identity`, also those of an earlier mount of resctrl.
     """
     boot = identity.split()[:1]
     entries = standing(entry for entry in history if entry.identity.split()[:1] == boot)
@@ -95,9 +91,9 @@ def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def with_undoing(entry: Entry, history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """A change, and what was undone of it so far.
+    """A change, and the later changes that undid part of it.
 
-    The latter without the directories that existed then: only those before the change count.
+    The latter without their directories: only those that existed before the change count.
     """
     cells = {change.cell for change in entry.changes}
     undone = [item for item in kept(history) if entry.number in item.undoes]
@@ -170,8 +166,7 @@ def reversal(
         entries: to undo.
         history: the whole one, to recognize directories that were removed and created again.
         judge: returns the proposal for changes from one state to another.
-        initial: of cells that an undo found offline (`waiting`), the value that the kernel gives
-            them when they are online again.
+        initial: values that the kernel gives cells when they are online again (`waiting`).
     """
     entries = tuple(entries)
     first, last = _ends(change for entry in entries for change in entry.changes)
@@ -219,8 +214,8 @@ def _ends(
 ) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
     """Value of each cell before the first and after the last of some changes.
 
-    Cells with the same value are in neither, nor are directories that exist before and after.
-    What others have removed between two changes can't be restored.
+    Cells with the same value are in neither, nor are directories that exist before and after. What
+    others have removed between two changes can't be restored.
     """
     first: dict[Cell, str | None] = {}
     last: dict[Cell, str | None] = {}

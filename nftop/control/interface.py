@@ -1,8 +1,4 @@
-"""The gate as screens and commands see it, for a real or a simulated host.
-
-This module imports no source and no host, so that screens may import it. `gate.BackendGate` and
-`gate.HostGate` implement it.
-"""
+"""The gate for screens and commands, as protocols; it imports no source and no host."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 
 class ClassView(Protocol):
-    """Reads the classes of a host that can be changed. Blocks: not for the screen's own thread."""
+    """Reads the cache classes of a host. Blocks: not for the screen's own thread."""
 
     @property
     def where(self) -> str:
-        """Mount point of resctrl as operators know it."""
+        """Mount point of resctrl for operators."""
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
         """The whole state, with the groups of these threads. Raises OSError."""
@@ -36,7 +32,7 @@ class PendingChange(Protocol):
 
     @property
     def receipt(self) -> Receipt:
-        """Latest report on the change."""
+        """Latest report."""
 
     def keep(self) -> Receipt:
         """Keep the change."""

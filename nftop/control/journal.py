@@ -199,8 +199,7 @@ class FileJournal:
     def history(self) -> tuple[Entry, ...]:
         """As `Journal.history`; a line that a crash cut short is left out.
 
-        Raises:
-            DamagedJournalError: a line or the index is damaged; it has the details of all of them.
+        Raises DamagedJournalError, with the details of every damaged line and of the index.
         """
         entries, damage = self._lines()
         if damage:

@@ -68,12 +68,12 @@ class Entry:
         undoes: numbers of the changes that it undoes, possibly in part.
         leaves: numbers of changes that it undoes in part, or skips.
         outcome: None while it is pending.
-        base: while it is pending, the whole state before it, or before its revert; afterwards only
-            the directories.
+        base: while it is pending, the whole state before it, or before its revert; then only the
+            directories.
         done: `changes` are as read back; no value is left to the kernel.
-        reverting: it is being reverted. back: by these changes of `base`.
-        left: messages on what it leaves alone of the changes it undoes, or what its revert does.
-        remade: directories that its revert creates again with their numbers; "" if not known yet.
+        reverting: it is being reverted, by the changes `back` of `base`.
+        left: messages on what it, or its revert, leaves alone.
+        remade: directories that its revert creates again, with their numbers; "" if not known yet.
         offline: cells that it did not restore since their CPU or cache was offline.
         verified: its checksum matched whenever it was read; False once read without a checksum.
     """
@@ -211,10 +211,9 @@ def seal(raw: Mapping[str, Any]) -> str:
 
 
 def unseal(text: str) -> tuple[dict[str, Any], bool]:
-    """The object of a line and whether it has a checksum, which then matches.
+    """The object of a line, and whether it has a checksum, which then matches.
 
-    Raises InvalidError: the checksum does not match, or it is no object. A line without a checksum
-    may contain one of another version as a member.
+    Raises InvalidError. A line without a checksum may contain one of another version as a member.
     """
     line = text.removesuffix("\n")
     if len(line) > MOST_BYTES:

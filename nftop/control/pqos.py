@@ -1,9 +1,9 @@
 """The hardware's classes as a backend, by libpqos, for kernels without resctrl.
 
 Class 0 is the root group, in which every CPU begins; class N is the group `COSN`, as pqos' own
-groups of resctrl are called. Classes can't be made or removed, threads have none, and there is no
-lock: libpqos holds one for a call at a time. So another program's write between two of ours shows
-in what is read back, and not before.
+groups of resctrl are called. Classes can't be created or removed, threads have none, and there is
+no lock: libpqos holds one during a call. So another program's write between two of ours shows only
+in what is read back.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class PqosHost(ClassBackend):
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:  # noqa: ARG002 - it is there or not
-        """Checks that resctrl has not appeared; libpqos has no lock to hold. Raises LockedError."""
+        """Check that resctrl has not appeared; libpqos has no lock to hold. Raises LockedError."""
         refused = why_not(self.root)
         if refused is not None:
             raise LockedError(refused.message)
@@ -180,7 +180,7 @@ class PqosHost(ClassBackend):
 def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
     """The classes of this host; `writing` is for the guard. Raises AbsentError.
 
-    Who only looks starts libpqos' process with the first look, which may raise OSError.
+    To read, libpqos' process starts with the first `look`, which may raise OSError.
     """
     refused = why_not(root)
     if refused is not None:

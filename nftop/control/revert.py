@@ -1,8 +1,8 @@
-"""The revert of a change: which cells are still as it made them, and what they are to be again.
+"""The plan of a revert: which cells are still as a change made them, and their former values.
 
 A cell that is neither as it was nor as the change had it at some time is another program's: it is
 left alone, and so is every directory that contains something of others. CPUs and threads whose
-group is gone fall to the root group, as the kernel does when a group is removed.
+group is gone move to the root group, as the kernel does when a group is removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KnownChange:
     def loose(self, cell: Cell) -> bool:
         """Whether a crash interrupted the creation of a directory.
 
-        Its number and first masks, which the kernel chose, are unknown: any count as this change's.
+        Its number and first masks are then unknown: any count as this change's.
         """
         return UNBORN in self.values.get(cell, ()) and cell not in self.numbers
 
@@ -44,9 +44,9 @@ class RevertTarget:
     """Result of planning a revert.
 
     Attributes:
-        target: the state to go to.
+        target: the state to restore.
         foreign: cells that others have changed; `target` has their present values.
-        displaced: by CPU or thread the group it was in, which is gone or another by now.
+        displaced: by CPU or thread its former group, which is gone or another by now.
         offline: cells that can't be restored while their CPU or cache is offline.
     """
 
@@ -59,8 +59,8 @@ class RevertTarget:
 def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
     """The cells that a state lacks because their CPU, cache or power domain is offline.
 
-    The kernel shows no line of schemata for a domain without an online CPU; the group is there. A
-    CPU that is online is in some group, and its frequency policy has values.
+    The kernel shows no line of schemata for a domain without an online CPU. An online CPU is in
+    some group, and its frequency policy has values.
     """
     shown = {(cell.name, cell.number) for cell in state if cell.kind == "schemata"}
     lines = {name for name, _ in shown}
@@ -199,7 +199,7 @@ def _lost(target: dict[Cell, str], state: State, change: KnownChange) -> set[Cel
 def _homeless(
     target: dict[Cell, str], state: State, change: KnownChange, foreign: Collection[Cell]
 ) -> Mapping[Cell, str]:
-    """CPUs and threads whose group is gone, with that group; their new group is set in `target`.
+    """CPUs and threads whose group is gone, with that group; sets their new group in `target`.
 
     That is the control group if only the monitoring group is gone, else the root group.
     """

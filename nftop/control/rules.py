@@ -14,11 +14,10 @@ LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
 @dataclass(frozen=True, slots=True)
 class MaskRule:
-    """Rule for the masks of a line of schemata, from its folder of `info`.
+    """Rule for the masks of a line of schemata.
 
     Attributes:
-        ways: of the cache.
-        min_bits: the fewest that a mask may have, 1 at least: a class without a way can't run.
+        min_bits: at least 1: a class without a way can't run.
         sparse: masks may have gaps.
         shareable: ways that the hardware may use as well; no exclusive group may have them.
     """
@@ -45,12 +44,11 @@ class Rules:
 
     Attributes:
         masks: by the line's name (`L3`, `L2`, `L3CODE`).
-        limit: None where bandwidth can't be limited.
-        closids: how many classes there can be; None where the kernel does not tell.
-        io: by L3 the ways that devices write into as well, and how that is known.
-        siblings: by CPU those of its core, itself aside.
-        tasks: threads, as `TID@STARTTIME`, and their places: of the groups and the threads that
-            were asked for.
+        limit: None if bandwidth can't be limited.
+        closids: maximum number of classes; None if unknown.
+        io: by L3 the ways that devices write into as well, and the source of that fact.
+        siblings: by CPU the others of its core.
+        tasks: group by thread (`TID@STARTTIME`) for the groups and threads that were requested.
     """
 
     masks: Mapping[str, MaskRule] = field(default_factory=dict)
@@ -64,8 +62,8 @@ class Rules:
 def untouchable(state: State, group: str, monitor: str = "") -> str:
     """Why nftop must not change a group; "" if it may.
 
-    A part of the cache that is locked is lost when its group is touched; a name that no terminal
-    shows as it is can't be told from another.
+    Changing a pseudo-locked group loses its cache content; a name that no terminal can show might
+    be confused with another.
     """
     if state.get(Cell("mode", group), "") in LOCKED:
         return f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"

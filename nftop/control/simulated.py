@@ -1,7 +1,6 @@
-"""Backends of the simulated host, and a guard in this process.
+"""Backends of the simulated host, with a journal in memory and a guard in a thread.
 
-The transactions are those of any host. The guard is a thread, and the journal is in memory, since
-the host itself ends with this process: nothing of it is left that could be taken back.
+The transactions are those of any host. Nothing remains when this process ends.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class SimulatedResctrl(ClassBackend):
             self.held.release()
 
     def threads_of(self, pid: int) -> tuple[int, ...]:
-        """As `resctrl.threads_of`, of the simulated processes."""
+        """As `resctrl.threads_of`, for the simulated processes."""
         rows = thread_table(self.world.now().rdt.model, 0, 0).threads
         own = tuple(sorted(row.tid for row in rows if row.pid == pid))
         return own or tuple(row.tid for row in rows if row.tid == pid)
@@ -224,7 +223,7 @@ class MemoryJournal:
 
 
 class ThreadGuardedChange:
-    """A change whose guard is a thread, as `guard_client.GuardedChange`; thread-safe."""
+    """A `PendingChange` whose guard is a thread; thread-safe."""
 
     def __init__(
         self,
@@ -262,19 +261,15 @@ class ThreadGuardedChange:
 
     @property
     def receipt(self) -> Receipt:
-        """Latest report on the change."""
         return self._receipts[-1] if self._receipts else _SLOW
 
     def keep(self) -> Receipt:
-        """Keep the change."""
         return self._settle(stays=True)
 
     def revert(self) -> Receipt:
-        """Take the change back now."""
         return self._settle(stays=False)
 
     def settled(self, seconds: float) -> Receipt | None:
-        """Final report, or None if it is not known within so many seconds."""
         return self.receipt if self._ended.wait(seconds) else None
 
     def _settle(self, *, stays: bool) -> Receipt:

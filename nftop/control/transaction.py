@@ -1,11 +1,7 @@
-"""The protocol of a change: from its preview to the host and, if need be, back.
+"""A change, step by step: compare with the preview, journal, lock, compare again, write, read back.
 
-Compare with the preview, write the journal, lock, compare again, perform step by step, read back.
-The journal alone suffices to revert a change after a crash at any point, also during a revert: the
-plan of a revert is in the journal before its first write, and is then completed.
-
-The journal is not written while the backend's lock is held: other programs wait 100 ms for
-resctrl's, and a disk may need longer. The one exception is in `_take_back`.
+The journal alone suffices to revert a change after a crash at any point. It is not written while
+the backend's lock is held: other programs wait 100 ms for resctrl's, and a disk may need longer.
 """
 
 from __future__ import annotations
@@ -57,9 +53,9 @@ def locked(host: AnyBackend) -> Iterator[None]:
 def compared(
     host: AnyBackend, journal: Journal, proposal: Proposal, undoes: Sequence[int] = ()
 ) -> State:
-    """The state, if a proposal is possible in it; `undoes` are the changes that it takes back.
+    """The state, if a proposal is possible in it; `undoes`: changes that it reverts.
 
-    Another program may be in the middle of its change, so an obstacle counts only if it is still
+    Another program may be in the middle of a change, so an obstacle counts only if it is still
     there under the lock. Raises UnwrittenError.
     """
     if proposal.refusals or not proposal.changes:
@@ -93,7 +89,7 @@ def seen(host: AnyBackend, proposal: Proposal) -> State:
 
 
 def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
-    """Threads that joined a group that is to be removed since the preview.
+    """Threads that joined a group to be removed since the preview.
 
     They would leave it with the others, and no revert would know them.
     """
@@ -112,8 +108,8 @@ def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
 def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
     """The effective changes, or a receipt if they are not those requested; under the lock.
 
-    The receipt has `changes` as they are to be reverted, and in `unmet` messages on what is written
-    and can't be read back, so that it can't be reverted.
+    The receipt has `changes` to be reverted, and in `unmet` messages on what was written and can't
+    be read back, so that it can't be reverted.
     """
     steps: list[BackendStep] = []
     try:
@@ -194,11 +190,9 @@ def apply(
 ) -> tuple[Receipt, Entry | None]:
     """Make the change; the caller holds the journal. The entry is pending until `keep` or `revert`.
 
-    A failed change is reverted before this returns, and then there is no entry.
-
-    Raises:
-        OSError: the host or the journal can't be read, or not written, before anything was done;
-            where something is written down by then, `recover` closes it.
+    A failed change is reverted before this returns, and then there is no entry. Raises OSError: the
+    host or the journal can't be read, or not written; nothing was done, and `recover` closes an
+    entry.
     """
     try:
         base = compared(host, journal, proposal, requester.undoes)
@@ -295,10 +289,9 @@ def serve(
         requester: of the change.
         keep_within_s: None: it is kept at once.
         answer: receives the receipt and, if it was applied, the final one.
-        kept: waits for the client so many seconds at most; returns whether to keep the change.
+        kept: waits at most so many seconds; returns whether to keep the change.
 
-    Raises:
-        OSError, DamagedJournalError: the journal can't be read; nothing was done.
+    Raises OSError, DamagedJournalError: the journal can't be read; nothing was done.
     """
     journal.pending()  # a journal that can't be read ends it here, before any write
     try:

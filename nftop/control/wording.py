@@ -82,7 +82,7 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
 def offline_sentences(
     cells: Iterable[Cell], goal: Mapping[Cell, str | None] | State
 ) -> tuple[str, ...]:
-    """What can't be taken back since it is offline, and what it will be when it is online again.
+    """What can't be reverted since it is offline, and its state when it is online again.
 
     The kernel puts a CPU that comes online into the root group, and gives every group all ways and
     no limit in a cache that does (`resctrl_online_cpu`, `domain_setup_ctrlval`, Linux 6.1 to 7.2).

@@ -1,4 +1,4 @@
-"""Frequencies as a backend: actions to a proposal; what the real and simulated ones share."""
+"""Frequencies as a backend: actions to a proposal; common to the real and simulated ones."""
 
 from __future__ import annotations
 

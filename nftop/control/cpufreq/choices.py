@@ -27,8 +27,8 @@ CP_CLASSES = range(4)
 class FrequencyChoice:
     """Attributes.
 
-    key: what it is called by in a footer or test. text: what it does, untrusted names in it.
-    action: for the gate. command: the command line that does the same.
+    key: its id in a footer or test. text: what it does, with untrusted names. action: for the gate.
+    command: the equivalent command line.
     """
 
     key: str

@@ -203,9 +203,9 @@ def open_cpufreq(root: Path = Path("/")) -> Cpufreq:
 
 
 def _policy(folder: int, number: int, *, turbo: bool | None) -> Policy | None:
-    """None where nothing of it is in use. Without turbo no limit is above the base frequency.
+    """A policy, or None if it is not in use. Without turbo no limit is above the base frequency.
 
-    Source: `intel_pstate_get_max_freq` of Linux 6.1; `cpuinfo_max_freq` stays what it was.
+    Source: `intel_pstate_get_max_freq` of Linux 6.1; `cpuinfo_max_freq` stays as it was.
     """
 
     def khz(file: str) -> int | None:

@@ -54,10 +54,7 @@ class CpufreqWrite:
 
 
 def in_shell(planned: Iterable[CpufreqWrite]) -> Iterator[str]:
-    """Writes as a shell would do them: policies with the same ones together.
-
-    No policy waits for another, so that it comes to the same.
-    """
+    """Shell commands of writes; policies with the same writes share a loop."""
     by_policy: dict[int, list[CpufreqWrite]] = {}
     for item in planned:
         by_policy.setdefault(item.cell.number, []).append(item)

@@ -12,15 +12,15 @@ from nftop.model.struct import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy that is in use: of one CPU, or of several that have their frequency together.
+    """One policy in use: of one CPU, or of several with a common frequency.
 
     Attributes:
         number: `policyN`.
-        cpus: all that it is of, those that are offline too (`related_cpus`).
+        cpus: all of them, offline ones included (`related_cpus`).
         driver: as `scaling_driver` has it.
-        governors: those it takes.
+        governors: the available ones.
         least_khz, most_khz: the hardware's limits (`cpuinfo_*_freq`).
-        base_khz: the guaranteed frequency (`base_frequency`); None where the driver tells none.
+        base_khz: the guaranteed frequency (`base_frequency`); None if not reported.
     """
 
     number: int
@@ -51,12 +51,12 @@ class CpufreqFacts:
 
     Attributes:
         policies: those in use, ascending by number.
-        offline: CPUs that are there and offline.
+        offline: CPUs that are present and offline.
         siblings: by CPU the others of its core.
-        nominal_khz: the marked frequency (P1); None where it is not known.
-        why_none: why there are no policies, a sentence.
-        turbo: whether turbo is allowed; None where that is not told.
-        packages: by CPU; None where it is not known.
+        nominal_khz: the marked frequency (P1); None if unknown.
+        why_none: why there are no policies.
+        turbo: whether turbo is allowed; None if unknown.
+        packages: by CPU; None if unknown.
         hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
     """
 
@@ -101,8 +101,8 @@ class CoreSettings:
 
     Attributes:
         siblings: the other threads of its core.
-        priority: SST-BF's; None where it is not on.
-        together: all CPUs of its frequency policy, where that has more than one.
+        priority: that of SST-BF; None if it is off.
+        together: all CPUs of its frequency policy, if that has more than one.
         min_khz, max_khz: in effect; least_khz, most_khz: the hardware's.
         pinned: both limits are its base frequency.
     """

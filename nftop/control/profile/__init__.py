@@ -1,6 +1,5 @@
-"""Profiles: allocations written down, to be read into a proposal or drawn up from a host.
+"""Profiles: allocations in a file, to be read into a proposal or exported from a host.
 
-Two forms: nftop's own (TOML) and what `pqos -f` reads. Reading never changes anything: what is
-wrong is listed with the edit of the text that would mend it, and only edits that somebody accepted
-are made.
+Two formats: nftop's own (TOML) and that of `pqos -f`. Reading never changes anything: errors are
+listed with edits of the text that would fix them, and only accepted edits are made.
 """

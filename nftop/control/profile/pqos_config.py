@@ -1,8 +1,8 @@
 """The files of `pqos -f` and command lines `pqos -e ... -a ...`: parser and writer.
 
-Grammar after intel-cmt-cat's `pqos` (pqos(8), `main.c`, `alloc.c`): a command a line, `#` begins a
-comment only where the line begins, and numbers are decimal unless they start with `0x`, masks too.
-Lines of 255 characters and more are cut there and the rest is taken for another command.
+Grammar of intel-cmt-cat's `pqos` (pqos(8), `main.c`, `alloc.c`): a command per line, `#` begins a
+comment only at the begin of a line, and numbers are decimal unless they start with `0x`, masks too.
+A line of 255 characters or more is cut there, and its rest is taken for another command.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ def pqos_text(profile: ExportedProfile) -> str:
     """A profile in the format of `pqos -f`; what that can't express is in comments.
 
     pqos knows classes by number only. A group with another name than `COS1` gets the next free
-    number and a comment with its name, by which nftop finds the group again.
+    number and a comment with its name, by which nftop recognizes the group again.
     """
     statements = profile.statements
     numbers = _class_numbers(dict.fromkeys(str(item.class_id) for item in statements))

@@ -1,4 +1,4 @@
-"""A profile on a host: the actions it asks for and what does not fit; and a host as a profile."""
+"""A profile on a host: its actions and what does not fit; and a host as a profile."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _Fitting:
 
 
 def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
-    """What a profile asks for on a host with this state and these rules; nothing is touched."""
+    """Actions of a profile on a host with this state and these rules; nothing is written."""
     fitting = _Fitting(state, rules)
     _name_groups(fitting, listing)
     for statement in listing.statements:

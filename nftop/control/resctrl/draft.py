@@ -45,8 +45,8 @@ class Draft:
     """Attributes.
 
     base: the state it starts from. rules: of that host. program: first words of its command lines.
-    target: the state it leads to; for a new group the values it is created with.
-    plan: its proposal, which is never refused.
+    target: the state it leads to; for a new group the values it is created with. plan: its
+    proposal, which is never refused.
     """
 
     base: State
@@ -160,10 +160,7 @@ def copy_first(draft: Draft, group: str, line: str, domains: LinkedDomains) -> D
 
 
 def limit(draft: Draft, group: str, domains: LinkedDomains, value: int) -> DraftStep:
-    """Limit a class's memory bandwidth, in the host's unit; rounding is reported.
-
-    `domains` without a limit are skipped.
-    """
+    """Limit a class's memory bandwidth in the host's unit; skips domains without a limit."""
     if draft.rules.limit is None:
         return draft, "this host has no limits on memory bandwidth (MB)"
     existing = [domain for domain in domains if Cell("schemata", group, MB, domain) in draft.target]
@@ -357,18 +354,12 @@ def _named(wish: ClassAction) -> str:
 
 
 def frame_state(frame: Frame) -> State:
-    """Groups, masks, limits and CPUs of a frame's classes as cells.
-
-    The value of a group is "": a frame has no numbers of directories.
-    """
+    """Cells of a frame's classes; the value of a group is "": a frame has no directory numbers."""
     return dict(row for group in frame.groups for row in _cells(group))
 
 
 def drifted(base: State, frame: Frame) -> tuple[Change, ...]:
-    """Differences of a frame's classes (new) from `base` (old).
-
-    What the frame lacks is no difference; a frame without classes has none.
-    """
+    """Differences of a frame's classes (new) from `base` (old); none if the frame lacks classes."""
     seen = frame_state(frame)
     if not seen:
         return ()

@@ -208,7 +208,7 @@ def _cpus(state: State, target: State) -> Iterator[ResctrlStep]:
 
     A group keeps its CPUs until another takes them, so that none is in the root group meanwhile;
     the root group gains what others lose, and can't be made to lose any. A removed group loses its
-    CPUs with its directory, except those for a monitoring group of the root group: these have to be
+    CPUs with its directory, except those for a monitoring group of the root group, which have to be
     in the root group before.
     """
     wanted: dict[str, set[int]] = defaultdict(set)

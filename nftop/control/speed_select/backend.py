@@ -116,14 +116,8 @@ def propose(
 ) -> Proposal:
     """Changes that the actions, in their order, would make; writes nothing.
 
-    The proposal's base has only the power domains and CPUs that change.
-
-    Args:
-        facts: of the host.
-        classes: reads SST-CP classes of CPUs as cells.
-        actions: to plan.
-        commands: equivalent command lines.
-        keepers: messages on other programs that may set these.
+    The proposal's base has only the power domains and CPUs that change. `classes` reads SST-CP
+    classes of CPUs as cells; `keepers`: messages on other programs that may set these.
     """
     draft = _Draft(facts, classes)
     for action in actions:
