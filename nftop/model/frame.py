@@ -222,6 +222,7 @@ class PackageRow:
         links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
         origins: by metric id, the source of its number where that is not the metric's first choice;
             by `links`, that of links.
+        sampled_s: by metric id, the age of numbers that are counted now and then, in seconds.
     """
 
     package: Package
@@ -230,6 +231,7 @@ class PackageRow:
     channels: tuple[BoxTraffic, ...] = ()
     links: tuple[BoxTraffic, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
+    sampled_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,21 @@ class SystemClock:
         news.wait(seconds)
 
 
+# What is counted on demand is counted in the last so many of so many ticks: a rate needs two.
+_SAMPLED_TICKS, _SAMPLED_EVERY = 2, 5
+
+
+def is_sampled(tick: int) -> bool:
+    """Whether all that packages can count is counted at the tick of this number."""
+    return tick % _SAMPLED_EVERY >= _SAMPLED_EVERY - _SAMPLED_TICKS
+
+
+def _disturbs(sample: Sample) -> bool:
+    """Whether counting outside the cores interrupts a polling core."""
+    reading = sample.readings.get("uncore")
+    return reading is not None and getattr(reading.value, "warning", "") != ""
+
+
 def without_commands(sample: Sample) -> Sample:
     """The sample as it may be recorded: arguments of commands can have secrets in them."""
     reading = sample.readings.get("processes")
@@ -184,18 +199,24 @@ class Live:
         pollers: frozenset[Cpu] | None = None
         began_ns = self._clock.monotonic_ns()
         focus, first = Focus(), True
+        requested, tick, disturbs = Focus(), 0, False
         findings: tuple[Finding, ...] = ()
         culprits, memory = tuple[Cpu, ...](), tuple[Cpu, ...]()
         try:
             while not self._stopped:
                 interval_s = self._interval_s
-                focus, before = replace(self._looking, culprits=culprits, memory=memory), focus
-                if focus != before:
-                    self._tell(focus, before)
+                focus, before = self._looking, focus
+                sampled = focus.traffic or (is_sampled(tick) and not disturbs)
+                wanted = replace(focus, culprits=culprits, memory=memory, traffic=sampled)
+                if wanted != requested:
+                    self._tell(wanted, requested)
+                    requested = wanted
+                tick += 1
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
                 self.state = state = self._heed(state, sample)
                 self._on_sample(without_commands(sample))
+                disturbs = _disturbs(sample)
                 state, frame = step(state, sample)
                 for item in begun(findings, frame.findings):
                     self._on_finding(item, frame.wall_ns, frame.monotonic_ns)

@@ -72,6 +72,17 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame
     return file, tuple(frames)
 
 
+def test_a_replay_has_the_same_incidents(session: tuple[Path, tuple[Frame, ...]]) -> None:
+    file, seen = session
+    again = all_of(file.read_bytes())
+    assert [frame.incidents for frame in again] == [frame.incidents for frame in seen]
+    assert [frame.past_incidents for frame in again] == [frame.past_incidents for frame in seen]
+    ids = {item.id for frame in seen for item in frame.incidents}
+    assert len(ids) == 1
+    culprit = next(item.culprit for frame in seen for item in frame.incidents)
+    assert culprit is not None and (culprit.name, culprit.pid) == ("burnin", 7900)
+
+
 def test_a_replay_shows_the_same_findings_at_the_same_ticks(
     session: tuple[Path, tuple[Frame, ...]],
 ) -> None:

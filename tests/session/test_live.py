@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pytest
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.incident import Incident, Price, Severity
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, Sample, ThreadTable
+from nftop.model.uncore import UncoreTable
 from nftop.session.live import MIN_INTERVAL_S, Live, Notice
+from tests.frames import frame
 from tests.samples import HOST, S, thread, threads, topology
 from tests.session.test_sampler import FakeSource
 from tests.waiting import until
@@ -121,7 +127,62 @@ def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
     take(frames, 2)
     feed.look_at(Focus())
     take(frames, 1)
-    assert told == [3, None, True, False]
+    # The fourth and the fifth tick are those of the sample that every five ticks have.
+    assert told == [3, True, None, False]
+
+
+def test_what_is_counted_on_demand_is_sampled_two_ticks_in_five() -> None:
+    told: list[object] = []
+    source = Looked(told)
+
+    def read() -> Missing:
+        told.append("read")
+        return Missing(Reason.SOURCE)
+
+    source._read = read
+    take(live(source, clock=FakeClock()).frames(), 11)
+    off, on = ["read"] * 3, [True, "read", "read", False]
+    assert told == [*off, *on, *off, *on, "read"]
+
+
+def test_it_is_not_sampled_if_that_interrupts_a_polling_core() -> None:
+    told: list[object] = []
+    none = np.zeros(0, np.int32)
+    counts = np.zeros(0, np.uint64)
+    table = UncoreTable(
+        ("cas_read",), none, none, none, counts, np.zeros(0, np.uint8), counts, counts,
+        warning="CPU 0 polls",
+    )  # fmt: skip
+    uncore = FakeSource("uncore", lambda: table, inline=True)
+    feed = live(Looked(told), uncore, clock=FakeClock())
+    take(feed.frames(), 10)
+    assert told == []
+
+
+class Culprits(FakeSource):
+    """Notes the CPUs of incidents that it is to describe."""
+
+    def __init__(self) -> None:
+        super().__init__("processes", lambda: Missing(Reason.SOURCE), inline=True)
+        self.wanted: list[object] = []
+
+    def focus_culprits(self, cpus: Collection[Cpu], memory: Collection[Cpu]) -> None:
+        self.wanted.append((tuple(cpus), tuple(memory)))
+
+
+def test_cpus_of_open_incidents_are_described_from_the_next_tick_on() -> None:
+    one = Incident(
+        "cpu-1", Severity.WARN, "", None, (), Price(), 0, watch=(Cpu(7), Cpu(2)), memory=(Cpu(2),)
+    )
+    script = iter([(), (one,), (one,), (), ()])
+
+    def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
+        return state, replace(frame(4), wall_ns=sample.wall_ns, incidents=next(script))
+
+    source = Culprits()
+    with mock.patch("nftop.session.live.step", side_effect=step):
+        take(live(source, clock=FakeClock()).frames(), 5)
+    assert source.wanted == [((2, 7), (2,)), ((), ())]
 
 
 class DescribingSource(FakeSource):

@@ -9,6 +9,7 @@ from nftop.derive.incidents.stage import culprit_focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample, SourceReading
+from nftop.session.live import is_sampled
 from nftop.sim.model import Model
 from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sources.base import CulpritFocusing, Detailing
@@ -35,16 +36,17 @@ class Frozen:
     scenario: str = "default"
     cpus: int = 88
     now_ns: int = BOOT_NS
-    traffic: bool = True  # all of it is looked at
+    traffic: bool | None = True  # all of it is looked at; None: as a live session samples it
     simulated: SimulatedHost = field(init=False)
     state: FoldState = field(init=False)
+    ticks: int = 0
     culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
 
     def __post_init__(self) -> None:
         self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
         for source in self.simulated.sources:
             if isinstance(source, Detailing):
-                source.detail(wanted=self.traffic)
+                source.detail(wanted=self.traffic is True)
         self.state = FoldState(
             self.simulated.host, self.simulated.model.layout.topology, self.simulated.uarch
         )
@@ -52,7 +54,10 @@ class Frozen:
     def tick(self, after_ns: int) -> Frame:
         """The frame `after_ns` later."""
         self.now_ns += after_ns
+        self.ticks += 1
         for source in self.simulated.sources:
+            if isinstance(source, Detailing) and self.traffic is None:
+                source.detail(wanted=is_sampled(self.ticks))
             if isinstance(source, CulpritFocusing):
                 source.focus_culprits(*self.culprits)
         readings = {

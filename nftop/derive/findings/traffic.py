@@ -17,7 +17,9 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
-_ON_DEMAND = "Counted only while the Traffic screen is up, or for JSON."
+_ON_DEMAND = "Sampled every few ticks, or counted while the Memory/PCIe screen is up, or for JSON."
+# A sample is of a second or more, and is held until the next.
+_SAMPLED_S = 3.0
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")
 _UNSHARED = Missing(Reason.UNDEFINED, "nobody else may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
@@ -52,6 +54,7 @@ register(
         own="a few hundreds is no number; a thousand is more. Who asks a NIC for its statistics "
         "reads registers too, nftop among them",
         note=_ON_DEMAND,
+        at_least_s=_SAMPLED_S,
     )
 )
 
@@ -147,6 +150,7 @@ register(
         "MMIO writes",
         note=f"Per physical core on which a network function polls. testpmd and l3fwd at full load "
         f"have 1.1 million with bursts of 32. {_ON_DEMAND}",
+        at_least_s=_SAMPLED_S,
         normal_for=("testpmd", "l3fwd"),
     )
 )

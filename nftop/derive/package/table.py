@@ -17,9 +17,9 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts, SourceReading
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
-from nftop.model.uncore import UncoreTable
+from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import evaluate_traffic
@@ -29,6 +29,9 @@ NOT_HERE = Missing(Reason.SOURCE, "no box of this package counts it")
 # the newest that is known of it. It is held as long as its turn may yet come: so many rounds, and a
 # second for a source whose round is about to change.
 HELD_ROUNDS, HELD_AT_LEAST_NS = 2, 1_000_000_000
+# Numbers that are counted in some ticks only, and for how long one is held.
+ON_DEMAND = frozenset({"mmio.read_per_s", "mmio.write_per_s", "mmio.combined_write_per_s"})
+HELD_SAMPLE_NS = 15_000_000_000
 _SENTENCES: Mapping[Reason, str] = {
     Reason.RESET: "a counter of a box of this package restarted",
     Reason.TAKEN: "a box's counter group does not get onto the hardware; another program has it",
@@ -149,12 +152,16 @@ _LINKS = ("upi.received_bytes_per_s", "upi.sent_bytes_per_s")
 
 @dataclass(frozen=True, slots=True)
 class PackageState:
-    """The last table, the rates of its boxes, and its rows."""
+    """The last table, the rates of its boxes, and its rows.
+
+    `sampled`: last numbers of what is counted now and then, with the time of their reading.
+    """
 
     table: UncoreTable | None = None
     read_at_ns: int = 0
     rates: BoxRates | None = None
     rows: tuple[PackageRow, ...] = ()
+    sampled: Mapping[tuple[Package, str], tuple[float, int]] = field(default_factory=dict)
 
 
 def step_packages(
@@ -180,7 +187,36 @@ def step_packages(
         return state, state.rows
     rates = box_rates(state.table, state.rates, reading.value)
     rows = _rows(reading.value, rates, uarch, topology.packages)
-    return PackageState(reading.value, reading.read_at_ns, rates, rows), rows
+    sampled, rows = _held(state.sampled, rows, reading.read_at_ns)
+    return PackageState(reading.value, reading.read_at_ns, rates, rows, sampled), rows
+
+
+def _held(
+    sampled: Mapping[tuple[Package, str], tuple[float, int]],
+    rows: tuple[PackageRow, ...],
+    now_ns: int,
+) -> tuple[Mapping[tuple[Package, str], tuple[float, int]], tuple[PackageRow, ...]]:
+    """Rows with the last numbers of what is not counted at this tick, and these numbers."""
+    kept: dict[tuple[Package, str], tuple[float, int]] = {}
+    result = []
+    for row in rows:
+        held: dict[str, float] = {}
+        ages_s: dict[str, float] = {}
+        for name, reading in row.readings.items():
+            key = row.package, name
+            if not isinstance(reading, Missing):
+                if name in ON_DEMAND:
+                    kept[key] = reading, now_ns
+                continue
+            known = sampled.get(key)
+            off = reading.reason is Reason.WARMING or reading.detail == UNWANTED
+            if known is not None and off and now_ns - known[1] <= HELD_SAMPLE_NS:
+                kept[key] = known
+                held[name], ages_s[name] = known[0], (now_ns - known[1]) / 1e9
+        result.append(
+            replace(row, readings={**row.readings, **held}, sampled_s=ages_s) if held else row
+        )
+    return kept, tuple(result)
 
 
 def _rows(

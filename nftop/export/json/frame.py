@@ -414,6 +414,7 @@ def _package(row: PackageRow) -> dict[str, Any]:
         "package": row.package,
         "estimates": sorted(row.estimates),
         "origins": dict(row.origins),
+        "sampled_s": dict(row.sampled_s),
     }
     metrics = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
     readings = {metric.id: row.readings[metric.id] for metric in metrics}

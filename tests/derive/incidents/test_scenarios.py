@@ -72,8 +72,7 @@ def test_every_scenario_is_expected() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_culprit_and_victims_are_known_in_time_and_kept(name: str) -> None:
-    # Register accesses are counted in turns: see tests/session/test_live.py.
-    host = Frozen(name, traffic=name == "doorbells")
+    host = Frozen(name, traffic=None)
     host.tick(0)
     host.tick((BEGINS_S - 5) * S)
     before = [host.tick(S) for _ in range(5)]
@@ -99,7 +98,7 @@ def test_culprit_and_victims_are_known_in_time_and_kept(name: str) -> None:
 
 
 def test_a_healthy_host_has_none() -> None:
-    host = Frozen("healthy")
+    host = Frozen("healthy", traffic=None)
     host.tick(0)
     for _ in range(60):
         frame = host.tick(2 * S)
@@ -107,7 +106,7 @@ def test_a_healthy_host_has_none() -> None:
 
 
 def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
-    host = Frozen("noisy")
+    host = Frozen("noisy", traffic=None)
     host.tick(0)
     host.tick(20 * S)
     for _ in range(40):
@@ -147,7 +146,7 @@ def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
 
 
 def test_on_the_default_host_the_program_beside_the_poller() -> None:
-    host = Frozen("default")
+    host = Frozen("default", traffic=None)
     host.tick(0)
     frames = [host.tick(S) for _ in range(9)]
     worst = frames[-1].incidents[0]
@@ -161,7 +160,7 @@ def test_on_the_default_host_the_program_beside_the_poller() -> None:
 
 
 def test_low_priority_cores_that_drop() -> None:
-    host = Frozen("sst-bf")
+    host = Frozen("sst-bf", traffic=None)
     host.tick(0)
     frame = [host.tick(S) for _ in range(7)][-1]
     kinds = {(item.kind, item.severity, item.victims[0].party.name) for item in frame.incidents}

@@ -21,7 +21,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.sources.process import threads
-from nftop.sources.process.facts import FactsReader, process_facts
+from nftop.sources.process.facts import CulpritReader, FactsReader, process_facts
 from nftop.sources.process.source import ProcessSource
 from tests.waiting import until
 
@@ -32,10 +32,15 @@ HOST_NS, OTHER_NS = "mnt:[4026531832]", "mnt:[4026532999]"
 class FakeHost:
     """A /proc of files, and a clock."""
 
-    def __init__(self, root: Path, facts: FactsReader | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        facts: FactsReader | None = None,
+        culprits: CulpritReader | None = None,
+    ) -> None:
         self.root = root
         self.now_ns = 100 * S
-        self.source = ProcessSource(root, clock=lambda: self.now_ns, facts=facts)
+        self.source = ProcessSource(root, clock=lambda: self.now_ns, facts=facts, culprits=culprits)
         self.thread(1, 1, "init")
         self.thread(99, 99, "nftop")
         (root / "proc/self").symlink_to("99")
@@ -472,6 +477,68 @@ def test_processes_of_the_selected_cpu_are_described_once(tmp_path: Path) -> Non
     assert [(item.pid, item.cpu) for item in host.read(1).facts] == [(50, 0)]
     host.source.focus_processes(None)
     assert host.read(1).facts == ()
+    host.source.close()
+
+
+def on_cpu(folder: Path, cpu: int) -> None:
+    """Make a thread one that ran last on this CPU."""
+    head, _, tail = (folder / "stat").read_text().rpartition(") ")
+    fields = tail.split()
+    fields[36] = str(cpu)
+    (folder / "stat").write_text(f"{head}) {' '.join(fields)}\n")
+
+
+def test_what_ran_on_the_cpus_of_an_incident_is_listed_and_described_once(tmp_path: Path) -> None:
+    calls: list[tuple[int, int, bool]] = []
+
+    def culprit(pid: int, cpu: Cpu, memory: bool) -> ProcessFacts:
+        calls.append((pid, cpu, memory))
+        return ProcessFacts(pid, cpu, "", "ci", "/a", 0, 1.0, name=f"p{pid}", container="a.service")
+
+    host = FakeHost(tmp_path, culprits=culprit)
+    host.thread(50, 50, "rte-worker-2", allowed="2")
+    for pid, comm, cpu in ((60, "backup", 2), (70, "cron", 3), (80, "idle-one", 2)):
+        on_cpu(host.thread(pid, pid, comm, run_ns=S), cpu)
+    assert host.read().uses == ()
+    host.read(1)
+    host.source.focus_culprits((Cpu(2),), ())
+    on_cpu(host.thread(60, 60, "backup", run_ns=S + S // 2), 2)
+    on_cpu(host.thread(70, 70, "cron", run_ns=2 * S), 3)
+    on_cpu(host.thread(80, 80, "idle-one", run_ns=S + 1000), 2)
+    # A pass follows at once, not after five seconds.
+    table = host.read(2)
+    assert [(use.cpu, use.pid, use.name, use.run_ns) for use in table.uses] == [
+        (2, 60, "backup", S // 2)
+    ]
+    assert 2 * S <= table.uses[0].over_ns <= 3 * S
+    assert {item.pid for item in table.culprits} == {50, 60}
+    host.read(1)
+    assert sorted(calls) == [(50, 2, False), (60, 2, False)], "each once"
+    host.source.focus_culprits((Cpu(2),), (Cpu(2),))
+    host.read(1)
+    assert sorted(calls)[1:] == [(50, 2, True), (60, 2, False)], "memory of pollers only"
+    host.source.focus_culprits((), ())
+    table = host.read(1)
+    assert (table.uses, table.culprits) == ((), ())
+    host.source.close()
+
+
+def test_a_kernel_thread_that_runs_on_such_a_cpu_is_listed(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, culprits=lambda *_: None)
+    host.thread(50, 50, "rte-worker-2", allowed="2")
+    on_cpu(host.thread(9, 9, "kworker/2:1", kernel=True), 2)
+    host.read()
+    host.read(1)
+    host.source.focus_culprits((Cpu(2),), ())
+    host.read(2)  # the first pass that looks at kernel threads
+    folder = host.thread(9, 9, "kworker/2:1", kernel=True)
+    on_cpu(folder, 2)
+    head, _, tail = (folder / "stat").read_text().rpartition(") ")
+    fields = tail.split()
+    fields[12] = "60"  # clock ticks in the kernel
+    (folder / "stat").write_text(f"{head}) {' '.join(fields)}\n")
+    uses = [use for _ in range(6) for use in host.read(1).uses]
+    assert {(use.pid, use.name, use.run_ns) for use in uses} == {(9, "kworker/2:1", 600_000_000)}
     host.source.close()
 
 

@@ -1,0 +1,79 @@
+"""What /proc says of a process that harms others: its container, and its memory by node."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nftop.model.ids import Cpu
+from nftop.sources.process.facts import container_of, culprit_facts, node_bytes
+
+ID = "1f2e3d4c5b6a" + "0123456789abcdef" * 3 + "0123"
+UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "expected"),
+    [
+        (f"0::/system.slice/docker-{ID}.scope\n", "docker 1f2e3d4c5b6a"),
+        (f"0::/docker/{ID}\n", "docker 1f2e3d4c5b6a"),
+        (
+            f"0::/kubepods.slice/kubepods-burstable.slice/{SLICE}/cri-containerd-{ID}.scope\n",
+            "pod 0f1e2d3c containerd 1f2e3d4c5b6a",
+        ),
+        (f"0::/kubepods.slice/{SLICE}/crio-{ID}.scope\n", "pod 0f1e2d3c crio 1f2e3d4c5b6a"),
+        (f"0::/kubepods/besteffort/pod{UID}/{ID}\n", "pod 0f1e2d3c container 1f2e3d4c5b6a"),
+        (f"0::/../../kubepods/pod{UID}/{ID}\n", "pod 0f1e2d3c container 1f2e3d4c5b6a"),
+        (f"0::/machine.slice/libpod-{ID}.scope/container\n", "libpod 1f2e3d4c5b6a"),
+        ("0::/machine.slice/machine-qemu\\x2d3\\x2dgw1.scope/libvirt/emulator\n", "vm gw1"),
+        ("0::/machine.slice/machine-qemu\\x2d12\\x2dedge\\x2dgw.scope\n", "vm edge-gw"),
+        ("0::/lxc.payload.web01/init.scope\n", "lxc web01"),
+        ("0::/system.slice/irqbalance.service\n", "irqbalance.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/a\\x2db.scope\n", "a-b.scope"),
+        ("0::/\n", ""),
+        ("", ""),
+        # Version 1: containers are in every hierarchy, units in systemd's.
+        (f"12:cpuset:/docker/{ID}\n1:name=systemd:/docker/{ID}\n0::/\n", "docker 1f2e3d4c5b6a"),
+        ("4:cpu,cpuacct:/\n1:name=systemd:/system.slice/vpp.service\n", "vpp.service"),
+    ],
+)
+def test_a_control_group_names_its_container_or_unit(cgroups: str, expected: str) -> None:
+    assert container_of(cgroups) == expected
+
+
+@given(st.text(max_size=400))
+def test_any_text_of_a_control_group_gives_a_short_name(text: str) -> None:
+    assert len(container_of(text)) <= 64
+    assert len(container_of(f"0::/{text}")) <= 64
+
+
+def test_memory_by_node_is_of_huge_pages_if_there_are_any() -> None:
+    small = "7f00 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4\n"
+    huge = (
+        "7f10 bind:0 file=/dev/hugepages/rtemap_0 huge dirty=4 N0=1 N1=3 kernelpagesize_kB=2048\n"
+        "7f20 bind:0 file=/dev/hugepages/rtemap_1 huge dirty=1 N1=1 kernelpagesize_kB=1048576\n"
+        "7f30 default stack\n"
+    )
+    assert node_bytes(small) == ((0, 8192), (1, 4096))
+    assert node_bytes(small + huge) == ((0, 2 << 20), (1, (6 << 20) + (1 << 30)))
+    assert node_bytes("") == ()
+
+
+@given(st.text(max_size=200))
+def test_any_text_of_memory_is_read(text: str) -> None:
+    assert all(size >= 0 for _, size in node_bytes(text))
+
+
+def test_facts_of_a_culprit_have_no_command_line() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            facts = culprit_facts(process.pid, Cpu(3), True)
+        finally:
+            process.kill()
+    assert facts is not None
+    assert (facts.cpu, facts.command, facts.pid) == (3, "", process.pid)
+    assert culprit_facts(process.pid, Cpu(3), True) is None
