@@ -1,4 +1,1 @@
-"""From raw samples to what is shown: a pure fold, the same live and replayed.
-
-`step(state, sample) -> (state, frame)`. Rates, what needs a reading before it, live in the state.
-"""
+"""The pure fold `step(state, sample) -> (state, frame)`, the same live and replayed."""

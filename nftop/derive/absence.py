@@ -12,7 +12,7 @@ T = TypeVar("T")
 def after_absence(known: T, nothing: T, why: Missing) -> T:
     """`known` if the source is only late (STALE), else `nothing`.
 
-    A late source goes on counting: its next reading is rated across the gap by its own clock, which
-    is correct, if coarse. A source that failed or may not be read may be a different one later.
+    A late source goes on counting: its next reading is rated across the gap. A source that failed
+    may be a different one later.
     """
     return known if why.reason is Reason.STALE else nothing

@@ -64,7 +64,7 @@ STAGES: list[AnyStage] = [
 
 
 def register(stage: AnyStage, *, before: AnyStage = CPUS) -> None:
-    """Add a stage; before the table of CPUs, so that its columns are in it.
+    """Add a stage, by default before the table of CPUs, so that its columns are in it.
 
     Raises:
         ValueError: a stage has its name.
@@ -76,12 +76,12 @@ def register(stage: AnyStage, *, before: AnyStage = CPUS) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FoldState:
-    """All that a frame needs besides its sample.
+    """State between ticks.
 
     Attributes:
-        uarch: the CPU's table, for the numbers only it explains.
+        uarch: table of the CPU, or None.
         queue_map: the operator's.
-        before: the sample of the last tick.
+        before: sample of the previous tick.
         stages: state of each stage, by name.
     """
 
@@ -94,15 +94,15 @@ class FoldState:
 
     @property
     def baseline(self) -> BaselineState:
-        """The last ticks, and the baselines they are compared with."""
+        """The last ticks, and the baselines in use."""
         return BASELINES.state(self.stages)
 
 
 def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
     """Fold one sample in.
 
-    Every rate uses the clock of the source that counted, so a source that is late or slow has no
-    effect on another's numbers. A reading that was rated before is not rated again.
+    Every rate uses the clock of its own source, so a late source does not affect other numbers. A
+    reading that was already rated is not rated again.
     """
     fresh = _fresh(sample)
     topology, change = _topology(state.topology, fresh)
@@ -119,7 +119,7 @@ def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
 
 
 def comparing(state: FoldState, kept: Baselines | None) -> FoldState:
-    """The state that compares with these baselines from the next sample on; None: with nothing."""
+    """The state that compares with these baselines, or with none, from the next sample on."""
     baseline = replace(state.baseline, kept=kept)
     return replace(state, stages={**state.stages, BASELINES.name: baseline})
 
@@ -144,10 +144,7 @@ def lasting(state: FoldState) -> FoldState:
 
 
 def polling_cpus(frame: Frame) -> frozenset[Cpu]:
-    """The CPUs on which a network function polls in this frame.
-
-    Not those where any other program spins: to keep off them too could leave only an NF's.
-    """
+    """CPUs on which a network function polls; not those where only another program spins."""
     table = frame.cpus
     return frozenset(
         info.cpu for info, nf in zip(table.topology.cpus, table.nf, strict=True) if nf is not None
@@ -155,12 +152,7 @@ def polling_cpus(frame: Frame) -> frozenset[Cpu]:
 
 
 def _topology(old: Topology, sample: Sample) -> tuple[Topology, TopologyChange | None]:
-    """The newest topology, and what of it has changed.
-
-    A CPU that goes offline, or comes back, changes its own entry and its siblings', and keeps its
-    row: then all others go on, and its own counters are missing in, or new to, the next tables. So
-    do packages, unless it was the last CPU of one.
-    """
+    """The newest topology and what has changed; CPUs keep their rows when they go offline."""
     reading = sample.readings.get("topology")
     if reading is None or isinstance(reading.value, Missing):
         return old, None
@@ -174,7 +166,7 @@ def _topology(old: Topology, sample: Sample) -> tuple[Topology, TopologyChange |
 
 
 def _fresh(sample: Sample) -> Sample:
-    """The sample with STALE in place of readings that are too old to speak for this tick."""
+    """The sample with STALE in place of readings that are too old."""
     longest_s = max(_STALE_TICKS * sample.interval_ns / 1e9, _STALE_AT_LEAST_S)
     readings = dict(sample.readings)
     for name, reading in sample.readings.items():

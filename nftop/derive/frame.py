@@ -1,4 +1,4 @@
-"""The frame of a tick: the outputs of all stages put together."""
+"""The frame of a tick, from the outputs of all stages."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _processes(reading: SourceReading[ThreadTable] | None) -> tuple[ProcessFacts
 
 
 def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> str:
-    """What to say of the source `dpdk` where the operator's map names nobody; "" where it does."""
+    """Remark on the source `dpdk` if the operator's map names an unknown prefix; else ""."""
     known = {nf.prefix for nf in nfs}
     odd = [prefix for prefix in queue_map if prefix not in known]
     return f"--queue-map names {', '.join(odd)}, and no application has that prefix" if odd else ""
@@ -124,7 +124,7 @@ def _source_states(sample: Sample, remarks: Mapping[str, str]) -> Mapping[str, S
 
 
 def _late_s(reading: SourceReading[object], sample: Sample) -> float:
-    """How long before the tick a reading was begun that is not of the tick; else 0."""
+    """Seconds before the tick that a late reading began; else 0."""
     began_ns = reading.read_at_ns - reading.took_ns // 2  # `read_at_ns` is the middle
     ahead_ns = sample.monotonic_ns - began_ns
     return ahead_ns / 1e9 if ahead_ns > _LATE_TICKS * sample.interval_ns else 0.0

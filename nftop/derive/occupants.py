@@ -271,14 +271,14 @@ def occupants(
 
 
 def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
-    """Whether a core worked all the time, for its own thread; None if unknown."""
+    """Whether a core worked all the time of its own thread; None if unknown."""
     if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
         return None
     return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
 
 
 def unattached(rate: ThreadRate, sample: Sample, nfs: Sequence[NfRates]) -> Missing:
-    """Why nothing is known of a poller's packets: what its kind's source says, if it has one."""
+    """Why the packets of a poller are unknown, by the source of its kind."""
     kind = NF_KINDS.get(rate.thread.role)
     reading = sample.readings.get(kind) if kind is not None else None
     if kind is None:
@@ -297,7 +297,7 @@ def unattached(rate: ThreadRate, sample: Sample, nfs: Sequence[NfRates]) -> Miss
 
 
 def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:
-    """Why a poller has no packets although its process is known; None where that tells nothing."""
+    """Why a poller of a known process has no packets, or None."""
     known = next((nf for nf in nfs if nf.pid == rate.thread.pid), None)
     if known is None or known.problem is not None:
         return None if known is None else known.problem

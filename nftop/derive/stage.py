@@ -1,7 +1,7 @@
 """Stages of the fold: each has a name, a typed state that lasts from tick to tick, and an output.
 
-A stage is declared beside the code that it runs; `fold.STAGES` has the order. It reads the tick's
-sample and the outputs of the stages before it.
+A stage is declared beside its code and reads the sample and the outputs of stages before it;
+`fold.STAGES` has the order.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class FoldTick:
     """One sample on its way through the stages.
 
     Attributes:
-        uarch: the CPU's table, for the numbers only it explains.
+        uarch: table of the CPU, or None.
         queue_map: the operator's.
-        sample: with STALE in place of readings that are too old for it.
-        previous: the sample of the tick before, or None.
-        change: what of the topology has changed since then, or None.
+        sample: with STALE in place of readings that are too old.
+        previous: sample of the previous tick, or None.
+        change: change of the topology since then, or None.
     """
 
     host: Host
@@ -53,7 +53,7 @@ class FoldTick:
 
     @property
     def pace_s(self) -> float:
-        """Seconds from sample to sample that were requested."""
+        """The requested interval in seconds."""
         return self.sample.interval_ns / 1e9
 
     def output(self, stage: FoldStage[S, Out]) -> Out:
@@ -66,7 +66,7 @@ class FoldTick:
 
 
 class AnyStage(Protocol):
-    """A stage whatever the types of its state and output."""
+    """A stage with any types of state and output."""
 
     @property
     def name(self) -> str: ...
@@ -75,7 +75,7 @@ class AnyStage(Protocol):
     def lasting(self) -> bool: ...
 
     def advance(self, states: Mapping[str, object], tick: FoldTick) -> object:
-        """Run the stage; its new state."""
+        """Run the stage; returns its new state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,10 @@ class FoldStage(Generic[S, Out]):
     lasting: bool = False
 
     def state(self, states: Mapping[str, object]) -> S:
-        """This stage's state among those of all stages."""
         return cast("S", states[self.name]) if self.name in states else self.initial()
 
     def advance(self, states: Mapping[str, object], tick: FoldTick) -> object:
-        """Run the stage; its new state."""
+        """Run the stage; returns its new state."""
         state = self.state(states)
         if tick.change is not None:
             if self.reset_on is not None and tick.change >= self.reset_on:
@@ -119,5 +118,5 @@ class FoldStage(Generic[S, Out]):
 
 
 def stateless(name: str, run: Callable[[FoldTick], Out]) -> FoldStage[None, Out]:
-    """A stage that needs nothing of the ticks before."""
+    """A stage without state."""
     return FoldStage(name, lambda: None, lambda _, tick: (None, run(tick)))

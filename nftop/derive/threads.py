@@ -1,4 +1,4 @@
-"""How much each watched thread runs, how much it waits for a CPU, and whether it polls."""
+"""Run time, wait time and polling of each watched thread."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NO_WAIT = Missing(Reason.HARDWARE, "this kernel keeps no schedstat")
 
 @dataclass(frozen=True, slots=True)
 class ThreadRate:
-    """One thread and its shares of the interval; see `model.catalogue` run_ratio, wait_ratio.
+    """One thread and its shares of the interval: metrics run_ratio, wait_ratio.
 
-    `polls` is None until two readings tell.
+    `polls` is None before the second reading.
     """
 
     thread: ThreadRow
@@ -35,18 +35,18 @@ class ThreadRate:
 
     @property
     def cpu(self) -> Cpu | None:
-        """The one CPU it is pinned to; None when it may move."""
+        """The CPU it is pinned to, or None."""
         return self.thread.allowed[0] if len(self.thread.allowed) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Track:
-    """What is remembered of a thread.
+    """State of a thread.
 
     Attributes:
         row: its last reading.
-        since: the reading from which the next shares are counted: the last one that saw progress.
-        rate: what was said of it last.
+        since: the reading from which the next shares are counted: the last with progress.
+        rate: its last result.
         awake: it was running or ready to run at `row`.
         running: it was on its CPU at `row`.
     """
@@ -60,8 +60,6 @@ class _Track:
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """The last reading that was rated, and what is remembered of its threads."""
-
     read_at_ns: int | None = None
     tracks: Mapping[tuple[int, int], _Track] = field(default_factory=dict)
 
@@ -73,11 +71,10 @@ class ThreadState:
 def step_threads(
     state: ThreadState, reading: SourceReading[ThreadTable] | None, nohz_full: Collection[Cpu]
 ) -> tuple[ThreadState, tuple[ThreadRate, ...]]:
-    """Fold one reading of the threads in. Threads that are gone leave at once.
+    """Fold one reading of the threads in; threads that ended are dropped at once.
 
-    While the source is late they are where they were, and their shares are not known.
-
-    `nohz_full` are the CPUs whose threads' times the kernel brings up to date but once a second.
+    While the source is late, threads stay where they were, without shares. The kernel updates the
+    times of threads on `nohz_full` CPUs only once a second.
     """
     if reading is None:
         return ThreadState(), ()
@@ -122,11 +119,7 @@ def _follow(track: _Track | None, row: ThreadRow, *, late: bool) -> _Track:
 def _waited(
     track: _Track, row: ThreadRow, run: float, elapsed_ns: int, *, awake: bool
 ) -> float | None:
-    """The share of time it waited; None where the kernel does not keep it.
-
-    A thread that stayed awake waited whenever it did not run. The kernel books a wait only when it
-    ends, so its own count misses one under way and then has too much at once.
-    """
+    """Share of time it waited: for a thread that stayed awake, all time it did not run."""
     if row.wait_ns is None or track.since.wait_ns is None:
         return None
     if awake:

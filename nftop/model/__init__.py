@@ -1,4 +1,1 @@
-"""The vocabulary: readings, columns, topology, samples, frames, the metric catalogue.
-
-Frozen dataclasses over numpy and the standard library. Nothing here touches the host.
-"""
+"""Readings, columns, topology, samples, frames and the metric catalogue; nothing reads the host."""

@@ -1,7 +1,7 @@
-"""TOML of an operator's own file, with bounds on what the parser may be made to do.
+"""TOML of an operator's file, with limits on nesting and dotted keys.
 
-`tomllib` recurses once per array or inline table within another, and takes time in the square of
-the parts of a dotted key; both are counted here, in one pass, before it begins.
+`tomllib` recurses for each nested array or inline table and needs quadratic time for dotted keys,
+so both are counted before it parses.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TOKEN = re.compile(
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What the text says.
+    """Parse TOML.
 
     Raises:
-        ValueError: it is no TOML, or beyond MAX_DEPTH or MAX_KEY_PARTS; the sentence ends with the
-            line and the column, where they are known.
+        ValueError: not TOML, or beyond MAX_DEPTH or MAX_KEY_PARTS; the text ends with line and
+            column if known.
     """
     _check_nesting(text)
     try:
@@ -66,6 +66,5 @@ def _check_nesting(text: str) -> None:
 
 
 def _position(text: str, at: int) -> str:
-    """As `tomllib` words it."""
     line = text.count("\n", 0, at) + 1
     return f"(at line {line}, column {at - text.rfind(chr(10), 0, at)})"

@@ -1,8 +1,7 @@
-"""Bounds on the numbers and lengths in a sample, from what hardware, Linux and NFs can give.
+"""Bounds of the numbers and lengths in a sample, from what hardware, Linux and NFs can give.
 
-A recording or a peer may hold any number; code that allocates, loops or shifts by one of these
-must not meet a number beyond its bound. `check` is applied to every record that is decoded.
-Cumulative counters need no bound: nothing is sized by them.
+Recordings and peers are untrusted: no number beyond its bound may allocate, loop or shift. `check`
+runs on every decoded record. Cumulative counters need no bound: nothing is sized by them.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ class BoundsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Least and most of every number in a field, and how many values the field may have.
+    """Least and greatest number in a field, and its maximum number of values.
 
-    `source` is where the bound comes from.
+    `source` states where the bound comes from.
     """
 
     least: int
@@ -35,7 +34,7 @@ class Bound:
     max_length: int | None = None
 
     def of(self, max_length: int) -> Bound:
-        """The same bound for a field of at most so many values."""
+        """The same bound for a field of at most `max_length` values."""
         return Bound(self.least, self.most, self.source, max_length)
 
 
@@ -44,7 +43,7 @@ def _up_to(most: int, source: str) -> Bound:
 
 
 def _rows(max_length: int, source: str) -> Bound:
-    """Of a field whose numbers may be any, or whose values are records with bounds of their own."""
+    """Bound of a field of any numbers, or of records with bounds of their own."""
     return Bound(-(1 << 63), 1 << 64, source, max_length)
 
 
@@ -194,10 +193,10 @@ _INTEGERS = frozenset({int})
 
 
 def check(record: str, field: str, values: Sequence[Any]) -> None:
-    """Compare the values that one field has in some records with its bound, if it has one.
+    """Compare the values of one field in some records with its bound, if it has one.
 
     Raises:
-        BoundsError: one is beyond that.
+        BoundsError: a value is beyond the bound.
     """
     bound = BOUNDS.get(record, {}).get(field)
     if bound is None:
@@ -233,7 +232,7 @@ def check_all(value: object) -> None:
 
 
 def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
-    """The numbers among the values; of arrays and of lists of integers only the extremes."""
+    """The numbers among the values; of arrays and lists of integers only the extremes."""
     for value in values:
         if isinstance(value, int | float):
             yield value
@@ -251,6 +250,6 @@ def _numbers(values: Iterable[Any]) -> Iterator[int | float]:
 
 
 def _extremes(numbers: list[int | float]) -> tuple[int | float, ...]:
-    """The least and the greatest, and NaN where that is among them: it is within no bound."""
+    """Least and greatest, and NaN if present."""
     nan = [number for number in numbers if isinstance(number, float) and math.isnan(number)][:1]
     return (*nan, min(numbers), max(numbers)) if numbers else ()

@@ -1,8 +1,7 @@
-"""What an operator may ask for, and what is planned for it before anything is written.
+"""Actions that an operator can request, and the changes planned for them.
 
-The state of what can be changed is a flat mapping of cells to texts, so that a change is a list of
-cells with what was and what is to be there: it can be compared, shown, written to disk and turned
-round.
+The state of the host is a flat mapping of cells to texts. A change is a list of cells with old and
+new values, so that it can be compared, shown, stored and reverted.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
 
 
 class Cell(NamedTuple):
-    """One thing that can be changed.
+    """One value that can be changed.
 
-    A CPU is a cell of its own, as a thread is, so that it is in one group whatever is done, and
-    somebody else's change of another CPU is no obstacle.
+    Each CPU and each thread is a cell, so that it is in exactly one group, and a concurrent change
+    of another CPU causes no conflict.
 
     Attributes:
-        kind: `group`, `monitor`: a directory, whose value is its inode. `mode`: of a group, as the
-            kernel has it. `schemata`: a mask in hexadecimal or a limit in decimal, without leading
-            zeros. `cpu`, `task`: the place (`place`) where it is. `governor`, `epp`, `min_khz`,
-            `max_khz`: of a frequency policy, as its files have them; limits as they are in effect.
-            `bf`: SST-BF of a power domain, `on` or `off`. `cp_class`: the SST-CP class of a CPU.
-        group: a control group's directory, `ROOT` for the root group; "" of all else.
+        kind: `group`, `monitor`: a directory; its value is the inode. `mode`: of a group.
+            `schemata`: a mask in hexadecimal or a limit in decimal, without leading zeros. `cpu`,
+            `task`: the group path that it is in. `governor`, `epp`, `min_khz`, `max_khz`: of a
+            frequency policy; limits as in effect. `bf`: SST-BF of a power domain, `on` or `off`.
+            `cp_class`: SST-CP class of a CPU.
+        group: directory of a control group, `ROOT` for the root group; else "".
         name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task;
-            the CPUs of a frequency policy, as a list; `DIE.DOMAIN@LEVEL` of `bf`, the level being
-            that of SST-PP, since each has an SST-BF of its own.
-        number: the domain of a schemata cell; a CPU's, policy's or package's number; else -1.
+            CPU list of a frequency policy; `DIE.DOMAIN@LEVEL` of `bf` (the level is that of SST-PP,
+            each of which has its own SST-BF).
+        number: domain of a schemata cell; number of a CPU, policy or package; else -1.
     """
 
     kind: Kind
@@ -51,9 +50,9 @@ class Cell(NamedTuple):
 
 
 def group_path(group: str, monitor: str = "") -> str:
-    """A control group, and a monitoring group of it if there is one, as the value of a cell.
+    """Value of a `cpu` or `task` cell.
 
-    `vpp`, `vpp/m`, `/` for the root group, `/m` for a monitoring group of it: names have no slash.
+    `vpp`, `vpp/m` for its monitoring group m, `/` and `/m` for the root group. Names have no slash.
     """
     if not monitor:
         return group
@@ -61,7 +60,7 @@ def group_path(group: str, monitor: str = "") -> str:
 
 
 def parts(where: str) -> tuple[str, str]:
-    """The control group and the monitoring group ("" for none) of a place."""
+    """Control group and monitoring group ("" for none) of a group path."""
     if where == ROOT:
         return ROOT, ""
     group, _, monitor = where.partition("/")
@@ -69,7 +68,7 @@ def parts(where: str) -> tuple[str, str]:
 
 
 def bf_words(cell: Cell) -> str:
-    """`SST-BF of package 0 at level 0`; with die and power domain where those are not the first."""
+    """`SST-BF of package 0 at level 0`; with die and power domain unless those are the first."""
     where, _, level = cell.name.partition("@")
     die, _, domain = where.partition(".")
     words = [f"package {cell.number}"]
@@ -82,7 +81,7 @@ State: TypeAlias = Mapping[Cell, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One cell: what was there and what is to be; None: it is not there."""
+    """Old and new value of one cell; None if it does not exist."""
 
     cell: Cell
     old: str | None
@@ -90,21 +89,20 @@ class Change:
 
 
 def difference(old: State, new: State) -> tuple[Change, ...]:
-    """Every cell that two states have different, sorted."""
+    """All cells in which two states differ, sorted."""
     cells = sorted(cell for cell in old.keys() | new.keys() if old.get(cell) != new.get(cell))
     return tuple(Change(cell, old.get(cell), new.get(cell)) for cell in cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """What two readings of resctrl have different, whoever made it so.
+    """Difference between two readings of resctrl, whatever program caused it.
 
     Attributes:
-        since_ns, at_ns: CLOCK_MONOTONIC of the reading before and of the one after: it was changed
-            between them.
+        since_ns, at_ns: CLOCK_MONOTONIC of the two readings.
         wall_ns: of the tick that showed it.
-        changes: of groups, masks, limits, CPUs and watched threads; a CPU's and a thread's values
-            are control groups. A group that came or went takes its masks and limits along.
+        changes: of groups, masks, limits, CPUs and watched threads. Values of CPUs and threads are
+            control groups. A created or removed group includes its masks and limits.
     """
 
     since_ns: int
@@ -115,11 +113,11 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class OwnChange:
-    """What nftop itself changed, or took back, in the direction in which it did.
+    """A change that nftop applied or reverted.
 
     Attributes:
-        changes: old as before it, new as after it.
-        from_ns, until_ns: CLOCK_MONOTONIC; it was written between them.
+        changes: `old` before and `new` after it.
+        from_ns, until_ns: CLOCK_MONOTONIC between which it was written.
     """
 
     changes: tuple[Change, ...]
@@ -129,7 +127,7 @@ class OwnChange:
 
 @dataclass(frozen=True, slots=True)
 class SetSchemata:
-    """Masks or limits of a group: `values` by domain, masks as bits, limits in resctrl's unit."""
+    """Set masks (bits) or limits (in resctrl's unit) of a group; `values` by domain."""
 
     group: str
     resource: str
@@ -138,7 +136,7 @@ class SetSchemata:
 
 @dataclass(frozen=True, slots=True)
 class MoveCpus:
-    """CPUs into a control group, out of those they are in."""
+    """Move CPUs into a control group."""
 
     cpus: tuple[Cpu, ...]
     group: str
@@ -146,7 +144,7 @@ class MoveCpus:
 
 @dataclass(frozen=True, slots=True)
 class MoveTasks:
-    """Threads into a control group; `ROOT` gives them their CPU's class again."""
+    """Move threads into a control group; in `ROOT` they use the class of their CPU."""
 
     tids: tuple[int, ...]
     group: str
@@ -154,21 +152,21 @@ class MoveTasks:
 
 @dataclass(frozen=True, slots=True)
 class CreateGroup:
-    """A control group of nftop's own, with the root group's masks and limits."""
+    """Create a control group of nftop with the root group's masks and limits."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveGroup:
-    """One of nftop's own control groups; its CPUs and threads fall to the root group."""
+    """Remove a control group of nftop; its CPUs and threads return to the root group."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class CreateMonitor:
-    """A monitoring group of nftop's own below a control group; it takes an RMID."""
+    """Create a monitoring group of nftop below a control group; it uses one RMID."""
 
     group: str
     name: str
@@ -177,7 +175,7 @@ class CreateMonitor:
 
 @dataclass(frozen=True, slots=True)
 class RemoveMonitor:
-    """One of nftop's own monitoring groups."""
+    """Remove a monitoring group of nftop."""
 
     group: str
     name: str
@@ -190,21 +188,21 @@ ClassAction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PinCpus:
-    """The cores of these CPUs to their guaranteed frequencies: both limits are that."""
+    """Set both frequency limits of these CPUs' cores to the guaranteed frequency."""
 
     cpus: tuple[Cpu, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCpus:
-    """The cores of these CPUs to what they were before nftop pinned them, or to all they can."""
+    """Restore the limits that these CPUs' cores had before nftop pinned them, else the widest."""
 
     cpus: tuple[Cpu, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PinEvery:
-    """Every core to its own guaranteed frequency (`bf`), or all to the nominal one (`base`)."""
+    """Pin every core to its own guaranteed frequency (`bf`), or all to the nominal one (`base`)."""
 
     mode: Literal["bf", "base"]
 
@@ -214,7 +212,7 @@ FrequencyAction: TypeAlias = PinCpus | ReleaseCpus | PinEvery
 
 @dataclass(frozen=True, slots=True)
 class SwitchBf:
-    """SST-BF of packages on or off; of all where none is named."""
+    """Switch SST-BF of packages on or off; of all packages if none is named."""
 
     on: bool
     packages: tuple[int, ...] = ()
@@ -222,7 +220,7 @@ class SwitchBf:
 
 @dataclass(frozen=True, slots=True)
 class SetCpClass:
-    """The cores of these CPUs into an SST-CP class."""
+    """Move these CPUs' cores into an SST-CP class."""
 
     cpus: tuple[Cpu, ...]
     cp_class: int
@@ -236,26 +234,24 @@ Action: TypeAlias = ClassAction | FrequencyAction | SstAction
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be done, to be shown and confirmed.
+    """A planned change, to be shown and confirmed.
 
     Attributes:
-        base: the whole state it was planned from; if it is another when it is to be applied, that
-            is a conflict.
-        changes: what would be different, nothing twice; empty where there is nothing to do.
-        effects: what else comes with it, sentences.
-        warnings: what may be wrong with it, sentences.
-        refusals: why it can't be done; nothing is then applied.
-        unmet: what of that which was asked for is not done and why, sentences: what somebody else
-            has changed since is left alone by an undo.
-        leaves: numbers of earlier changes that `unmet` is about.
-        offline: cells that `unmet` is about since their CPU or cache is offline.
-        commands: the command lines that do the same, one after the other.
-        rounded: of the effects, those that give something else than was asked for.
-        of_masks: of the effects, those that a new mask has by itself, and its cell.
-        identity: of the host that this was the state of; only there is it applied.
-        final: it takes back the newest change that stands and no other, so it is kept as soon as
-            it is applied; if that is not the newest any more by then, it is a conflict. Any other
-            proposal is taken back unless it is kept in time.
+        base: the whole state it was planned from. Applying it to another state is a conflict.
+        changes: cells that would change, each once; empty if there is nothing to do.
+        effects: side effects, sentences. warnings: risks, sentences.
+        refusals: why it can't be applied; if there are any, nothing is written.
+        unmet: requested but not done, with the reason, sentences: an undo skips what another
+            program has changed since.
+        leaves: numbers of the earlier changes that `unmet` refers to.
+        offline: cells in `unmet` whose CPU or cache is offline.
+        commands: equivalent command lines, in order.
+        rounded: those of `effects` that differ from the request.
+        of_masks: effects of a single new mask, with its cell.
+        identity: of the host; the proposal applies to no other.
+        final: it reverts only the newest change that stands, so it is kept as soon as it is
+            applied; if another change is newer by then, it is a conflict. All others are reverted
+            unless kept in time.
     """
 
     base: State
@@ -289,14 +285,13 @@ Outcome: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a proposal.
+    """Result of a proposal.
 
     Attributes:
-        sentences: for the operator; what was left alone is named.
-        changes: what is different on the host now from what was before.
-        number: of the change in the history; None where nothing was written.
-        unmet: where it is kept, what is not as was asked for all the same: sentences, among the
-            others as well.
+        sentences: for the operator; they name what was skipped.
+        changes: cells that changed on the host.
+        number: of the change in the history; None if nothing was written.
+        unmet: those of `sentences` that name what differs from the request although it was kept.
     """
 
     outcome: Outcome

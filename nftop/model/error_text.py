@@ -1,4 +1,4 @@
-"""What went wrong, as an operator reads it."""
+"""Errors as text for an operator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import errno
 
 
 def describe_error(error: BaseException) -> str:
-    """A sentence of it, without Python's own words where the error is the system's or nftop's.
+    """One sentence, without Python's wording if the error is the system's or nftop's.
 
-    It may have a path in it, and is as trusted as that.
+    It may contain a path and is as trusted as that.
     """
     if limit := exhausted(error):
         return limit
@@ -21,7 +21,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def exhausted(error: BaseException) -> str:
-    """A sentence about the limit of this process that `error` comes from; "" for any other error.
+    """Sentence about the process limit that caused `error`; "" for any other error.
 
     Sources: getrlimit(2), RLIMIT_AS and RLIMIT_NPROC; fork(2) and pthread_create(3), EAGAIN.
     """

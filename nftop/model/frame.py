@@ -1,4 +1,4 @@
-"""A frame: everything that is shown of one tick. The same when live, replayed and simulated."""
+"""A frame: everything shown of one tick, equal in live, replayed and simulated sessions."""
 
 from __future__ import annotations
 
@@ -79,9 +79,10 @@ class SourceState:
 
     Attributes:
         reason: PRESENT if it works.
-        detail: what is missing all the same; "" for nothing.
-        age_s: age of its reading at the tick; None if it never gave one.
-        late_s: seconds before the tick that a late reading began, so its greatest age; else 0.
+        detail: what is missing although it works, or why it does not work; "" if nothing.
+        age_s: age of its reading at the tick; None if there was none.
+        took_s: duration of the read.
+        late_s: seconds from the begin of a late reading to the tick; else 0.
     """
 
     reason: Reason
@@ -93,9 +94,9 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class CacheClass:
-    """A resctrl group: its name (untrusted text) and the hardware's class, if known.
+    """A resctrl group: name (untrusted text) and the hardware's class, if known.
 
-    `of`: it is the CPU's own, or that of a task that polls there, which takes precedence.
+    `of`: the CPU's own class, or that of a task polling there, which takes precedence.
     """
 
     name: str
@@ -105,28 +106,26 @@ class CacheClass:
 
 @dataclass(frozen=True, slots=True)
 class CpuTable:
-    """One row per CPU shown, in `topology.cpus` order; each tuple and column has n rows.
+    """One row per CPU shown, in the order of `topology.cpus`; each tuple and column has n rows.
 
     Attributes:
-        topology: the CPUs shown; the frame's own has them all.
-        online: which CPUs were online at this tick.
-        thread: name of the NF thread or poller on it (untrusted text); None where there is none.
-        nf, nf_pid: name and process of the NF it works for, None where there is none.
-        direction: whether its packets are those received or those sent; None without an NF.
-        cpp_clock: what counted the cycles of `cpp` (see `Clock`); None without a CPP.
-        saturated: whether it was busy all the time, so that CPP is the cost of a packet; None
-            where the NF does not tell.
-        attribution: how packets were put on this CPU, in words; "" where none were.
-        group: the resctrl group whose class counts on it: of the pollers' own where they are in
-            one, else of the CPU's, which every other task has that is in none; or why that is
+        topology: the CPUs shown; `Frame.topology` has all.
+        online: whether the CPU was online at this tick.
+        thread: name of the NF thread or poller on it (untrusted text), or None.
+        nf, nf_pid: name and process of that thread's NF, or None.
+        direction: whether received or sent packets are counted; None without an NF.
+        cpp_clock: clock of the cycles in `cpp`; None without a CPP.
+        saturated: whether it was busy all the time, so that CPP is the cost of a packet; None if
             unknown.
-        settings: what is set for its frequency, and which of SST-BF's kinds it is.
-        columns: by metric id of the catalogue, scope `cpu`; every such metric is there. In a frame
-            a `Block`.
-        origins: by metric id, for each row the source of its number where that is not the metric's
-            first choice, else None; metrics of which no row has such a number are absent.
-        shared: by CPU, why the instructions, misses and slots counted there are not those of its
-            network functions alone; CPUs where they are, or where nothing polls, are absent.
+        attribution: how packets were assigned to this CPU, a text; "" without packets.
+        group: resctrl group in effect: the pollers' own, else that of the CPU; or why it is
+            unknown.
+        settings: frequency settings and SST-BF priority.
+        columns: by metric id, all metrics of scope `cpu`. A `Block` in a frame.
+        origins: by metric id and row, the source of a number that is not from the metric's first
+            choice, else None; metrics without such a number are absent.
+        shared: by CPU, why its instructions, misses and slots are not those of its NFs alone;
+            absent for other CPUs.
     """
 
     topology: Topology
@@ -153,27 +152,24 @@ class NfRow:
     """One network function.
 
     Attributes:
-        key: identity over ticks: pid and start time, or the socket's path before those are known.
-        name: what the operator calls it (untrusted text): program and, if it is not the default,
-            EAL prefix.
+        key: identity across ticks: pid and start time, or the socket's path until those are known.
+        name: program and, unless it is the default, EAL prefix (untrusted text).
         kind: `dpdk`, `ovs`, `vpp`, `kernel`.
-        cpus: the CPUs whose threads poll for it.
-        direction: whether its CPP divides by packets received or, where it only sends, sent.
-        cpp_clock: where the cycles of its CPP came from; None without a CPP.
-        saturated: whether all its polling cores were busy all the time; None where it does not
-            tell.
-        interval_s: the NF's own clock between its last two readings; None before the second. 0
-            where a frame before had them already, as where the NF is late: rate x interval, summed
-            over frames, is what it counted.
-        attribution: how its packets were put on CPUs, in words.
-        problem: why its counters are not current; None when they are.
-        readings: by metric id of the catalogue, scope `nf`; every such metric is there.
-        threads: those that poll for it. ports, queues, nodes: as far as it tells, else why not.
-        classes: the cache classes that count on its CPUs, each once.
-        sharers: who else is in them, in words; "" for nobody.
-        owner: user whose socket tells its numbers; None if there is no socket, or it is not known.
-        shared: why the instructions, misses and slots counted on its CPUs are not its alone; None
-            where they are.
+        cpus: CPUs on which its threads poll.
+        direction: whether its CPP divides by packets received or, if it only sends, sent.
+        cpp_clock: clock of the cycles in its CPP; None without a CPP.
+        saturated: whether all its polling cores were busy all the time; None if unknown.
+        interval_s: time between its last two readings by its own clock; None before the second. 0
+            if an earlier frame had these readings: the sum of rate x interval over frames is its
+            count.
+        attribution: how its packets were assigned to CPUs, a text.
+        problem: why its counters are not current, or None.
+        readings: by metric id, all metrics of scope `nf`.
+        threads: its polling threads. ports, queues, nodes: as reported, or why they are unknown.
+        classes: cache classes in effect on its CPUs, each once.
+        sharers: other users of these classes, a text; "" if none.
+        owner: user that owns the socket its numbers come from; None if unknown or without a socket.
+        shared: why the instructions, misses and slots of its CPUs are not its alone, or None.
     """
 
     key: str
@@ -212,17 +208,17 @@ class BoxTraffic:
 
 @dataclass(frozen=True, slots=True)
 class PackageRow:
-    """One package: its memory and what devices ask of it.
+    """One package: memory, device requests and links.
 
     Attributes:
-        readings: by metric id of the catalogue, scope `package`; every such metric is there.
-        estimates: the ids of those whose counters were on the hardware too little of the time: see
-            `metric.ESTIMATE_BELOW`.
-        channels: memory by channel, bytes read and written per second; empty where none is counted.
-        links: UPI or QPI by link, bytes received and sent per second; empty where none is counted.
-        origins: by metric id, the source of its number where that is not the metric's first choice;
-            by `links`, that of links.
-        sampled_s: by metric id, the age of numbers that are counted now and then, in seconds.
+        readings: by metric id, all metrics of scope `package`.
+        estimates: ids of metrics whose counters ran for less than `metric.ESTIMATE_BELOW` of the
+            time.
+        channels: bytes read and written per second by memory channel; empty if not counted.
+        links: bytes received and sent per second by UPI or QPI link; empty if not counted.
+        origins: by metric id, the source of a number that is not from the metric's first choice; by
+            `links`, that of the links.
+        sampled_s: by metric id, age in seconds of numbers that are counted now and then.
     """
 
     package: Package
@@ -252,11 +248,11 @@ class GroupCacheRow:
     """One cache class in one last-level cache.
 
     Attributes:
-        cbm: its mask, or why it has none; with CDP that of data.
-        code: with CDP the mask of code; None without.
-        mba: its limit on memory bandwidth in the group's unit, or why it has none.
-        readings: by metric id of the catalogue, scope `group`; every such metric is there.
-        metered_at_ns: CLOCK_MONOTONIC when its counters were read; 0 where none was.
+        cbm: mask (with CDP the mask for data), or why there is none.
+        code: with CDP the mask for code, else None.
+        mba: memory bandwidth limit in the group's unit, or why there is none.
+        readings: by metric id, all metrics of scope `group`.
+        metered_at_ns: CLOCK_MONOTONIC when its counters were read; 0 if they were not.
     """
 
     l3: L3Domain
@@ -269,12 +265,12 @@ class GroupCacheRow:
 
 @dataclass(frozen=True, slots=True)
 class MonitorRow:
-    """A monitoring group: a part of a cache class with its own counters.
+    """A monitoring group: part of a cache class with counters of its own.
 
     Attributes:
-        name: its directory's name (untrusted text). rmid: the hardware's monitor, if known.
+        name: directory name (untrusted text). rmid: the hardware's monitor, if known.
         owner: program that its name belongs to; None if unknown.
-        readings: by cache and metric id of the catalogue, scope `group`, `capacity_bytes` aside.
+        readings: by cache and metric id, scope `group` without `capacity_bytes`.
     """
 
     name: str
@@ -289,16 +285,15 @@ class GroupRow:
     """One resctrl control group: a cache class.
 
     Attributes:
-        name: its directory's name (untrusted text), `rdt.ROOT` for the root group.
-        clos: the hardware's class; None where the kernel does not show it.
-        cpus: the CPUs in it, as last told.
-        mode: whether others may overlap its mask: `shareable`, `exclusive`, ...
-        caches: one row for each last-level cache, ascending.
-        rmid: the hardware's monitor; None where the kernel does not show it.
-        owner: who its name says has made it; None where it says nothing.
-        tasks: how many threads are in it by themselves; 0 of the root group.
-        l2: its masks of second-level caches; empty where those can't be allocated.
-        monitors: its monitoring groups, which its own readings include.
+        name: directory name (untrusted text), `rdt.ROOT` for the root group.
+        clos, rmid: the hardware's class and monitor; None if the kernel does not show them.
+        cpus: its CPUs as last read.
+        mode: `shareable`, `exclusive`, ...: whether other masks may overlap its mask.
+        caches: one row per last-level cache, ascending.
+        owner: program that its name belongs to; None if unknown.
+        tasks: number of threads in it; 0 for the root group.
+        l2: masks of second-level caches; empty if those can't be allocated.
+        monitors: monitoring groups; the group's own readings include theirs.
     """
 
     name: str
@@ -320,11 +315,9 @@ class TmaNode:
 
     Attributes:
         name: the vendor's, in snake_case; `parent` is None at level 1.
-        of: what `reading`, a ratio 0..1, is a share of: issue slots or cycles.
-        beyond: it is above its threshold and so is everything above it in the tree, which is when
-            the method says to look into it; without a number it is not.
-        coverage: of the events that it is computed from, the smallest share of the time in which
-            one was counted; no number where none was or nobody says.
+        of: issue slots or cycles, of which `reading` is a ratio 0..1.
+        beyond: it and all its ancestors exceed their thresholds.
+        coverage: smallest share of time in which one of its events was counted, or why unknown.
     """
 
     name: str
@@ -338,13 +331,13 @@ class TmaNode:
 
 @dataclass(frozen=True, slots=True)
 class CoreFocus:
-    """Counts of one physical core only, while the operator selects it.
+    """Counts of one physical core while the operator selects it.
 
     Attributes:
         cpus: its threads.
-        tree: its top-down nodes of levels 1 to 3, each after its parent.
-        readings: by metric id of the catalogue, scope `core`; every such metric is present.
-        coverage: as `TmaNode.coverage`, of the probes by metric id.
+        tree: top-down nodes of levels 1 to 3, each after its parent.
+        readings: by metric id, all metrics of scope `core`.
+        coverage: by metric id of the probes, as `TmaNode.coverage`.
     """
 
     cpus: tuple[Cpu, ...]
@@ -355,10 +348,10 @@ class CoreFocus:
 
 @dataclass(frozen=True, slots=True)
 class CounterCost:
-    """Cost of counting since the tick before.
+    """Cost of counting since the previous tick.
 
     Attributes:
-        reads: of counters, or of groups of them that are read together.
+        reads: of counters or of groups read together.
         interrupts: of CPUs, to read, start or stop counters.
     """
 
@@ -368,14 +361,14 @@ class CounterCost:
 
 @dataclass(frozen=True, slots=True)
 class SelfCost:
-    """nftop's own footprint in this interval; see the observer-effect rules.
+    """nftop's own cost in this interval.
 
     Attributes:
-        cpu_ratio: CPU time of all its threads by the time passed: 1 is one CPU.
-        affinity: the CPUs it may run on.
-        counters: what counting has cost, all sources together.
-        warning: what running there may disturb, a sentence; "" when nothing.
-        counters_by_source: the same of each source that counts; empty before the second tick.
+        cpu_ratio: CPU time of all its threads / elapsed time; 1 is one CPU.
+        affinity: CPUs it may run on.
+        counters: cost of counting, all sources together.
+        warning: what nftop may disturb there, a sentence; "" if nothing.
+        counters_by_source: cost by source; empty before the second tick.
     """
 
     cpu_ratio: Reading
@@ -392,7 +385,7 @@ class Lost:
     Attributes:
         ticks: number of ticks; None if unknown.
         size_bytes: size of what can't be read.
-        why: what happened, in words (possibly the recording's: untrusted text).
+        why: reason, a text (untrusted: it may be from the recording).
     """
 
     ticks: int | None
@@ -405,20 +398,20 @@ class Frame:
     """One tick as shown.
 
     Attributes:
-        interval_s: monotonic time since the tick before; None on the first.
-        topology: the whole host's, whatever rows `cpus` shows. packages: likewise.
-        groups: cache classes; empty if the kernel has none (the source `resctrl` has the reason).
-        domains: caches that the groups share. limits: number of classes and monitors.
-        noticed: last changes of groups, oldest first.
-        frequencies: the host's cpufreq, or why it is absent; rows of `cpus` have their share of it.
-        apart: how perf and a sensor server have disagreed for some time; "" if they agree.
-        findings: facts beyond a limit that have lasted, most severe first, of all CPUs.
-        incidents: findings by cause, the most harmful first. past_incidents: those that ended, the
-            last first; the oldest of many are left out.
+        interval_s: monotonic time since the previous tick; None on the first.
+        topology, packages: of the whole host, whatever rows `cpus` shows.
+        groups: cache classes; empty if there are none (`sources["resctrl"]` has the reason).
+        domains: caches that the groups share. limits: maximum number of classes and monitors.
+        noticed: latest changes of groups, oldest first.
+        frequencies: cpufreq of the host, or why it is absent.
+        apart: persistent disagreement of perf and a sensor server; "" if they agree.
+        findings: limits exceeded for long enough, most severe first, for all CPUs.
+        incidents: findings by cause, most harmful first. past_incidents: ended ones, latest first,
+            without the oldest of many.
         notice: message for the operator of this host; never recorded.
         interfaces: the kernel's network interfaces.
-        baselines: what numbers are compared with; None if none is kept.
-        lost: what a replay lacks between the tick before and this one.
+        baselines: reference values, or None.
+        lost: data that a replay lacks between the previous tick and this one.
         processes: those with threads on the selected CPU; empty if none is selected.
     """
 
@@ -453,13 +446,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What is counted or described only while the operator looks at it.
+    """What is counted or read only while the operator selects it.
 
     Attributes:
-        core: a CPU of the core that is counted in more detail (`CoreFocus`); None: of no core.
-        traffic: count everything that packages can count, not only the most wanted.
-        processes: the CPU whose processes are described (`ProcessFacts`); None: of no CPU.
-        culprits: CPUs that open incidents are about, whose processes are described.
+        core: a CPU of the core to count in detail (`CoreFocus`), or None.
+        traffic: count all that packages can count, not only the default groups.
+        processes: the CPU whose processes are read (`ProcessFacts`), or None.
+        culprits: CPUs of open incidents, whose processes are read.
         memory: those of them whose processes' memory by NUMA node is read.
     """
 
@@ -471,5 +464,5 @@ class Focus:
 
     @property
     def counts(self) -> tuple[Cpu | None, bool]:
-        """What has to be counted, for which a tick comes early; descriptions can wait for one."""
+        """The counted part: a change of it causes an early tick."""
         return self.core, self.traffic

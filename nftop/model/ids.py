@@ -1,4 +1,4 @@
-"""Identifiers are types, so that a core number is never taken for a CPU number."""
+"""Types of identifiers, so that a core number is never taken for a CPU number."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ _MOST_CPUS = 1 << 14
 
 
 def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
-    """CPUs of a kernel cpulist such as `0-3,8,10-12:2/4`, ascending and without repeats.
+    """CPUs of a kernel cpulist such as `0-3,8,10-12:2/4`, ascending and unique; "" is no CPU.
 
-    The grammar is that of the kernel's `bitmap_parselist`: ranges, and ranges with
-    `:used/group`. An empty text is no CPU.
+    The grammar is that of the kernel's `bitmap_parselist`: ranges, and ranges with `:used/group`.
 
     Raises:
-        ValueError: the text is not a cpulist, or its ranges are longer than any host's.
+        ValueError: not a cpulist, or a range longer than any host's.
     """
     spanned = 0
     cpus: set[int] = set()
@@ -46,7 +45,7 @@ def parse_cpu_list(text: str) -> tuple[Cpu, ...]:
 
 
 def format_cpu_list(cpus: Iterable[int]) -> str:
-    """The shortest cpulist of plain ranges: `0-3,8`. No CPU gives an empty text."""
+    """The shortest cpulist of plain ranges: `0-3,8`; "" for no CPU."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:
@@ -64,5 +63,5 @@ def _number(text: str, whole: str) -> int:
 
 
 def mhz_text(khz: int) -> str:
-    """A frequency of cpufreq's files: `2700 MHz`, with its fraction where it has one."""
+    """kHz, as in cpufreq's files, as MHz: `2700 MHz`, with decimals if needed."""
     return f"{khz // 1000} MHz" if khz % 1000 == 0 else f"{khz / 1000} MHz"

@@ -1,7 +1,4 @@
-"""What the parser of command lines and everybody after it know of keeping a change.
-
-A module of its own, for `nftop --help` to import nothing else.
-"""
+"""Default and limits of the time to keep a change; a module without imports, for `nftop --help`."""
 
 # How long an applied change waits for somebody to keep it.
 KEEP_WITHIN_S = 60.0

@@ -1,4 +1,4 @@
-"""Addresses that only this machine reaches."""
+"""Loopback addresses."""
 
 from __future__ import annotations
 
@@ -21,16 +21,12 @@ class Loopback(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As a URL has it."""
+        """ADDRESS:PORT as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_loopback(text: str) -> Loopback:
-    """`127.0.0.1:9739`, `[::1]:9739`, `localhost:9739`, each without its port too; 0: any free one.
-
-    Raises:
-        ValueError: it is no such address, or one that others reach; the text says what to do.
-    """
+    """Parse `127.0.0.1:9739`, `[::1]:9739` or `localhost:9739`; without a port, the default."""
     host, port = _split_port(text)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 1 << 16):
         raise ValueError(f"{text!r} is not ADDRESS:PORT, as in 127.0.0.1:{PORT}")
@@ -42,7 +38,7 @@ def parse_loopback(text: str) -> Loopback:
 
 
 def _split_port(text: str) -> tuple[str, str]:
-    """Address and port of `ADDRESS:PORT`; the usual port where none is named."""
+    """Address and port of `ADDRESS:PORT`; the default port if there is none."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         return text, str(PORT)
@@ -50,7 +46,7 @@ def _split_port(text: str) -> tuple[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this is this machine's own: `localhost`, an IPv4 address of 127/8, `[::1]`."""
+    """Whether it is `localhost`, in 127/8, or `[::1]`."""
     bracketed = host.startswith("[") and host.endswith("]")
     try:
         address = ipaddress.ip_address(host[1:-1] if bracketed else host)

@@ -18,9 +18,10 @@ class Owner:
     """Owner of a source.
 
     Attributes:
-        uid: as seen from nftop's user namespace; -1 if unknown.
+        uid: in nftop's user namespace; -1 if unknown.
         user: its name, else `uid 1234`.
-        privileged: it is root's or nftop's own user's. Others never stand in for it.
+        privileged: root or nftop's own user; an unprivileged source never replaces a privileged
+            one.
         reason: one of the codes above.
     """
 

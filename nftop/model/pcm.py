@@ -1,8 +1,8 @@
 """Source `pcm`: a pcm-sensor-server's document.
 
-Numbers are as the server wrote them, sentinels included; `derive.pcm` interprets them. Names are
-the server's own in snake_case, the same in JSON and in its text form. Source of names and units:
-Intel PCM's pcm-sensor-server, documents of 202302 and of June 2026.
+Numbers are as written by the server, sentinels included; `derive.pcm` interprets them. Names are
+the server's in snake_case, equal for JSON and text. Source of names and units: Intel PCM's
+pcm-sensor-server, documents of 202302 and of June 2026.
 """
 
 from __future__ import annotations
@@ -86,21 +86,20 @@ class PcmTable:
     """One document.
 
     Attributes:
-        since_start: numbers are totals; else those of the last `interval_us`. PCIe requests are
-            totals in any case.
-        interval_us: the interval they are of; of totals the server's clock, CLOCK_MONOTONIC of its
-            host.
-        cpus: int32 (n,), logical CPUs, ascending. cores: int32 (n,), the server's number of each
-            one's core within its package. packages: int32 (n,), the server's number of its package.
-        of_cpus: float64 (n, len(cpu_fields)), NaN where the document has no such number.
+        since_start: numbers are totals, else those of the last `interval_us`. `pcie` are totals
+            always.
+        interval_us: of totals CLOCK_MONOTONIC of the server's host.
+        cpus: int32 (n,), logical CPUs, ascending. cores, packages: int32 (n,), the server's
+            numbers.
+        of_cpus: float64 (n, len(cpu_fields)), NaN if absent.
         sockets: int32 (s,), the server's numbers of packages, ascending.
-        of_packages: float64 (s, len(package_fields)), as `of_cpus`.
+        of_packages: float64 (s, len(package_fields)), NaN if absent.
         links: int32 (l, 2), package and number of each link.
         of_links: float64 (l, len(link_fields)).
-        pcie: float64 (s, len(events)): requests of devices.
-        accelerators: counts by device and counter, as the server names them (untrusted text).
-        notes: what an operator should know of this server, in sentences.
-        cpu_fields, package_fields, link_fields, events: the names of the columns above.
+        pcie: float64 (s, len(events)), requests of devices.
+        accelerators: counts by device and counter (untrusted text).
+        notes: facts about this server for the operator, sentences.
+        cpu_fields, package_fields, link_fields, events: names of the columns above.
     """
 
     since_start: bool
@@ -123,19 +122,18 @@ class PcmTable:
 
     @property
     def gaps(self) -> str:
-        """Notes for the operator; "" for none."""
         return "; ".join(self.notes)
 
     def of_cpu(self, field: str) -> Floats:
-        """float64 (n,): one of `CPU_FIELDS`, NaN where the table has no such column."""
+        """float64 (n,): one of `CPU_FIELDS`, NaN if absent."""
         return column_of(self.of_cpus, self.cpu_fields, field)
 
     def of_package(self, field: str) -> Floats:
-        """float64 (s,): one of `PACKAGE_FIELDS`, as `of_cpu`."""
+        """float64 (s,): one of `PACKAGE_FIELDS`, NaN if absent."""
         return column_of(self.of_packages, self.package_fields, field)
 
     def of_link(self, field: str) -> Floats:
-        """float64 (l,): one of `LINK_FIELDS`, as `of_cpu`."""
+        """float64 (l,): one of `LINK_FIELDS`, NaN if absent."""
         return column_of(self.of_links, self.link_fields, field)
 
     def same_places(self, other: PcmTable) -> bool:
@@ -167,8 +165,8 @@ def places(
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
     """Row in the table of each CPU and each package of the topology, -1 for none.
 
-    (None, None) unless the server has the topology's CPUs, all that are online, in as many packages
-    and the same partition; numbers of packages may differ.
+    (None, None) unless the server has the topology's CPUs, all online ones included, in the same
+    packages; package numbers may differ.
     """
     row_of = {int(cpu): row for row, cpu in enumerate(table.cpus.tolist())}
     online = {int(info.cpu) for info in topology.cpus if info.online}

@@ -1,7 +1,7 @@
-"""Whether a folder is of procfs, whose links only the kernel can resolve.
+"""Detection of procfs, whose links only the kernel can resolve.
 
-The text of a link such as /proc/PID/root, cwd, exe or fd/N is a path in the view of that process,
-often of another mount namespace: the same text names another file here (proc_pid_root(5)).
+The text of a link such as /proc/PID/root, cwd, exe or fd/N is a path in that process' mount
+namespace and may name another file here (proc_pid_root(5)).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STATFS_BYTES = 256  # more than struct statfs has on any architecture
 
 
 def is_procfs(handle: int) -> bool:
-    """Whether an open descriptor, O_PATH included, is of a procfs.
+    """Whether an open descriptor (O_PATH too) is in a procfs.
 
     Raises:
         OSError: fstatfs(2) failed.

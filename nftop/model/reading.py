@@ -1,8 +1,7 @@
 """A reading is a number or the reason why there is none.
 
-Nothing in nftop stands in for a number that could not be had: not zero, not NaN on screen,
-not an empty cell. `Reason` lists every way a number can be absent; `Missing` adds the sentence
-an operator can act on.
+Nothing replaces a missing number: no zero, no NaN on screen, no empty cell. `Reason` lists why a
+number can be missing; `Missing` adds a message.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from nftop.model.struct import dataclass
 
 
 class Reason(IntEnum):
-    """Why a value is absent. `PRESENT` (0) means it is not absent.
+    """Why a value is absent; `PRESENT` (0) if it is not.
 
-    The integer is what a `Column` holds per row and what recordings keep: never renumber.
+    Columns and recordings hold the integer: never renumber.
     """
 
     PRESENT = 0
@@ -34,17 +33,17 @@ class Reason(IntEnum):
 
     @property
     def key(self) -> str:
-        """The word used in JSON and CSV: `source`, `hardware`, ..., `ok` for PRESENT."""
+        """Name in JSON and CSV: `source`, `hardware`, ..., `ok` for PRESENT."""
         return "ok" if self is Reason.PRESENT else self.name.lower()
 
     @property
     def mark(self) -> str:
-        """What a cell shows instead of a number; at most three ASCII characters."""
+        """Text of a cell without a number, at most three ASCII characters."""
         return _MARKS[self]
 
     @property
     def sentence(self) -> str:
-        """The general meaning, for the legend and wherever no more exact detail is known."""
+        """General meaning, for the legend and where there is no message."""
         return _SENTENCES[self]
 
 
@@ -79,7 +78,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An absent value: its reason and, where one is known, a sentence that says more."""
+    """An absent value: its reason and an optional message."""
 
     reason: Reason
     detail: str = ""

@@ -1,4 +1,4 @@
-"""Where in a recording one is."""
+"""Position in a recording."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Attributes.
+    """Position of a replay.
 
-    at_ns: the wall clock that was asked for, or of the tick that is shown.
-    first_ns, last_ns: of the recording's first and last tick, as far as they are known.
-    number: of the tick that is shown, from 0 on.
-    speed: 1 is as fast as it was recorded.
-    paused: it stands still until it is told to go on.
-    waiting: there was nothing more, and what comes is shown as it comes. ended: there will be
-        nothing more.
-    warmed: after a jump, how many ticks before this one its numbers rest on; None: on all there
-        were.
-    remark: a marker just passed, or what is lost here; "" for neither.
+    Attributes:
+        at_ns: wall time requested, or of the tick shown.
+        first_ns, last_ns: wall time of the first and last tick, if known.
+        number: of the tick shown, from 0.
+        speed: 1 is as recorded.
+        waiting: at the end, waiting for more. ended: at the end, and no more will come.
+        warmed: ticks before this one, since the last jump, that its numbers rest on; None: all.
+        remark: a marker just passed, or data lost here; else "".
     """
 
     at_ns: int

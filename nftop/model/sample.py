@@ -1,7 +1,7 @@
-"""A sample: what the sources read at one tick, raw, before any arithmetic.
+"""A sample: raw values that the sources read at one tick.
 
-Everything here is cumulative or a state; rates and ratios are `derive`'s. Samples are what a
-recording keeps, so the fields are numbers, texts, tuples and numpy arrays only.
+All are cumulative or states; `derive` computes rates and ratios. Recordings hold samples, so
+fields are numbers, texts, tuples and numpy arrays only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class NfProcess(Protocol):
-    """What every network function's own table of counters has."""
+    """Fields that the counters of every network function have."""
 
     @property
     def name(self) -> str:
@@ -32,11 +32,11 @@ class NfProcess(Protocol):
 
     @property
     def problem(self) -> Missing | None:
-        """Why its counters are not current; None when they are."""
+        """Why its counters are not current, or None."""
 
 
 def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
-    """What of some network functions could not be seen or asked, in words; "" when all could."""
+    """Network functions that could not be seen or queried, a text; "" if none."""
     failing = [
         f"{process.name}: {process.problem.message}" for process in processes if process.problem
     ]
@@ -44,7 +44,7 @@ def nf_gaps(hidden: Iterable[str], processes: Iterable[NfProcess]) -> str:
 
 
 def event_gaps(absent: Iterable[tuple[str, str]], details: Mapping[str, Mapping[int, str]]) -> str:
-    """Which events are absent, where (" on CPU 3", "" for everywhere), and why, in words."""
+    """Absent events, where (" on CPU 3", "" for everywhere) and why, a text."""
     why: dict[tuple[str, str], list[str]] = {}
     for name, where in absent:
         text = "; ".join(details.get(name, {}).values())
@@ -57,12 +57,12 @@ def event_gaps(absent: Iterable[tuple[str, str]], details: Mapping[str, Mapping[
 
 @dataclass(frozen=True, slots=True)
 class SourceReading(Generic[T]):
-    """What one source gave.
+    """Reading of one source.
 
     Attributes:
-        value: its payload (one of the tables below), or why there is none.
+        value: a payload, or why there is none.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read.
-        took_ns: how long the read took.
+        took_ns: duration of the read.
     """
 
     value: T | Missing
@@ -74,9 +74,8 @@ class SourceReading(Generic[T]):
 class Sample:
     """One tick.
 
-    `interval_ns` is the pace asked for, whatever time has really passed. `readings` is keyed by
-    source name; a source that has not answered keeps the reading it gave last, with its own
-    `read_at_ns`, so its age shows.
+    `interval_ns` is the requested interval, not the elapsed time. `readings` is by source; a source
+    that has not answered keeps its last reading with its `read_at_ns`.
     """
 
     wall_ns: int
@@ -88,31 +87,27 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterTable:
-    """Source `perf`: the counter groups of every CPU, which share its counters by taking turns.
+    """Source `perf`: the counter groups of every CPU, which take turns on its counters.
 
-    A column is one event in one group. An event may be in several, as cycles are, by which the
-    others are judged; it then has a column in each, which counts while that group runs.
+    A column is one event in one group. Events such as cycles are in several groups.
 
     Attributes:
         cpus: the n CPUs read, ascending.
         events: k names (`cycles`, `instructions`, `ref_cycles`, `tsc`, `context_switches`).
         group: int32 (k,), the group of each column, 0..g-1.
-        values: uint64 (n, k), cumulative and unscaled; 0 where `reasons` says absent.
+        values: uint64 (n, k), cumulative and unscaled; 0 if absent.
         reasons: uint8 (n, k), `Reason` per CPU and column.
-        enabled_ns, running_ns: uint64 (n, g), the time since the CPU's groups were opened in which
-            any of them was to run, and how much of it each group was on the hardware. So their
-            quotient is the share of the time in which a group counted, whoever let it take turns:
-            nftop, or the kernel because another program shares the counters, or both. Equal for a
-            group that has the counters to itself. Rates divide by the delta of `running_ns`.
-        details: for what is absent, the sentence by event (or metric of a formula) and `Reason`.
-        extras: events whose absence is no gap: others do as well, or no counter was spare.
-        turns: how many groups beside the first take turns tick by tick, so that each has run once
-            in as many ticks; 0 where all run within every tick. On the CPUs of `focus`, as many as
-            that says.
-        focus: of one core's CPUs, all this and what is counted of that core only, because somebody
-            looks at it; in groups and columns of its own. None where nobody does.
-        formulas: by metric id, its formula over `events` in the notation of `uarch/grammar`, where
-            the source itself knows how; empty where the CPU's table does.
+        enabled_ns, running_ns: uint64 (n, g), time since the CPU's groups were opened in which any
+            was to run, and time in which each group ran on the hardware. The quotient is the share
+            of time in which a group counted, whether nftop or the kernel multiplexes; equal for a
+            group that has the counters alone. Rates divide by the delta of `running_ns`.
+        details: of what is absent, the message by event (or metric of a formula) and `Reason`.
+        extras: events whose absence is no gap: others replace them, or no counter was free.
+        turns: number of groups beside the first that take turns tick by tick; 0 if all run within
+            every tick. CPUs of `focus` have their own number.
+        focus: counters of the selected core's CPUs, in groups and columns of its own, or None.
+        formulas: by metric id, a formula over `events` in the notation of `uarch/grammar`, if the
+            source has its own.
     """
 
     cpus: NDArray[np.int32]
@@ -130,10 +125,7 @@ class CounterTable:
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, in words; "" when none is, `extras` aside.
-
-        An event is there if one group counts it.
-        """
+        """Events that no group counts, where and why, `extras` aside; "" if none."""
         names = []
         for name in dict.fromkeys(event for event in self.events if event not in self.extras):
             columns = [index for index, event in enumerate(self.events) if event == name]
@@ -151,10 +143,9 @@ class CpuTimes:
     Attributes:
         cpus: the n online CPUs, ascending.
         fields: k names in /proc/stat's order (`user`, `nice`, `system`, `idle`, `iowait`, `irq`,
-            `softirq`, `steal`); guest time is already within user.
+            `softirq`, `steal`); guest time is included in user.
         ticks: uint64 (n, k), cumulative, in clock ticks.
-        ticks_per_s: USER_HZ. Ratios need none; it is what makes seconds of the ticks for who has
-            nothing but the recording.
+        ticks_per_s: USER_HZ, for readers of recordings; ratios do not need it.
     """
 
     cpus: NDArray[np.int32]
@@ -166,21 +157,20 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """One thread worth watching.
+    """One thread of an NF or a possible poller.
 
     Attributes:
-        start_ticks: the thread's start time in clock ticks since boot: with tid it is an identity.
-        comm: the thread's own name; program: its process' name. Untrusted text.
-        role: what its name says it is: a role of `model.nf.kinds`, `qemu_vcpu`, or "".
-        role_index: the number in that name (lcore id, worker index), None where there is none.
-        allowed: the CPUs it may run on. last_cpu: where it ran last.
-        run_ns: cumulative time on a CPU; to a clock tick where the kernel keeps no schedstat.
-        wait_ns: cumulative time waiting for one; None where the kernel keeps no schedstat.
+        start_ticks: start time in clock ticks since boot; identity together with tid.
+        comm, program: name of the thread and of its process. Untrusted text.
+        role: from its name: a role of `model.nf.kinds`, `qemu_vcpu`, or "".
+        role_index: number in that name (lcore id, worker index), or None.
+        allowed: CPUs it may run on. last_cpu: where it ran last.
+        run_ns, wait_ns: cumulative time on a CPU and waiting for one; without schedstat run_ns is
+            in clock ticks and wait_ns None.
         voluntary, involuntary: cumulative context switches.
-        container: True when its mount namespace is not ours; None where that can't be read.
-        read_at_ns: CLOCK_MONOTONIC when run_ns and wait_ns were read: the clock of their rates.
-        vm: what the virtual machine is called that its process runs (untrusted text); "" where it
-            runs none or nothing tells.
+        container: whether its mount namespace differs from nftop's; None if unknown.
+        read_at_ns: CLOCK_MONOTONIC when run_ns and wait_ns were read.
+        vm: name of the virtual machine that its process runs (untrusted text), or "".
     """
 
     pid: int
@@ -202,7 +192,7 @@ class ThreadRow:
 
     @property
     def label(self) -> str:
-        """What the thread is called on the screen: its name, or whose virtual CPU it is."""
+        """Name on the screen: the thread's, or that of the VM whose virtual CPU it is."""
         if self.role != "qemu_vcpu" or not self.vm:
             return self.comm
         return f"{self.vm} vCPU {self.role_index}"
@@ -210,14 +200,14 @@ class ThreadRow:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What an operator looks up about one process. All texts are untrusted.
+    """Details of one process. All texts are untrusted.
 
     Attributes:
-        cpu: the CPU it was described for: one of its threads runs there.
-        command: its command line, cut at 512 characters; "" if it has none, it can't be read, or
-            the sample is of a recording.
+        cpu: the selected CPU, on which one of its threads runs.
+        command: command line, cut at 512 characters; "" if it has none, it can't be read, or the
+            sample is from a recording.
         user: name of its real user, or the number of a user without a name.
-        cgroup: its path in the unified hierarchy; "" if unknown.
+        cgroup: path in the unified hierarchy; "" if unknown.
         nice_value: -20 to 19; None if unknown.
         started_s: start time in seconds since the epoch; None if unknown.
         name: its program.
@@ -256,14 +246,14 @@ class CpuUse:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTable:
-    """Source `processes`: NF threads and every thread that looks like a poller.
+    """Source `processes`: NF threads and all threads that may be pollers.
 
     Attributes:
-        hidden: how many processes could not be looked into for want of privilege.
-        scanned_at_ns: CLOCK_MONOTONIC of the last scan of all of /proc: which threads there are
-            is as of then, what they did as of each row's own time.
-        facts: of the processes with threads on the selected CPU; empty if no CPU is selected.
-        culprits: facts of processes on CPUs that open incidents are about, without command lines.
+        hidden: number of processes that could not be read for lack of privilege.
+        scanned_at_ns: CLOCK_MONOTONIC of the last scan of /proc, which finds threads; rows are
+            newer.
+        facts: processes with threads on the selected CPU; empty if no CPU is selected.
+        culprits: processes on CPUs of open incidents, without command lines.
         uses: what ran on these CPUs, the most first.
     """
 
@@ -276,17 +266,17 @@ class ThreadTable:
 
     @property
     def gaps(self) -> str:
-        """What could not be seen, in words; "" when nothing is."""
+        """What could not be read, a text; "" if nothing."""
         return f"{self.hidden} processes can't be looked into; run as root" if self.hidden else ""
 
 
 @dataclass(frozen=True, slots=True)
 class DpdkLcore:
-    """One EAL thread as telemetry tells it (23.03 and later).
+    """One EAL thread from telemetry (23.03 and later).
 
     Attributes:
         cpus: its cpuset.
-        total_cycles, busy_cycles: cumulative TSC cycles, where the application registered them.
+        total_cycles, busy_cycles: cumulative TSC cycles, if the application registered them.
     """
 
     lcore: Lcore
@@ -298,11 +288,10 @@ class DpdkLcore:
 
 @dataclass(frozen=True, slots=True)
 class DpdkPort:
-    """One ethdev port. Counters are cumulative; None where the driver does not give them.
+    """One ethdev port. Counters are cumulative; None if the driver has none.
 
-    `rx_queue_packets[q]` is what queue q received; empty where the driver has no queue counters.
-    `bond_member` is whether it is one of a bonding port's, which counts its packets again; None
-    where the application does not tell.
+    `rx_queue_packets[q]` is received by queue q; empty if the driver has no queue counters.
+    `bond_member`: a bonding port counts its packets again; None if unknown.
     """
 
     port: int
@@ -320,15 +309,15 @@ class DpdkApp:
     """One DPDK application behind a telemetry socket.
 
     Attributes:
-        pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
-        name: program name (untrusted text); prefix: the EAL file prefix.
-        socket: the path it was found at.
-        problem: why it could not be polled; None when all is well. The counters, `read_at_ns` and
-            `took_ns` are then of the last poll that worked: no ports and 0 if none ever did.
+        pid, start_ticks: identity from the socket's peer; both 0 before the first connection.
+        name: program name (untrusted text); prefix: EAL file prefix.
+        socket: its path.
+        problem: why it could not be polled, or None. Counters, `read_at_ns` and `took_ns` are then
+            of the last successful poll: no ports and 0 if there was none.
         lcores: empty before DPDK 23.03 (`lcores_told` is then False).
-        eal_params, app_params: its command line as telemetry gives it.
+        eal_params, app_params: its command line from telemetry.
         read_at_ns: CLOCK_MONOTONIC at the middle of this application's poll.
-        owner: whose it is; None in recordings that do not have it.
+        owner: of the socket; None in older recordings.
     """
 
     pid: int
@@ -350,24 +339,24 @@ class DpdkApp:
 
 @dataclass(frozen=True, slots=True)
 class DpdkTable:
-    """Source `dpdk`: every application found; `hidden` says which sockets we may not open."""
+    """Source `dpdk`: all applications; `hidden`: sockets that nftop may not open."""
 
     apps: tuple[DpdkApp, ...]
     hidden: tuple[str, ...] = ()
 
     @property
     def gaps(self) -> str:
-        """What could not be seen, in words; "" when nothing is."""
+        """What could not be read, a text; "" if nothing."""
         return nf_gaps(self.hidden, self.apps)
 
 
 @dataclass(frozen=True, slots=True)
 class CounterUse:
-    """What counting has cost, cumulative.
+    """Cumulative cost of counting.
 
     Attributes:
-        reads: of counters, or of groups of them that are read together.
-        interrupts: of CPUs, to read, start or stop them.
+        reads: of counters or of groups read together.
+        interrupts: of CPUs, to read, start or stop counters.
     """
 
     reads: int
@@ -376,13 +365,13 @@ class CounterUse:
 
 @dataclass(frozen=True, slots=True)
 class SelfUse:
-    """Source `self`: what nftop costs.
+    """Source `self`: nftop's own cost.
 
     Attributes:
-        cpu_ns: cumulative CPU time of this process, all threads, and of those that read for it.
-        affinity: the CPUs it may run on.
-        counters: by source that counts, what that has cost.
-        warning: what running there may disturb, a sentence; "" when nothing.
+        cpu_ns: cumulative CPU time of this process and of its helper processes.
+        affinity: CPUs it may run on.
+        counters: cost of counting by source.
+        warning: what nftop may disturb there, a sentence; "" if nothing.
     """
 
     cpu_ns: int

@@ -1,7 +1,6 @@
-"""Every data source: its id, its payload, what it measures and what it needs.
+"""Data sources: id, payload, what each measures and needs.
 
-A recording, the screens and the outputs know a source by its row here alone; code that opens it is
-registered in `nftop.sources.registry`.
+Recordings, screens and outputs use these rows; openers are registered in `nftop.sources.registry`.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from nftop.model.uncore import UncoreTable
 
 @dataclass(frozen=True, slots=True)
 class SourceKind:
-    """One row.
+    """One data source.
 
     Attributes:
-        id: its name in samples, recordings and outputs.
-        payload: type of its readings. Recordings describe it; `gaps` of a reading is text.
-        measures: what its readings contain.
-        needs: privileges or programs it depends on; "" for none.
-        shown: the header shows its state always, else only a state that is not `ok`.
+        id: name in samples, recordings and outputs.
+        payload: type of its readings. Recordings describe it; `gaps` of a reading is a text.
+        measures: contents of its readings.
+        needs: privileges or programs required; "" for none.
+        shown: the header always shows its state, else only if it is not `ok`.
     """
 
     id: str
@@ -43,10 +42,10 @@ _KINDS: dict[str, SourceKind] = {}
 
 
 def register_kind(kind: SourceKind) -> None:
-    """Add a row. Before the first recording is written or read.
+    """Add a row, before the first recording is written or read.
 
     Raises:
-        ValueError: there is a source of that id.
+        ValueError: the id is taken.
     """
     if kind.id in _KINDS:
         raise ValueError(f"two sources are called {kind.id}")
@@ -54,17 +53,15 @@ def register_kind(kind: SourceKind) -> None:
 
 
 def kinds() -> Iterator[SourceKind]:
-    """All rows, in the order of registration."""
     return iter(tuple(_KINDS.values()))
 
 
 def payloads() -> tuple[type, ...]:
-    """The payload types of all sources, each once."""
     return tuple(dict.fromkeys(kind.payload for kind in kinds()))
 
 
 def always_shown(source: str) -> bool:
-    """Whether the header shows a source that has nothing to report."""
+    """Whether the header shows a source that works."""
     return source not in _KINDS or _KINDS[source].shown
 
 

@@ -1,18 +1,13 @@
-"""Source `cpufreq`: how fast each CPU may run, and which cores the hardware favours (SST).
+"""Source `cpufreq`: frequency limits of each CPU, and Intel Speed Select (SST).
 
-For who builds on this:
+- Limits are read back: as in effect after the kernel's clamping, not as requested. A clamped
+  request returns when the clamp goes: raising `scaling_max_freq` may raise `scaling_min_freq`.
+- SST-BF: high-priority cores are fixed in silicon; `priorities` finds them by base frequencies
+  that differ within a package.
+- SST-CP classes 0 to 3 are not resctrl's: say "SST-CP class".
+- `Keeper`: another program that sets frequencies here, named before anything is changed.
 
-- `CpufreqTable` is the payload of source `cpufreq`; a sample has it as any other.
-- Limits are as they are read back: what is in effect, after the kernel's clamping, and not what was
-  asked for. A request that was clamped comes back when what clamped it goes: raising
-  `scaling_max_freq` may raise `scaling_min_freq` with it.
-- SST-BF: high-priority cores are fixed in silicon. `priorities` is the one place that tells them,
-  from base frequencies that differ within a package.
-- SST-CP has classes of its own, 0 to 3, which are never resctrl's: say "SST-CP class".
-- `Keeper`: who else sets frequencies on this host, to be named before anything is changed.
-
-All frequencies are Hz as whole numbers; the kernel's files have kHz, so `hz // 1000` is what it
-shows.
+Frequencies are integers in Hz; the kernel's files have kHz.
 """
 
 from __future__ import annotations
@@ -34,16 +29,15 @@ NOT_READ = Missing(Reason.SOURCE, "no source tells of frequencies here")
 
 @dataclass(frozen=True, slots=True)
 class CpuFrequency:
-    """What cpufreq tells of one online CPU. None: the driver has no such file.
+    """cpufreq of one online CPU; None if the driver has no such file.
 
     Attributes:
-        policy: the number of its policy, `policyN`. One policy may be that of several CPUs
-            (acpi-cpufreq): what is set for one is set for all of `together`.
-        together: the online CPUs of its policy (`affected_cpus`), itself among them.
+        policy: number of its policy, `policyN`; one policy may have several CPUs (acpi-cpufreq).
+        together: online CPUs of the policy (`affected_cpus`), itself included.
         driver: `intel_pstate`, `intel_cpufreq` (its passive mode), `acpi-cpufreq`, ...
-        governor, governors: the one in use, and those it may be set to. Untrusted text.
+        governor, governors: current and available ones. Untrusted text.
         epp, epps: energy_performance_preference likewise; raw numbers are decimal texts.
-        min_hz, max_hz: the limits in effect (`scaling_min_freq`, `scaling_max_freq`).
+        min_hz, max_hz: limits in effect (`scaling_min_freq`, `scaling_max_freq`).
         hardware_min_hz, hardware_max_hz: `cpuinfo_min_freq`, `cpuinfo_max_freq`.
         base_hz: the guaranteed frequency (`base_frequency`).
     """
@@ -65,13 +59,13 @@ class CpuFrequency:
 
 @dataclass(frozen=True, slots=True)
 class PstateDriver:
-    """intel_pstate as a whole.
+    """State of intel_pstate.
 
     Attributes:
         status: `active`, `passive` or `off`.
-        turbo: whether turbo is allowed (`no_turbo` is 0); None where not told.
-        min_percent, max_percent: `min_perf_pct`, `max_perf_pct`, limits over all CPUs, in percent
-            of the highest frequency.
+        turbo: whether turbo is allowed (`no_turbo` is 0); None if unknown.
+        min_percent, max_percent: `min_perf_pct`, `max_perf_pct`, limits of all CPUs in percent of
+            the highest frequency.
     """
 
     status: str
@@ -82,9 +76,9 @@ class PstateDriver:
 
 @dataclass(frozen=True, slots=True)
 class UncoreLimits:
-    """The limits of one die's mesh (intel_uncore_frequency); None where there is no such file.
+    """Mesh frequency limits of one die (intel_uncore_frequency); None if there is no such file.
 
-    `initial_*` are those that were found when the driver was loaded.
+    `initial_*`: at the time the driver was loaded.
     """
 
     package: Package
@@ -97,14 +91,14 @@ class UncoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class SstPackage:
-    """SST of one package (one die of it, where there are more), as intel-speed-select tells it.
+    """SST of one package or die, from intel-speed-select.
 
     Attributes:
-        level: the SST-PP level in use; None where there are none.
-        bf, tf, cp: SST-BF, SST-TF and SST-CP: on, off, or not told.
+        level: current SST-PP level; None if there are none.
+        bf, tf, cp: whether SST-BF, SST-TF and SST-CP are on; None if unknown.
         bf_supported, tf_supported, cp_supported: the platform has them at this level.
-        bf_high: the CPUs it names as high-priority.
-        bf_high_hz, bf_low_hz: their and the others' base frequency with SST-BF.
+        bf_high: high-priority CPUs.
+        bf_high_hz, bf_low_hz: base frequencies of these and of the other CPUs with SST-BF on.
     """
 
     package: Package
@@ -122,18 +116,18 @@ class SstPackage:
 
     @property
     def can_switch_bf(self) -> bool:
-        """Whether the tool can: not on Cascade Lake, where firmware does and there is no SST-CP."""
+        """Whether the tool can; on Cascade Lake, without SST-CP, only firmware can."""
         return bool(self.bf_supported and self.cp_supported and self.bf is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class SstState:
-    """What intel-speed-select told.
+    """Output of intel-speed-select.
 
     Attributes:
         packages: ascending by package and die.
-        cp_class: SST-CP class of each CPU; empty where SST-CP is off or not told.
-        read_at_ns: CLOCK_MONOTONIC when it was asked: seldom.
+        cp_class: SST-CP class of each CPU; empty if SST-CP is off or unknown.
+        read_at_ns: CLOCK_MONOTONIC when it was read, which is rarely.
     """
 
     packages: tuple[SstPackage, ...]
@@ -143,12 +137,12 @@ class SstState:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Somebody else who sets frequencies or governors here.
+    """Another program that sets frequencies or governors here.
 
     Attributes:
-        name: what operators call it: `tuned`.
-        seen: as what it was seen, with the process' name as untrusted text.
-        pid: the process; None where it is a service that has done its work and ended.
+        name: its common name, as `tuned`.
+        seen: how it was detected, with its process name (untrusted text).
+        pid: its process; None if it is a service that has ended.
     """
 
     name: str
@@ -158,13 +152,13 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class CpuSetting:
-    """What is set for one CPU, in a frame, or why that is unknown.
+    """Frequency settings of one CPU, or why they are unknown.
 
     Attributes:
-        priority: which of SST-BF's two kinds of cores it is.
+        priority: its kind of core under SST-BF.
         driver, governor, epp: as in `CpuFrequency`; untrusted text.
         cp_class: its SST-CP class.
-        together: other CPUs for which all this is set together with it.
+        together: other CPUs of the same policy.
     """
 
     priority: Priority | Missing
@@ -180,17 +174,17 @@ class CpufreqTable:
     """Source `cpufreq`.
 
     Attributes:
-        cpus: one row for each online CPU that has a policy, ascending.
-        without: online CPUs that have none.
-        pstate: None where intel_pstate is not loaded.
-        uncore: by package and die; empty where the driver is not loaded.
-        sst: what intel-speed-select told, or why nothing.
-        keepers: who else sets frequencies here.
-        hybrid: cores are of different kinds, whose base frequencies differ without SST-BF.
-        base_read_at_ns: CLOCK_MONOTONIC when base frequencies and uncore limits of all were read:
-            seldom, since the kernel interrupts the CPU for each. Those of a CPU whose limits have
-            changed since may be newer.
-        notes: what could not be read, in sentences.
+        cpus: one row per online CPU with a policy, ascending.
+        without: online CPUs without one.
+        pstate: None if intel_pstate is not loaded.
+        uncore: by package and die; empty if the driver is not loaded.
+        sst: output of intel-speed-select, or why there is none.
+        keepers: other programs that set frequencies here.
+        hybrid: core types differ, and so do base frequencies without SST-BF.
+        base_read_at_ns: CLOCK_MONOTONIC when all base frequencies and uncore limits were read:
+            rarely, since the kernel interrupts the CPU for each. CPUs whose limits changed may be
+            newer.
+        notes: what could not be read, sentences.
     """
 
     cpus: tuple[CpuFrequency, ...]
@@ -205,12 +199,11 @@ class CpufreqTable:
 
     @cached_property
     def row_of(self) -> Mapping[int, CpuFrequency]:
-        """The rows by CPU."""
         return {row.cpu: row for row in self.cpus}
 
     @property
     def gaps(self) -> str:
-        """What could not be read, and who else sets frequencies, in words; "" when nothing."""
+        """What could not be read, and other programs that set frequencies; "" if nothing."""
         without = f"CPU {format_cpu_list(self.without)} has no cpufreq" if self.without else ""
         names = ", ".join(dict.fromkeys(keeper.name for keeper in self.keepers))
         others = f"{names} may set frequencies here too" if names else ""
@@ -218,13 +211,13 @@ class CpufreqTable:
 
 
 def priorities(base: Iterable[tuple[Cpu, Package | None, float | None]]) -> Mapping[Cpu, Priority]:
-    """SST-BF's two kinds of cores; of packages where all have one base frequency nothing.
+    """SST-BF priority of CPUs; none for packages whose CPUs have one base frequency.
 
     Args:
-        base: of each CPU its package and base frequency, None where not known.
+        base: CPU, package and base frequency (None if unknown).
 
-    Source: the kernel's `base_frequency` is the guaranteed frequency of each CPU, which SST-BF
-    makes higher for some (intel/CommsPowerManagement, sst_bf.md).
+    Source: SST-BF raises the kernel's `base_frequency` of some CPUs (intel/CommsPowerManagement,
+    sst_bf.md).
     """
     packages: dict[Package, dict[Cpu, float]] = {}
     for cpu, package, hz in base:

@@ -27,7 +27,7 @@ else:
     from msgspec.structs import replace as replace_struct
 
     class _Fields:
-        """`__dataclass_fields__` of a class, created when a standard function first needs it."""
+        """`__dataclass_fields__` of a class, created on first use."""
 
         def __init__(self):
             self._known = {}  # by class, since a derived class has more fields than its base

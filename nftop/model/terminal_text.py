@@ -1,8 +1,8 @@
-"""Characters that a terminal obeys or that hide or reorder text, and their removal.
+"""Removal of characters that control a terminal or that hide or reorder text.
 
-Every writer of standard output and standard error passes its text through `safe_text`, whatever
-was done to it before: names of processes, strings of servers, recordings and configuration files
-may hold any character. JSON escapes the same characters (`escaped_json`), so that nothing is lost.
+Every write to standard output and standard error passes through `safe_text`: names of processes,
+strings of servers, recordings and configuration files may contain any character. JSON escapes the
+same characters (`escaped_json`) instead.
 
 Sources: ECMA-48 (C0 and C1 controls), Unicode 15.0: Bidi_Control, Default_Ignorable_Code_Point,
 U+2028 and U+2029 (line and paragraph separator), U+FFF9 to U+FFFB (interlinear annotation).
@@ -32,16 +32,12 @@ def safe_text(text: str) -> str:
 
 
 def safe_line(text: str) -> str:
-    """`safe_text` of a single line: line feeds and tabs become blanks, too."""
+    """`safe_text` of a single line: line feeds and tabs become blanks."""
     return _UNSAFE_IN_LINE.sub(lambda hit: " " if hit[0] in "\t\n" else REPLACEMENT, text)
 
 
 def escaped_json(text: str) -> str:
-    r"""Write every unsafe character of a JSON document as \uXXXX.
-
-    JSON encoders escape C0 controls themselves; the other characters are valid only within
-    strings, so that the document means the same.
-    """
+    r"""Write every unsafe character of a JSON document as \uXXXX, which is valid in its strings."""
     return _UNSAFE_IN_JSON.sub(_escape, text)
 
 

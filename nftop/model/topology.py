@@ -1,4 +1,4 @@
-"""What the host is made of: CPUs, cores, packages, last-level caches."""
+"""CPUs, cores, packages and last-level caches of the host."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ class CpuInfo:
     """One logical CPU.
 
     Attributes:
-        core: index of its physical core, 0.. over the whole host in (package, die, core_id) order;
-            None while the CPU is offline, since the kernel then hides its topology.
-        siblings: the other logical CPUs of the same core, ascending; empty without SMT.
-        l3: id of its last-level cache; None where the kernel names none.
-        node: NUMA node; None where unknown.
-        isolated: in `isolcpus`.
-        nohz_full: in `nohz_full`.
-        base_frequency_hz: the guaranteed frequency, in recordings of before source `cpufreq` was
-            there to tell it; else None.
+        core: index of its physical core, 0.. over the host in (package, die, core_id) order; None
+            while the CPU is offline, since the kernel then hides its topology.
+        siblings: the other logical CPUs of the core, ascending.
+        l3: id of its last-level cache, or None.
+        node: NUMA node; None if unknown.
+        isolated, nohz_full: in the kernel's parameters `isolcpus`, `nohz_full`.
+        base_frequency_hz: guaranteed frequency, in recordings older than source `cpufreq`; else
+            None.
     """
 
     cpu: Cpu
@@ -45,7 +44,7 @@ class CpuInfo:
 
 @dataclass(frozen=True, slots=True)
 class L3Cache:
-    """One last-level cache. `ways` is None where the kernel does not say."""
+    """One last-level cache. `ways` is None if unknown."""
 
     id: L3Domain
     size_bytes: int
@@ -55,7 +54,7 @@ class L3Cache:
 
 @dataclass(frozen=True)
 class Topology:
-    """Every CPU the kernel knows as present, ascending, and the caches they share."""
+    """All present CPUs, ascending, and their caches."""
 
     cpus: tuple[CpuInfo, ...]
     l3: tuple[L3Cache, ...] = ()
@@ -68,10 +67,10 @@ class Topology:
 
     @cached_property
     def grids(self) -> tuple[NDArray[np.intp], ...]:
-        """A grid for each package: its cores, by L3, side by side, their threads below each other.
+        """For each package its cores by L3, side by side, with their threads in a column.
 
-        Rows of every column of a frame, shape (threads, cores); -1 where a core has fewer threads.
-        CPUs that are offline have no core and no place.
+        Rows of a frame's columns, shape (threads, cores); -1 if a core has fewer threads. Offline
+        CPUs are not included.
         """
         import numpy as np  # noqa: PLC0415 - the guard starts in half of the time without it
 
@@ -93,7 +92,7 @@ class Topology:
 
     @cached_property
     def sibling_rows(self) -> NDArray[np.intp]:
-        """intp (rows, most siblings a CPU has): the rows of each CPU's siblings, -1 where none."""
+        """intp (rows, most siblings of a CPU): rows of each CPU's siblings, -1 for none."""
         import numpy as np  # noqa: PLC0415 - as above
 
         siblings = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
@@ -105,11 +104,7 @@ class Topology:
 
     @cached_property
     def core_index(self) -> NDArray[np.int64]:
-        """int64 (rows,): the same number for the threads of one core.
-
-        A CPU that is offline has a number of its own behind all others, so that arrays by core
-        have an entry for it.
-        """
+        """int64 (rows,): same number for the threads of one core; offline CPUs have unique ones."""
         import numpy as np  # noqa: PLC0415 - as above
 
         known = [info.core for info in self.cpus if info.online and info.core is not None]
@@ -126,7 +121,7 @@ class Topology:
 
     @property
     def gaps(self) -> str:
-        """What could not be read, in words; "" when all was."""
+        """What could not be read, a text; "" if nothing."""
         return "; ".join(self.notes)
 
     @cached_property
@@ -138,21 +133,20 @@ class Topology:
         return len({c.core for c in self.cpus if c.core is not None})
 
     def with_siblings(self, cpus: Iterable[int]) -> frozenset[Cpu]:
-        """The CPUs and every hyper-thread sibling of theirs; unknown CPUs are dropped."""
+        """The CPUs and their hyper-thread siblings; unknown CPUs are dropped."""
         rows = [self.cpus[self.row_of[cpu]] for cpu in cpus if cpu in self.row_of]
         return frozenset(cpu for info in rows for cpu in (info.cpu, *info.siblings))
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Who we are looking at.
+    """The host that is observed.
 
     Attributes:
-        name: host name.
         model: CPU model name as the kernel gives it.
-        uarch: our name of the microarchitecture (`SKX`), `generic` where no table knows it.
-        simulated: the numbers come from nftop's own model, not from hardware.
-        remote: it is another host's sensor server that tells of it, at this address; "" here.
+        uarch: nftop's name of the microarchitecture (`SKX`), `generic` if unknown.
+        simulated: numbers come from nftop's model, not from hardware.
+        remote: address of the sensor server that reports another host; "" here.
     """
 
     name: str
@@ -163,12 +157,12 @@ class Host:
 
     @property
     def lab(self) -> bool:
-        """The kernel's interfaces are emulated here (`tests.lab`), as the CPU's name says."""
+        """Whether the kernel's interfaces are emulated (`tests.lab`), by the CPU model name."""
         return self.model.startswith("LAB:")
 
     @property
     def badge(self) -> str:
-        """What must stand beside every number that this host's hardware did not give; else ""."""
+        """Label of every output unless this host's hardware gave the numbers; else ""."""
         if self.simulated or self.lab:
             return "SIMULATED" if self.simulated else "LAB"
         return "REMOTE" if self.remote else ""

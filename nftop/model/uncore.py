@@ -1,7 +1,4 @@
-"""Source `uncore`: what perf counts in the units of a package outside its cores.
-
-A payload as those in `model.sample`: raw and cumulative, numbers and numpy arrays only.
-"""
+"""Source `uncore`: perf counts of a package's units outside its cores."""
 
 from __future__ import annotations
 
@@ -22,22 +19,21 @@ UNWANTED = "sampled every few ticks; counted all the time while the Memory/PCIe 
 class UncoreTable:
     """One row per counter: one event on one box of one package.
 
-    Boxes are kept apart because each takes its turns by itself: its counts are scaled by its own
-    clock before they may be added up.
+    Boxes are separate because each multiplexes by itself: counts are scaled by the box's own clock
+    before they are added up.
 
     Attributes:
         events: k names of the CPU's table (`cas_read`, `itom_hit`).
-        packages, boxes, event: int32 (n,), where a row was counted (the box's number, the
-            kernel's, and -1 in a row that only says why the package has no box that counts it)
-            and what, as an index of `events`.
-        values: uint64 (n,), cumulative and unscaled; 0 where `reasons` says absent.
+        packages, boxes, event: int32 (n,), package, kernel's box number (-1 in a row that states
+            why no box of the package counts it) and index in `events`.
+        values: uint64 (n,), cumulative and unscaled; 0 if absent.
         reasons: uint8 (n,), `Reason` by row.
-        enabled_ns, running_ns: uint64 (n,), the clock of the row's counter group and how much of
-            it the group was on the hardware. Rates divide by the delta of `running_ns`.
-        details: for what is absent, the sentence by event and `Reason`.
-        extras: events whose absence is no gap: nobody looks at them.
-        warning: whom counting disturbs, a sentence; "" when nobody.
-        round_ns: in so much of a box's time each of its groups has its turn; 0: told by nobody.
+        enabled_ns, running_ns: uint64 (n,), the clock of the row's counter group and its time on
+            the hardware. Rates divide by the delta of `running_ns`.
+        details: of what is absent, the message by event and `Reason`.
+        extras: events whose absence is no gap.
+        warning: what counting disturbs, a sentence; "" if nothing.
+        round_ns: time in which each group of a box has one turn; 0 if unknown.
     """
 
     events: tuple[str, ...]
@@ -55,7 +51,7 @@ class UncoreTable:
 
     @property
     def gaps(self) -> str:
-        """Which events are absent, where, and why, `extras` aside, and the warning; "" if none."""
+        """Absent events, where and why, `extras` aside, and the warning; "" if none."""
         names = []
         for index, name in enumerate(self.events):
             if name in self.extras:

@@ -1,6 +1,6 @@
-"""The simulated host's resctrl at one time: its cells, and the numbers that hardware gives.
+"""The simulated host's resctrl at one time: its cells and hardware numbers.
 
-What it may become is not decided here: `numbered` takes the state that a valid operation led to.
+Operations are validated elsewhere: `numbered` takes the state after a valid operation.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _FIRST_INODE = 2
 
 @dataclass(frozen=True, slots=True)
 class SimulatedClasses:
-    """Every directory of resctrl.
+    """All directories of resctrl.
 
     Attributes:
-        state: all cells, every thread's among them; those of the threads are `ROOT` at first.
-        clos: the hardware's class by control group, the root group's 0.
-        rmids: the hardware's monitor by place (`model.action.place`).
-        next_inode: of the next directory that is made.
-        on_cpu: the threads that poll or compute, `TID@STARTTIME` by the CPU they are pinned to.
+        state: all cells, including every thread's, initially in `ROOT`.
+        clos: the hardware's class by control group, 0 for the root group.
+        rmids: the hardware's monitor by group path (`model.change.group_path`).
+        next_inode: of the next directory.
+        on_cpu: by CPU, the threads pinned to it that poll or compute, `TID@STARTTIME`.
     """
 
     state: State
@@ -51,7 +51,7 @@ class SimulatedClasses:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Everything that is metered: each control group, followed by its monitoring groups."""
+        """All monitored groups: each control group, followed by its monitoring groups."""
         return tuple(
             where
             for group in self.groups
@@ -64,15 +64,13 @@ class SimulatedClasses:
         return tuple(sorted(matches))
 
     def mask(self, group: str, l3: int) -> Cbm:
-        """What a control group may fill of a cache."""
+        """Ways of a cache that a control group may fill."""
         return Cbm(int(self.state[Cell("schemata", group, L3, l3)], 16), L3_WAYS)
 
     def mba_percent(self, group: str, l3: int) -> int:
-        """A control group's limit on bandwidth."""
         return int(self.state[Cell("schemata", group, MB, l3)])
 
     def inode(self, where: str) -> int:
-        """The directory's number of a place."""
         if where == ROOT:
             return _FIRST_INODE
         group, monitor = parts(where)
@@ -80,7 +78,7 @@ class SimulatedClasses:
         return int(self.state[cell])
 
     def cpus(self, where: str) -> tuple[Cpu, ...]:
-        """The `cpus` file of a place: of a control group with its monitoring groups' CPUs."""
+        """The `cpus` file of a group; a control group's includes its monitoring groups' CPUs."""
         group, monitor = parts(where)
         matches = (
             Cpu(cell.number)
@@ -90,7 +88,7 @@ class SimulatedClasses:
         return tuple(sorted(matches))
 
     def tasks(self, group: str) -> tuple[int, ...]:
-        """Threads in a control group; none of the root group, which has all others."""
+        """Threads in a control group; none for the root group."""
         if group == ROOT:
             return ()
         matches = (
@@ -101,10 +99,7 @@ class SimulatedClasses:
         return tuple(sorted(matches))
 
     def runs(self) -> Mapping[int, str]:
-        """By CPU the place whose class and monitor its work has.
-
-        A thread that is in a group has that group's; any other has its CPU's.
-        """
+        """By CPU the group whose class and monitor are in effect: its thread's, else its own."""
         matches = {c.number: where for c, where in self.state.items() if c.kind == "cpu"}
         for cpu, thread in self.on_cpu.items():
             own = self.state[Cell("task", "", thread)]
@@ -114,7 +109,7 @@ class SimulatedClasses:
 
 
 def first_classes(model: Model) -> SimulatedClasses:
-    """As the scenario has them."""
+    """Initial cache classes of the scenario."""
     groups = model.scenario.groups
     state: dict[Cell, str] = {}
     for index, (group, cpus) in enumerate(zip(groups, _cpus(groups, model.layout), strict=True)):
@@ -143,10 +138,10 @@ def first_classes(model: Model) -> SimulatedClasses:
 
 
 def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> SimulatedClasses:
-    """The classes that follow `before` when its cells are as in `state`.
+    """The classes after `before` with the cells of `state`.
 
-    A directory whose number is "" is new: it gets the kernel's next one, the lowest class and
-    monitor that are free, and a class all ways of the caches `l3`, as none here is exclusive.
+    A directory with the number "" is new: it gets the next inode, the lowest free class and
+    monitor, and all ways of the caches `l3`, as no group here is exclusive.
     """
     matches, inode = dict(state), before.next_inode
     caches = tuple(l3)
@@ -168,7 +163,7 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
 
 
 def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:
-    """Numbers of names: those they had, the lowest that are free for new ones."""
+    """Numbers of names: previous ones, or the lowest free."""
     matches = {name: before[name] for name in names if name in before}
     for name in names:
         if name not in matches:
@@ -178,7 +173,7 @@ def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, in
 
 
 def _cpus(groups: tuple[ScenarioGroup, ...], layout: Layout) -> tuple[tuple[Cpu, ...], ...]:
-    """The CPUs of each group; the root group, which is the first, has those no other has."""
+    """CPUs of each group; the root group, the first, has the rest."""
     of_task: dict[str, list[Cpu]] = {}
     for placed in layout.placed:
         of_task.setdefault(placed.task.name, []).extend(placed.cpus)

@@ -1,4 +1,4 @@
-"""From an event's encoding to what the model counts: `count(event, cpu, t)`."""
+"""What an encoded event counts in the model: `count(event, cpu, t)`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
 
 
 def parts_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None:
-    """The quantities that an event counts, with a factor each; None: the host has no such event.
+    """The quantities that an event counts, each with a factor; None for an unknown event.
 
     Raises:
-        KeyError: no events are known of this microarchitecture.
+        KeyError: unknown microarchitecture.
     """
     return _table(_SAME_CODES.get(uarch, uarch)).get(
         _encoded(event) if isinstance(event, PmuTerms) else event
@@ -35,10 +35,10 @@ def parts_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None
 
 
 def count(model: Model, event: EventSpec, cpu: int, t_ns: int, uarch: str = "SKX") -> int:
-    """What a counter of `event` on `cpu`, running since the start, shows at `t_ns`.
+    """Counter value of `event` on `cpu` at `t_ns`, counting since the start.
 
     Raises:
-        KeyError: the host has no such event; ValueError: the time is before the start.
+        KeyError: unknown event; ValueError: the time is before the start.
     """
     parts = parts_of(event, uarch)
     if parts is None:
@@ -53,9 +53,9 @@ def share(total: int, parts: int) -> Counts:
 
 
 def turn_share(totals: Counts, index: int, parts: int) -> Counts:
-    """Of each of `totals` what group `part` of so many sees: the first nine tenths, or all.
+    """Share of each of `totals` counted by group `index` of `parts`: the first nine tenths, or all.
 
-    The others have an even share of the tenth that is left.
+    The others share the rest equally.
     """
     if parts == 1:
         return totals
@@ -64,12 +64,12 @@ def turn_share(totals: Counts, index: int, parts: int) -> Counts:
 
 
 def nth_share(totals: Counts, index: int, parts: int) -> Counts:
-    """Of each of `totals` the share that `share` gives `part`, in their shape."""
+    """Element `index` of `share` for each of `totals`, in their shape."""
     return (totals + np.uint64(index)) // np.uint64(parts)
 
 
 def _encoded(event: PmuTerms) -> EventSpec:
-    """The event in config words, as the kernel makes them of its terms; itself if it has none."""
+    """The event as configuration words, if it has terms of the kernel."""
     if event.pmu != "cpu":
         return event
     places = _raw()["format"]

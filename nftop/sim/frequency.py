@@ -1,11 +1,11 @@
-"""Frequencies of simulated cores, by the limits set for them, and their cpufreq table.
+"""Frequencies of simulated cores by their limits, and the cpufreq table.
 
-`response` computes the frequency of one CPU. A gate that changes the simulated host takes
-`CoreFrequencies`, which has limits, governor and preference of every CPU, derives another with
-`altered` and passes it to `World.set_frequencies`. Counts, packets and power follow:
+`response` computes the frequency of one CPU. `CoreFrequencies` has limits, governor and preference
+of every CPU; `altered` derives another, which `World.set_frequencies` applies. Counts, packets and
+power follow:
 
-- A packet costs the same cycles at any frequency, so packets per second are proportional to it.
-  The talk has no numbers to the contrary; for packets that wait for memory this is optimistic.
+- A packet costs the same cycles at any frequency, so packets per second are proportional to it. The
+  talk has no numbers to the contrary; for packets that wait for memory this is optimistic.
 - The load offered to a task does not change: a slower core drops more, a faster one idles more.
 - A core runs at the highest frequency that one of its threads requests.
 - Power is modelled in `pcm`: by load and the third power of the frequency.
@@ -32,7 +32,7 @@ DRIVER = "intel_pstate"
 
 @dataclass(frozen=True, slots=True)
 class CoreSetting:
-    """What is set for one CPU, in Hz, as it would be read back: within its limits, in order."""
+    """Settings of one CPU, in Hz, as read back: within its limits, in order."""
 
     min_hz: int
     max_hz: int
@@ -42,12 +42,12 @@ class CoreSetting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreFrequencies:
-    """What is set on the host, and what comes of it.
+    """Frequency settings of the host and their effect.
 
     Attributes:
         settings: by CPU. base_hz: the guaranteed frequency of each.
-        turbo: whether more than that may be granted.
-        hz: float64 (n,), what a busy core of each CPU runs at.
+        turbo: whether it is allowed.
+        hz: float64 (n,), frequency of each CPU's core while busy.
     """
 
     processor: Processor
@@ -67,11 +67,11 @@ def response(
 ) -> float:
     """The frequency (Hz) at which a CPU runs while it is awake.
 
-    The hardware grants what is asked for up to what turbo gives all cores at once, and never less
-    than it guarantees, which with SST-BF is more on some cores: so min = max = 2.7 GHz on a
-    high-priority core and 2.1 GHz on the others hold, as in the talk, and without limits all run
-    at the same. Under either governor that is the upper limit, since a poller is always busy; that
-    others don't run slower under powersave, whatever the preference, is the model's.
+    The hardware grants the request up to all-core turbo, and never less than the guaranteed
+    frequency, which SST-BF raises on some cores: so min = max = 2.7 GHz on a high-priority core and
+    2.1 GHz on the others hold, as in the talk. The request is the upper limit under either
+    governor, since a poller is always busy; that other CPUs do the same under powersave is an
+    assumption.
     """
     granted = max(all_core_hz, base_hz) if turbo else base_hz
     most = min(setting.max_hz, granted)
@@ -79,7 +79,7 @@ def response(
 
 
 def first_frequencies(processor: Processor, topology: Topology) -> CoreFrequencies:
-    """As they are at the start: every CPU between the processor's `start_hz`."""
+    """At the start: every CPU within the processor's `start_hz`."""
     setting = CoreSetting(*processor.start_hz)
     places = _places(topology)
     base = tuple(processor.guaranteed_hz(places[info.cpu]) for info in topology.cpus)
@@ -89,9 +89,9 @@ def first_frequencies(processor: Processor, topology: Topology) -> CoreFrequenci
 def altered(
     before: CoreFrequencies, settings: Mapping[int, CoreSetting], *, turbo: bool | None = None
 ) -> CoreFrequencies:
-    """With other settings of some CPUs; limits are cut to what the processor can, in order.
+    """With other settings of some CPUs; limits are clamped to the processor's.
 
-    `turbo`: whether it is allowed from now on; None: as before.
+    `turbo`: whether it is allowed from now on; None: unchanged.
     """
     every = list(before.settings)
     for cpu, setting in settings.items():
@@ -101,7 +101,7 @@ def altered(
 
 
 def _within(setting: CoreSetting, processor: Processor) -> CoreSetting:
-    """As the kernel reads it back: cpufreq_verify_within_limits."""
+    """Clamped as by the kernel's cpufreq_verify_within_limits."""
     least = min(max(setting.min_hz, processor.min_hz), processor.max_hz)
     most = min(max(setting.max_hz, processor.min_hz), processor.max_hz)
     return replace(setting, min_hz=min(least, most), max_hz=most)
@@ -128,7 +128,7 @@ def _of_core(info: CpuInfo, requested_hz: Sequence[float]) -> float:
 
 
 def _places(topology: Topology) -> Mapping[int, int]:
-    """Of every CPU which core of its package it is, from 0 on."""
+    """Index of every CPU's core in its package, from 0."""
     first: dict[int | None, int] = {}
     for info in topology.cpus:
         core = info.core or 0
@@ -142,7 +142,7 @@ _NO_TOOL = Missing(Reason.SOURCE, "the simulated host has no intel-speed-select"
 
 
 def cpufreq_table(frequencies: CoreFrequencies, at_ns: int) -> CpufreqTable:
-    """Every CPU with a policy of its own, as intel_pstate has them; `at_ns` is when it is read."""
+    """Every CPU with its own policy, as with intel_pstate; `at_ns` is the time of the read."""
     processor = frequencies.processor
     rows = zip(frequencies.settings, frequencies.base_hz, strict=True)
     return CpufreqTable(

@@ -1,4 +1,4 @@
-"""How the host is built for a number of CPUs, and which task's threads run where."""
+"""Topology of the host for a number of CPUs, and the CPUs of each task's threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _L3_BYTES_PER_CORE = 1_441_792
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A task and the CPU of each of its threads; `cpus` are fewer where the host is small.
+    """A task and the CPU of each of its threads, fewer on a small host.
 
     A host larger than the full one runs every task several times: `instance` 0, 1, ...
     """
@@ -27,13 +27,13 @@ class Placed:
 
     @property
     def name(self) -> str:
-        """The task's name, and which instance of it where there are several."""
+        """The task's name, with the instance if there are several."""
         return f"{self.task.name}{self.instance + 1}" if self.instance else self.task.name
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The host and who runs where; everything that is not in `placed` idles or keeps house."""
+    """The host and its placed tasks; other CPUs idle or run the system."""
 
     topology: Topology
     placed: tuple[Placed, ...]
@@ -43,9 +43,9 @@ class Layout:
 def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
     """The scenario's host with this many CPUs; `smt`: with hyper-threading.
 
-    Numbered as Linux does on such hosts: first one thread of every core, package by package, then
-    their siblings. The first core of each package keeps house; a host of one core has its pollers
-    on that core's second thread.
+    CPUs are numbered as by Linux on such hosts: one thread of every core, package by package, then
+    their siblings. The first core of each package runs the system; a host of one core has its
+    pollers on that core's second thread.
 
     Raises:
         ValueError: `cpus` is not in 2..512, without hyper-threading in 3..512.
@@ -81,7 +81,7 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
 
 
 def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:
-    """Cores for every task: one each in turn, until its package's `free` ones or its wish end."""
+    """Cores for every task: one each in turn, up to `free` of its package and its request."""
     left = dict(free)
     counts = [0] * len(tasks)
     granted = True
@@ -111,7 +111,6 @@ def _cpus_of(task: Task, granted: Sequence[int], cores: int, cpus: int) -> tuple
 def _siblings_of_task(
     placed: Sequence[Placed], task: Task, instance: int, cores: int, cpus: int
 ) -> tuple[Cpu, ...]:
-    """Siblings of the CPUs of the task that it runs beside."""
     hosts = (
         item for item in placed if (item.task.name, item.instance) == (task.sibling_of, instance)
     )

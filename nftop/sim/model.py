@@ -1,16 +1,15 @@
 """The model: every count of every CPU at any time, in closed form.
 
-The time is divided into stretches: at a step of the scenario, and at a change of what its cache
-classes may fill, another one begins. In each a quantity q of a CPU grows at the rate
+Time is divided into stretches, which begin at steps of the scenario and at changes of cache
+classes. In each a quantity q of a CPU grows at the rate
 
     a + b sin(2 pi t / period + phase of the CPU)
 
-so its count is the sum over the stretches of `a` times the time spent there and `b` times the
-sine's integral. A step of the scenario is there at once. A change of classes is not, since the
-cache fills and empties by and by: a and b go to their new values exponentially, with the time
-constant `SETTLE_S` of the cache's, and the integral of that is a closed form too. Rates never
-jump then, and each is at all times between two that the hardware could have. Nothing is
-accumulated from reading to reading: the same time gives the same counts, whatever was asked before.
+so its count is the sum over the stretches of `a` times the elapsed time and `b` times the sine's
+integral. A step of the scenario has an immediate effect. After a change of classes a and b approach
+their new values exponentially with the cache's time constant `SETTLE_S`, and that integral is a
+closed form too, so rates never jump. Nothing is accumulated from reading to reading: the same time
+always gives the same counts.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What rates still have of those before a change: at its time, float64 (n, k) each."""
+    """Remaining difference of rates after a change: at its time, float64 (n, k) each."""
 
     steady: Floats
     swinging: Floats
@@ -49,12 +48,11 @@ class Model:
 
     Attributes:
         scenario, layout: what it was built from.
-        starts_ns: when each of p stretches begins; the first is 0, unless those were forgotten.
-        steady, swinging: float64 (p, n, k), a and b per second for n CPUs and k `QUANTITIES`, to
-            which they go.
-        lags: of each stretch, by how much its rates begin elsewhere; None: they don't.
-        frequencies: of each stretch, what is set on the host and what it runs at.
-        before: float64 (p, n, k), the counts when each stretch begins.
+        starts_ns: begin of each of p stretches; the first is 0, unless it was dropped.
+        steady, swinging: float64 (p, n, k), a and b per second for n CPUs and k `QUANTITIES`.
+        lags: by stretch, by how much its rates begin elsewhere, or None.
+        frequencies: by stretch, settings and their effect.
+        before: float64 (p, n, k), counts at the begin of each stretch.
         phase: float64 (n,), radians.
     """
 
@@ -69,7 +67,7 @@ class Model:
     phase: Floats
 
     def counts(self, t_ns: int) -> Counts:
-        """Every count at `t_ns` since the start, uint64 (n, k); k as in `QUANTITIES`.
+        """Counts at `t_ns` since the start, uint64 (n, k); k as in `QUANTITIES`.
 
         Raises:
             ValueError: the time is before the start.
@@ -77,21 +75,17 @@ class Model:
         return np.floor(self.exact(t_ns)).astype(np.uint64)
 
     def exact(self, t_ns: int, cpus: Sequence[int] | slice = slice(None)) -> Floats:
-        """As `counts`, before a counter has cut off its fraction: float64 (n, k).
-
-        `cpus`: the rows wanted, where a few of them will do.
-        """
+        """As `counts`, not truncated: float64 (n, k), or only the rows `cpus`."""
         at = self.stretch(t_ns)
         return self.continued(at, t_ns, np.array(self.before[at, cpus]), cpus)
 
     def stretch(self, t_ns: int) -> int:
-        """The number of the stretch that a time is in; ValueError before the first."""
+        """Index of the stretch of a time; ValueError before the first."""
         if t_ns < self.starts_ns[0]:
             raise ValueError(f"the simulated host starts at {self.starts_ns[0]} ns, not at {t_ns}")
         return bisect_right(self.starts_ns, t_ns) - 1
 
     def rates(self, t_ns: int) -> tuple[Floats, Floats]:
-        """a and b per second at a time, float64 (n, k)."""
         at = self.stretch(t_ns)
         steady, swinging, lag = self.steady[at], self.swinging[at], self.lags[at]
         if lag is None:
@@ -102,7 +96,7 @@ class Model:
     def continued(
         self, at: int, t_ns: int, total: Floats, cpus: Sequence[int] | slice = slice(None)
     ) -> Floats:
-        """`total`, with what a stretch adds to it from its begin to a time."""
+        """`total` plus what a stretch adds from its begin to a time."""
         start_ns, phase, lag = self.starts_ns[at], self.phase[cpus], self.lags[at]
         if t_ns > start_ns:
             total += self.steady[at, cpus] * ((t_ns - start_ns) / _S)
@@ -121,7 +115,7 @@ class Model:
         return np.asarray(scale * (np.cos(begin + phase) - np.cos(end + phase)))
 
     def _fading_sine(self, start_ns: int, spent_s: float, phase: Floats) -> Floats:
-        """As `_sine`, of the sine times exp(-s / SETTLE_S), s the time since the start."""
+        """Integral of the sine times exp(-s / SETTLE_S), s the time since the start."""
         turn, fade = math.tau / self.scenario.period_s, 1 / SETTLE_S
         begin = self._angle(start_ns) + phase
         end = begin + turn * spent_s
@@ -131,16 +125,13 @@ class Model:
         return np.asarray(gone / (turn * turn + fade * fade))
 
     def _angle(self, t_ns: int) -> float:
-        """Of the sine, without the CPU's phase.
-
-        Whole periods are taken off in integers, which keeps that exact however long it runs.
-        """
+        """Angle without the CPU's phase; whole periods are removed in exact integers."""
         period_ns = round(self.scenario.period_s * _S)
         return (t_ns % period_ns) / period_ns * math.tau
 
 
 def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
-    """The scenario on a host of this many CPUs; ValueError if the host can't have so many.
+    """The scenario on a host of this many CPUs; ValueError if that is not possible.
 
     `smt`: with hyper-threading.
     """
@@ -167,7 +158,7 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
 
 
 def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:
-    """The scenario of a host too small for some of it: who has no room there slows nobody down."""
+    """The scenario without effects of tasks for which a small host has no CPUs."""
     placed_names = {placed.task.name for placed in layout.placed}
     steps = tuple(
         step if not step.load or placed_names & step.load.keys() else replace(step, slowed={})
@@ -177,7 +168,7 @@ def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:
 
 
 def phase_starts_ns(scenario: Scenario) -> tuple[int, ...]:
-    """When each of the scenario's phases begins: the first at 0, the others with its steps."""
+    """Begin of each phase of the scenario: 0 and its steps."""
     return (0, *(round(step.at_s * _S) for step in scenario.steps))
 
 
@@ -188,15 +179,15 @@ def altered(
     rates: Sequence[tuple[Floats, Floats]],
     frequencies: CoreFrequencies,
 ) -> Model:
-    """The same host, whose rates go elsewhere from `at_ns` on; all before is as it was.
+    """The same host with other rates from `at_ns` on.
 
     Args:
-        model: of the time before.
-        at_ns: when; not before the model's last change.
-        starts_ns: of the stretches from then on, `at_ns` the first: another with each step.
+        model: until then.
+        at_ns: not before the model's last change.
+        starts_ns: of the stretches from then on, `at_ns` first, then each step.
         rates: a and b of each, float64 (n, k).
-        frequencies: of all of them. Where they are others the rates are there at once, what was
-            left of a lag included: a core's clock changes within a millisecond.
+        frequencies: of all of them. If they change, rates change immediately, a lag included: a
+            core's clock changes within a millisecond.
     """
     kept = model.stretch(at_ns) + 1
     old_steady, old_swinging = model.rates(at_ns)
@@ -216,7 +207,7 @@ def altered(
 
 
 def without(model: Model, stretches: int) -> Model:
-    """Without the first stretches: what was counted then stays, but how it came is forgotten."""
+    """Without the first stretches: their counts stay, their history does not."""
     return replace(
         model,
         starts_ns=model.starts_ns[stretches:],
@@ -229,7 +220,7 @@ def without(model: Model, stretches: int) -> Model:
 
 
 def _counted_up(model: Model, first: int) -> Model:
-    """With what was counted before the stretches from the `first` on."""
+    """With counts at the begin of the stretches from `first` on."""
     before = model.before.copy()
     for at in range(first, len(model.starts_ns)):
         start_ns = model.starts_ns[at]

@@ -23,7 +23,6 @@ _TESTPMD_PORTS = 4
 
 
 def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
-    """The DPDK applications behind their telemetry sockets."""
     counts = model.counts(t_ns)
     return DpdkTable(
         tuple(
@@ -34,7 +33,7 @@ def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
 
 
 def ports_of(placed: Placed) -> tuple[tuple[Cpu, ...], tuple[Cpu, ...]]:
-    """Of a cross-connect's two ports, the CPUs that poll their queues: in turn."""
+    """CPUs that poll the queues of a cross-connect's two ports, alternating."""
     return placed.cpus[::2], placed.cpus[1::2]
 
 
@@ -62,7 +61,7 @@ def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkAp
 
 
 def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
-    """l3fwd: a port with one queue for each lcore, as its --config says."""
+    """l3fwd: a port with one queue for each lcore, as in its --config."""
     ports = tuple(
         _port(order, port, int(counts[cpu, INDEX["packets"]]),
               int(counts[cpu, INDEX["missed"]]))
@@ -76,7 +75,7 @@ def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
 
 
 def _ovs(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
-    """The DPDK beneath OVS: its ports, and PMD threads that EAL knows but has not started."""
+    """The DPDK of OVS: its ports, and PMD threads unknown to EAL."""
     main = main_cpu(model, placed)
     threads = (DpdkLcore(Lcore(n), (cpu,), "NON_EAL") for n, cpu in enumerate(placed.cpus, 1))
     polled = ports_of(placed)
@@ -104,7 +103,7 @@ _APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingPr
 
 
 def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
-    """A port that sends on whatever it received; named by a made-up PCI address."""
+    """A port that sends what it receives, named by a fictitious PCI address."""
     bus = 0x18 + order % 0x80
     return DpdkPort(
         port=port,
@@ -124,7 +123,7 @@ def _app(
     lcores: tuple[DpdkLcore, ...],
     params: tuple[str, ...],
 ) -> DpdkApp:
-    """An application; `params` begins with its program, and `read_at_ns` is still to be set."""
+    """An application; `params` begins with its program; `read_at_ns` is set later."""
     program = params[0]
     pid, start_ticks = identity(order)
     listed = ",".join(str(lcore.lcore) for lcore in lcores)
@@ -152,7 +151,6 @@ _WINDOW_S = 5.0
 
 
 def ovs_table(model: Model, t_ns: int, at_ns: int) -> OvsTable:
-    """Every ovs-vswitchd."""
     counts = model.counts(t_ns)
     window_ns = round(_WINDOW_S * 1e9)
     earlier = model.counts(t_ns - window_ns) if t_ns >= window_ns else None
@@ -226,7 +224,6 @@ _WHOLE_FRAME, _SMALL_FRAME, _EMPTY_POLL_CYCLES = 256, 32, 60
 
 
 def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
-    """Every VPP."""
     beats = t_ns // _UPDATE_NS
     times = t_ns, beats * _UPDATE_NS, max(beats - 1, 0) * _UPDATE_NS
     now, refreshed, before = (model.counts(time) for time in times)
@@ -246,7 +243,7 @@ def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
 def _instance(
     model: Model, placed: Placed, order: int, refreshed: tuple[Counts, Counts]
 ) -> VppInstance:
-    """What does not depend on when it is read; `refreshed` are the last two updates' counts."""
+    """All that does not depend on the time of the read; `refreshed`: the last two counts."""
     pid, start_ticks = identity(order)
     nodes, before = (_nodes(placed, counts) for counts in refreshed)
     return VppInstance(
@@ -291,7 +288,7 @@ def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
 
 
 def _nodes(placed: Placed, counts: Counts) -> VppNodes:
-    """The input node first; `work_cycles` in the workload's shares, the rest in empty polls."""
+    """The input node first; `work_cycles` by the workload's shares, the rest in empty polls."""
     shares = workloads.tables()[placed.task.workload]["nodes"]
     names = (_INPUT, *(name for name in shares if name != _INPUT))
     own = counts[list(placed.cpus)]

@@ -1,7 +1,7 @@
-"""The model in the shape in which nftop's sources hand things over.
+"""The model as payloads of nftop's sources.
 
-Every function takes the model, the time since its start, and `at_ns`: the same moment on the
-session's clock, which the network functions and threads stamp their counters with.
+Functions take the model, the time since its start, and `at_ns`, the same moment on the session's
+clock.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def focused_table(
     turns: bool = True,
     focus: Collection[int] = (),
 ) -> CounterTable:
-    """As `counter_table`, with all that the table of `uarch` counts of the CPUs `focus` only."""
+    """As `counter_table`, with all that the table of `uarch` counts on the CPUs `focus`."""
     whole = counter_table(model, t_ns, uarch, quiet, turns=turns)
     if not focus:
         return whole
@@ -69,13 +69,11 @@ def counter_table(
     *,
     turns: bool = True,
 ) -> CounterTable:
-    """Every event of the best plan of `uarch` and its turns, on every CPU.
+    """All events of the best plan of `uarch` and its turns, on every CPU.
 
-    The groups share the time without a beat: the first has run nine tenths of it and seen so much
-    of what there was to count, each other its even share of the last tenth, to a nanosecond and a
-    count, and together they have seen it all. nftop's real turns come one in a tick. No limit on
-    the number of counters is modelled. The groups' own clock is the model's. Without `turns` the
-    plan's own group has all the time.
+    Groups share the time exactly: the first counts nine tenths of it, the others equal shares of
+    the rest, to a nanosecond and a count, together all of it. nftop's real turns are one per tick.
+    The number of counters is not limited. Without `turns` the plan's own group has all the time.
     """
     plan = uarch.plans[0]
     cpus = range(len(model.layout.topology.cpus))
@@ -139,7 +137,7 @@ def _counted(
 
 
 def cpu_times(model: Model, t_ns: int) -> CpuTimes:
-    """/proc/stat: what is not in any field is idle, so that the fields sum to the time."""
+    """/proc/stat: time in no other field is idle."""
     rows = len(model.layout.topology.cpus)
     exact = model.exact(t_ns)
     ticks = np.zeros((rows, len(_FIELDS)), dtype=np.uint64)
@@ -156,7 +154,7 @@ _NOTHING = Focus()
 
 
 def thread_table(model: Model, t_ns: int, at_ns: int, wanted: Focus = _NOTHING) -> ThreadTable:
-    """Every thread of every task, main threads included; processes of `wanted` described."""
+    """All threads of all tasks, and facts of the processes in `wanted`."""
     counts = model.counts(t_ns)
     rows: list[ThreadRow] = []
     for order, placed in enumerate(model.layout.placed):
@@ -176,7 +174,7 @@ def thread_table(model: Model, t_ns: int, at_ns: int, wanted: Focus = _NOTHING) 
 
 
 def _described(rows: Iterable[ThreadRow], cpu: Cpu) -> tuple[ProcessFacts, ...]:
-    """The processes with a thread on this CPU; the simulated host starts them as services."""
+    """Processes with a thread on this CPU; the simulated host starts them as services."""
     return tuple(
         replace(_facts(pid, cpu, program), command=program)
         for pid, program in sorted({(row.pid, row.program) for row in rows if cpu in row.allowed})
@@ -243,14 +241,13 @@ def identity(order: int) -> tuple[int, int]:
 
 
 def placed_as(model: Model, kinds: Collection[str]) -> Iterator[tuple[int, Placed]]:
-    """The tasks of these kinds and their order in the layout."""
     for order, placed in enumerate(model.layout.placed):
         if placed.task.kind in kinds:
             yield order, placed
 
 
 def main_cpu(model: Model, placed: Placed) -> Cpu:
-    """Where an application's main thread lives: the housekeeping CPU of its package."""
+    """CPU of an application's main thread: the system's in its package."""
     package = model.layout.topology.cpus[placed.cpus[0]].package
     return model.layout.housekeeping.get(package or 0, Cpu(0))
 
@@ -283,7 +280,7 @@ def _threads(
 def _thieves(
     model: Model, placed: Placed, order: int, counted: tuple[Counts, int], at_ns: int
 ) -> list[ThreadRow]:
-    """The thread of another program that takes part of a CPU, where that has a name."""
+    """Threads of other programs, with a name, that take part of a CPU."""
     (counts, t_ns), stolen = counted, placed.task.stolen
     if stolen is None or not stolen.by or stolen.sleeps or stolen.thread >= len(placed.cpus):
         return []

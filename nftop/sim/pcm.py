@@ -1,7 +1,7 @@
-"""The model as a pcm-sensor-server of its host would tell it: its last second, once more each tick.
+"""The model as the document of a pcm-sensor-server on its host, renewed every tick.
 
-Started with PCM_NO_RDT=1, as beside cache classes. What it takes from the model as it stands are
-counts of CPUs, memory and links. Power, temperatures and C-states are closed forms of those counts:
+It is started with PCM_NO_RDT=1, as beside cache classes. Counts of CPUs, memory and links are those
+of the model. Power, temperatures and C-states are closed forms of these counts:
 
     package energy  = U t + sum over its cores of (a core_clocks + b instructions) (f / f0)**2
     memory's energy = M t + c (bytes read and written)
@@ -10,14 +10,13 @@ counts of CPUs, memory and links. Power, temperatures and C-states are closed fo
     of a package:     C0 = 1 - product over its cores of (1 - awake time), C6 = d (1 - C0), C2 the
                       rest
 
-with f the frequency of the cores while awake: an awake cycle costs a, an instruction b, and both
-grow with the square of the voltage, which goes with f; so power goes with load and with f**3. All
-constants are assumptions, chosen so that a package with every core busy takes the 140 W that the
-Xeon Gold 6152 is specified for. No requests of devices are told, as by Debian's builds.
+with f the frequency of the cores while awake: the cost a of an awake cycle and b of an instruction
+grow with the square of the voltage, which is proportional to f; so power grows with load and f**3.
+All constants are assumptions, chosen so that a package with every core busy takes the 140 W
+specified for the Xeon Gold 6152. Device requests are absent, as in Debian's builds.
 
-Links: PCM counts data that comes in, and data and everything else that goes out. Of everything else
-the model has one flit for each line that comes in, its request (an assumption); snoops and other
-messages without data are left out, so real links send more.
+Links: PCM counts incoming data, and outgoing data and everything else, of which the model has only
+one flit per incoming line, its request (an assumption): real links send more.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ LINE_FLITS, REQUEST_FLITS = 9, 1
 
 
 def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
-    """The second before `t_ns` since the model's start, or what there is of it; WARMING before."""
+    """The second before `t_ns` since the model's start; WARMING at the start."""
     since_ns = max(0, t_ns - _S)
     if t_ns - since_ns < _LEAST_NS:
         return _WARMING
@@ -109,7 +108,7 @@ _ZEROS = (
 
 
 def _of_links(uncore: NDArray[np.uint64]) -> Floats:
-    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic evenly.
+    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic equally.
 
     Incoming are bytes of data; outgoing are data and requests, in flits of a ninth of a line.
     """
@@ -128,7 +127,7 @@ def _of_links(uncore: NDArray[np.uint64]) -> Floats:
 
 
 def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores: int) -> Floats:
-    """What each core took: float64 (cores,); `hz` is what each CPU runs at."""
+    """Energy of each core: float64 (cores,); `hz` is each CPU's frequency."""
     # Both threads of a core have all of its clocks, so one of them is asked.
     clocks, core_hz = np.zeros(cores), np.zeros(cores)
     core_hz[core_of] = hz
@@ -140,7 +139,7 @@ def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores:
 
 
 def _of_cpus(counted: Floats, awake: Floats, headroom: Floats, hz: Floats) -> Floats:
-    """float64 (n, len(CPU_FIELDS)); 0 where such a server has 0, NaN where it has nothing."""
+    """float64 (n, len(CPU_FIELDS)); 0 and NaN as such a server has them."""
     table = np.full((len(counted), len(CPU_FIELDS)), np.nan)
     for field, quantity in _COUNTED.items():
         table[:, _CPU[field]] = np.floor(counted[:, INDEX[quantity]])
@@ -193,7 +192,6 @@ def _of_packages(
 
 
 def _residencies(table: Floats, places: dict[str, int], states: dict[int, Floats]) -> None:
-    """Fill in the shares of the states there are, and 0 for the others."""
     for name, column in places.items():
         head, _, state = name.rpartition("_")
         if head == "cstateresidency":

@@ -1,4 +1,4 @@
-"""The simulated host's processor: what its cores may run at."""
+"""The simulated host's processor and its frequencies."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Processor:
         name, title: `6230N`, `Xeon Gold 6230N`.
         uarch: nftop's name of its microarchitecture.
         tsc_hz: of the time stamp counter.
-        min_hz, max_hz: what a core can.
-        base_hz: the guaranteed frequency where there is no SST-BF, or it is off.
-        all_core_hz: what turbo grants while all cores are busy.
-        start_hz: the limits that CPUs have at the start.
-        offered_hz: at which a core just takes what a task with load 1 is offered.
-        high: with SST-BF, the high-priority cores of each `of` of a package; empty without.
-        high_base_hz, low_base_hz: the base frequencies of these and of the others.
+        min_hz, max_hz: range of a core.
+        base_hz: guaranteed frequency without SST-BF.
+        all_core_hz: turbo while all cores are busy.
+        start_hz: initial limits of CPUs.
+        offered_hz: frequency at which a core just handles a load of 1.
+        high: with SST-BF, indices of the high-priority cores of a package; else empty.
+        high_base_hz, low_base_hz: base frequencies of these and the other cores.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Processor:
     low_base_hz: int
 
     def guaranteed_hz(self, index: int) -> int:
-        """The base frequency of the `place`-th core of its package."""
+        """Base frequency of the core with this index in its package."""
         if not self.high:
             return self.base_hz
         return self.high_base_hz if index % self.of in self.high else self.low_base_hz
@@ -59,13 +59,12 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def names() -> tuple[str, ...]:
-    """The processors there are."""
     return tuple(_tables())
 
 
 @functools.cache
 def load(name: str = USUAL) -> Processor:
-    """The processor called `name`; KeyError if there is none."""
+    """The processor called `name`, or KeyError."""
     raw = _tables()[name]
     least, most = raw["start"]
     return Processor(

@@ -1,4 +1,4 @@
-"""What a CPU counts a second: the rates of every task's threads, and of a CPU left to the system.
+"""Counts per second of a CPU: of every task's threads, and of a CPU left to the system.
 
 A quantity grows at the rate a + b sin(...), see `model`; here are a and b of one phase.
 """
@@ -35,13 +35,13 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What holds in one phase.
+    """State of one phase.
 
     Attributes:
-        load, slowed, stolen, times: by the name in the scenario, as `ScenarioStep` has them.
-        costs: by CPU, for those that have another: in place of `slowed`.
-        limits: by CPU, for those that have one: the share (0..1) of bandwidth that MBA leaves it.
-        hz: float64 (n,), what each CPU runs at; None: all as the workloads were measured.
+        load, slowed, stolen, times: by task, as in `ScenarioStep`.
+        costs: by CPU, in place of `slowed`.
+        limits: by CPU, the share (0..1) of bandwidth that MBA allows, if limited.
+        hz: float64 (n,), each CPU's frequency; None: as the workloads were measured.
     """
 
     load: Mapping[str, float]
@@ -54,7 +54,7 @@ class Now:
 
 
 def phases(scenario: Scenario) -> list[Now]:
-    """What holds from the start on, and from every step on."""
+    """The phases of a scenario: its start and every step."""
     phases = [Now({}, {})]
     for step in scenario.steps:
         before = phases[-1]
@@ -70,7 +70,7 @@ def phases(scenario: Scenario) -> list[Now]:
 
 
 def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
-    """For how long, until a time since the start, something took part of a CPU of the task."""
+    """Time until `t_ns` in which part of a CPU of the task was stolen."""
     total, start_ns = 0, 0
     share = 0.0 if task.stolen is None else task.stolen.share
     for step in scenario.steps:
@@ -90,13 +90,13 @@ def stolen_share(scenario: Scenario, task: Task, t_ns: int) -> float:
 
 
 def server_factor(scenario: Scenario, t_ns: int) -> float:
-    """What the sensor server's memory reads are multiplied with at a time."""
+    """Factor on the sensor server's memory reads at a time."""
     states = [step.server for step in scenario.steps if round(step.at_s * _S) < t_ns]
     return next((item for item in reversed(states) if item is not None), 1.0)
 
 
 def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
-    """`Now.limits` of the classes that the scenario begins with."""
+    """`Now.limits` of the scenario's initial classes."""
     of_task = {task: group.mba_percent for group in scenario.groups for task in group.tasks}
     return {
         cpu: of_task[placed.task.name] / 100
@@ -108,7 +108,7 @@ def first_limits(scenario: Scenario, layout: Layout) -> Mapping[int, float]:
 
 @dataclass(slots=True)
 class _Rates:
-    """One CPU's a and b, filled in part by part; `hz` is what it runs at."""
+    """One CPU's a and b, summed over its work; `hz` is its frequency."""
 
     steady: Floats
     swinging: Floats
@@ -117,7 +117,7 @@ class _Rates:
     def add(
         self, cycles_per_s: float, work: Floats, *, swing: float = 0.0, cycle_swing: float = 0.0
     ) -> None:
-        """Cycles spent on a workload: `swing` in what it gets done, `cycle_swing` in the cycles."""
+        """Cycles spent on a workload: `swing` of its work, `cycle_swing` of its cycles."""
         self.steady += cycles_per_s * work
         moving = work * _SWINGS
         moving[INDEX["macro_fused"]] = moving[INDEX["instructions"]]
@@ -151,10 +151,7 @@ def rates_of(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floa
 
 
 def rates_alone(workload: Workload) -> Floats:
-    """Counts a second of a thread that does nothing else and has its core to itself.
-
-    Float64 (k,); k as in `QUANTITIES`.
-    """
+    """Float64 (k,): counts per second of a thread alone on its core; k as in `QUANTITIES`."""
     steady, swinging = np.zeros((1, len(QUANTITIES))), np.zeros((1, len(QUANTITIES)))
     hz = workloads.core_hz()
     _Rates(steady[0], swinging[0], hz).add(hz, workloads.per_cycle(workload))
@@ -169,10 +166,7 @@ def _count_clocks(
     hz: Floats,
     tsc_hz: float,
 ) -> None:
-    """Fill in, into a and b, float64 (n, k), what follows from the cycles of a core's threads.
-
-    `cores`: of each of the n CPUs, in order: itself and its siblings; `hz` what each runs at.
-    """
+    """Fill clocks into a and b, float64 (n, k), from the cycles of each core's threads."""
     unhalted = steady[:, INDEX["cycles"]] / hz
     steady[:, INDEX["tsc"]] = tsc_hz
     steady[:, INDEX["ref_cycles"]] = unhalted * tsc_hz
@@ -222,7 +216,7 @@ def _forward(
 
 
 def least_cost(layout: Layout, placed: Placed, cpu: Cpu) -> float:
-    """The least that a packet may cost a poller, as a share of what it does undisturbed."""
+    """Least cost of a packet for a poller, relative to the undisturbed cost."""
     work = workloads.load(placed.task.workload, ht=_paired(layout, placed, cpu))
     return workloads.least_cost(work)
 
@@ -234,10 +228,7 @@ def _paired(layout: Layout, placed: Placed, cpu: Cpu) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What a poller is offered, as a share of what `offered` could take, and what it can now.
-
-    More than 1 where it runs slower than its load was meant for.
-    """
+    """Load offered to a poller relative to `offered`, and its present workload."""
 
     load: float
     offered: Workload
@@ -247,7 +238,7 @@ class _Offer:
 
 
 def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
-    """A poller: busy as long as there are packets, empty polls for the rest of its time."""
+    """A poller: busy while there are packets, else empty polls."""
     hz, tsc_hz = rates.hz, scenario.processor.tsc_hz
     lost = offer.stolen.share if offer.stolen is not None else 0.0
     wanted = offer.load * offer.offered.packets_per_cycle / offer.actual.packets_per_cycle
@@ -281,16 +272,16 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
 
 
 def slowed_by_limit(busy: float, limit: float) -> float:
-    """The factor by which MBA slows a memory tester that is to run for `busy` of its time.
+    """Factor by which MBA slows a memory tester that runs for `busy` of its time.
 
-    100 % are the 12 GB/s that it streams at its fastest, an assumption. No network function comes
-    near the least limit, 10 % of that, so that none is slowed.
+    100 % are the 12 GB/s that it streams at most, an assumption. Network functions need less than
+    the least limit of 10 %, so none is slowed.
     """
     return max(busy / limit, 1.0)
 
 
 def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
-    """A memory tester that runs for `busy` of its time; its bandwidth is limited to a share."""
+    """A memory tester that runs for `busy` of its time, with a share of its bandwidth."""
     slower = slowed_by_limit(busy, limit)
     work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
     rates.add(rates.hz * busy, work)
@@ -298,7 +289,7 @@ def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
 
 
 def _run_system(rates: _Rates, busy: float) -> None:
-    """A CPU nobody polls on: what is left of the system."""
+    """A CPU without pollers: the rest of the system."""
     rates.add(rates.hz * busy, workloads.per_cycle(workloads.load("system")))
     rates.book(
         run_ns=busy * _S / 4,  # an application's main thread, where one lives here
@@ -310,7 +301,7 @@ def _run_system(rates: _Rates, busy: float) -> None:
 
 
 def _of_thread(work: Floats, *, paired: bool) -> Floats:
-    """A core's workload per cycle of one of its threads: each of two does half of it."""
+    """A core's workload per cycle of one thread: each of two does half."""
     thread = work * (0.5 if paired else 1.0)
     thread[INDEX["cycles"]] = 1.0
     return thread

@@ -89,14 +89,14 @@ _DISTURBED = 0.8
 
 
 def cost(kept: float, sensitivity: float, *, at: float, measured: float, least: float) -> float:
-    """The cost of a packet, as a share of what it is undisturbed.
+    """Cost of a packet relative to the undisturbed cost.
 
     Args:
-        kept: share of the bytes that are held undisturbed, 0 or more.
-        sensitivity: by how much the cost falls for a share of 1.
+        kept: bytes held / bytes held undisturbed.
+        sensitivity: decrease of the cost for a share of 1.
         at: a share whose cost is known.
         measured: that cost.
-        least: what it falls to.
+        least: lower limit.
     """
     if kept <= at:
         return measured + sensitivity * (at - kept)
@@ -107,10 +107,10 @@ def cost(kept: float, sensitivity: float, *, at: float, measured: float, least: 
 
 
 def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) -> dict[int, float]:
-    """By CPU of a poller what a packet costs it in a phase, with these bytes of cache.
+    """By CPU of a poller, cost of a packet in a phase with these bytes of cache.
 
-    With the classes that the scenario began with that is what the scenario says: where it slows a
-    task, that is what its lost bytes cost it.
+    With the scenario's initial classes it is the scenario's: where it slows a task, that is the
+    cost of the lost bytes.
 
     Args:
         layout: of the host.
@@ -141,11 +141,7 @@ _SYSTEM_SHARE = 0.02
 
 
 def appetites(cpus: Sequence[Sequence[int]], layout: Layout, now: Now) -> tuple[Floats, Floats]:
-    """What each of g groups of CPUs would fill of the cache beside them, and at which pace.
-
-    Returns:
-        float64 (g,), bytes; float64 (g,), the pace as `settle` takes it.
-    """
+    """Bytes that each of g groups of CPUs would fill, and its pace for `settle`: float64 (g,)."""
     one = appetites_of_cpus(layout, now)
     sums = [one[:, list(own)].sum(axis=1) for own in cpus]
     wants, weights = np.array(sums).T
@@ -153,7 +149,7 @@ def appetites(cpus: Sequence[Sequence[int]], layout: Layout, now: Now) -> tuple[
 
 
 def appetites_of_cpus(layout: Layout, now: Now) -> Floats:
-    """The same of each of n CPUs: float64 (2, n), bytes and pace."""
+    """Bytes and pace of each of n CPUs: float64 (2, n)."""
     one = np.empty((2, len(layout.topology.cpus)))
     one[0], one[1] = workloads.working_set_bytes("system"), _SYSTEM_SHARE
     for placed in layout.placed:
@@ -171,21 +167,22 @@ def appetites_of_cpus(layout: Layout, now: Now) -> Floats:
 
 
 def shared_out(level: float, wants: Floats, paces: Floats) -> Floats:
-    """What each of n CPUs has of its group's bytes: side by side, as groups have of the ways."""
+    """Share of each of n CPUs in its group's bytes, by the rule of `settle`."""
     return settle(np.ones((len(wants), 1), dtype=np.bool_), wants, paces, level)
 
 
 def settle(masks: Bools, wants: Floats, weights: Floats, way_bytes: float) -> Floats:
-    """What groups come to fill: they grow side by side until they have enough or the ways are full.
+    """Bytes that groups fill: they grow together until they have enough or the ways are full.
 
     Args:
         masks: bool (g, w), which of w ways each of g groups may fill.
-        wants: float64 (g,), bytes it would fill if it could.
-        weights: float64 (g,), its pace beside the others; it spreads over its ways.
+        wants: float64 (g,), bytes it would fill.
+        weights: float64 (g,), relative pace, spread over its ways.
         way_bytes: size of a way.
 
     Returns:
-        float64 (g,), bytes: never more than wanted, than the mask has, or in all than the ways are.
+        float64 (g,), bytes: at most those wanted, those of the mask, and in total those of the
+            ways.
     """
     got, used = np.zeros(len(wants)), np.zeros(masks.shape[1])
     for _ in range(masks.size + 1):
@@ -205,7 +202,7 @@ def settle(masks: Bools, wants: Floats, weights: Floats, way_bytes: float) -> Fl
 
 
 def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats, Floats]:
-    """What places come to fill, float64 (g, d), and of that each CPU, float64 (n,)."""
+    """Bytes that groups fill, float64 (g, d), and of these each CPU, float64 (n,)."""
     one, groups = appetites_of_cpus(layout, now), classes.groups
     caches, members = layout.topology.l3, members_of(classes)
     rows = {where: row for row, where in enumerate(classes.places)}
@@ -226,7 +223,7 @@ def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats,
 
 
 def members_of(classes: SimulatedClasses) -> Mapping[str, list[int]]:
-    """By place the CPUs whose work is its; a control group's with its monitoring groups'."""
+    """By group its CPUs; a control group's include its monitoring groups'."""
     result: dict[str, list[int]] = {where: [] for where in classes.places}
     for cpu, where in sorted(classes.runs().items()):
         group = parts(where)[0]
@@ -237,7 +234,7 @@ def members_of(classes: SimulatedClasses) -> Mapping[str, list[int]]:
 
 
 def limits_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
-    """By CPU the share of bandwidth that its class's MBA leaves it, where that is not all."""
+    """By CPU the share of bandwidth that MBA allows its class, if limited."""
     l3_of = {int(info.cpu): info.l3 for info in layout.topology.cpus}
     result = {}
     for cpu, where in classes.runs().items():
@@ -260,10 +257,10 @@ class Stretch:
     """The classes in one stretch of the model.
 
     Attributes:
-        classes: as they are.
-        cpus: of each of g places (`Classes.places`) the CPUs whose work is metered there.
-        levels: float64 (g, d), bytes that each place comes to fill of each of d caches.
-        held: the same when the stretch begins. moved: bytes of memory since the place was made.
+        cpus: of each of g groups (`SimulatedClasses.places`) the monitored CPUs.
+        levels: float64 (g, d), bytes that each group finally fills of each of d caches.
+        held: the same at the begin of the stretch. moved: bytes of memory since the group was
+            created.
     """
 
     classes: SimulatedClasses
@@ -290,12 +287,12 @@ class Rdt:
 
     @property
     def classes(self) -> SimulatedClasses:
-        """As they are after the last change."""
+        """After the last change."""
         return self.stretches[-1].classes
 
     @property
     def frequencies(self) -> CoreFrequencies:
-        """As they are after the last change."""
+        """After the last change."""
         return self.model.frequencies[-1]
 
 
@@ -315,10 +312,9 @@ def rdt_of(model: Model) -> Rdt:
 def changed(
     rdt: Rdt, at_ns: int, classes: SimulatedClasses, frequencies: CoreFrequencies | None = None
 ) -> Rdt:
-    """The same host, whose classes are others from a time on; all before is as it was.
+    """The same host with other classes, and optionally frequencies, from a time on.
 
-    `at_ns`: since the start, not before the last change. `frequencies`: of its cores from then on;
-    None: as they are.
+    `at_ns`: since the start, not before the last change.
     """
     model, layout = rdt.model, rdt.model.layout
     frequencies = frequencies or rdt.frequencies
@@ -342,16 +338,16 @@ def changed(
 
 
 def forgetting(rdt: Rdt, before_ns: int) -> Rdt:
-    """The same host, of which it is no longer known what it was before a time."""
+    """The same host without its history before a time."""
     gone = rdt.model.stretch(max(before_ns, rdt.model.starts_ns[0]))
     return replace(rdt, model=without(rdt.model, gone), stretches=rdt.stretches[gone:])
 
 
 def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
-    """What `event` of a place's `mon_data` says of a cache at `t_ns` since the start, in bytes.
+    """`event` of a group's `mon_data` for a cache at `t_ns` since the start, in bytes.
 
     Raises:
-        KeyError: there is no such place, cache or event; ValueError: the time is before the start.
+        KeyError: unknown group, cache or event; ValueError: the time is before the start.
     """
     at = rdt.model.stretch(t_ns)
     index = {item: row for row, item in enumerate(rdt.stretches[at].classes.places)}[where]
@@ -363,7 +359,6 @@ def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
 
 
 def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
-    """Every group as a source hands it over."""
     at = rdt.model.stretch(t_ns)
     classes, caches = rdt.stretches[at].classes, rdt.model.layout.topology.l3
     occupancy, traffic = _occupancy_bytes(rdt, at, t_ns), _traffic_bytes(rdt, at, t_ns)
@@ -442,7 +437,7 @@ def _occupancy_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:
 
 
 def _held(rdt: Rdt, at: int, t_ns: int) -> Floats:
-    """What the places of a stretch fill at a time of it, float64 (g, d)."""
+    """Bytes that the groups of a stretch hold at a time, float64 (g, d)."""
     stretch = rdt.stretches[at]
     spent_s = (t_ns - rdt.model.starts_ns[at]) / 1e9
     left = math.exp(-spent_s / SETTLE_S)
@@ -450,7 +445,7 @@ def _held(rdt: Rdt, at: int, t_ns: int) -> Floats:
 
 
 def _traffic_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:
-    """Bytes since a place was made, float64 (g, d)."""
+    """Bytes since a group was created, float64 (g, d)."""
     stretch = rdt.stretches[at]
     lines = _lines(rdt.model, t_ns) - _lines(rdt.model, rdt.model.starts_ns[at])
     moved = stretch.moved.copy()
@@ -468,7 +463,7 @@ def _lines(model: Model, t_ns: int) -> Counts:
 
 
 def _followed(rdt: Rdt, classes: SimulatedClasses, levels: Floats, start_ns: int) -> Rdt:
-    """With another stretch, which goes on from what the last one came to by its begin."""
+    """With another stretch, which continues from the end of the last."""
     at, last = len(rdt.stretches) - 1, rdt.stretches[-1]
     known = {last.classes.inode(where): row for row, where in enumerate(last.classes.places)}
     held, moved = _held(rdt, at, start_ns), _traffic_bytes(rdt, at, start_ns)
@@ -481,7 +476,7 @@ def _followed(rdt: Rdt, classes: SimulatedClasses, levels: Floats, start_ns: int
 
 
 def _begun(classes: SimulatedClasses, levels: Floats) -> Stretch:
-    """One in which every place is new, and empty."""
+    """A stretch in which all groups are new and empty."""
     members = members_of(classes)
     cpus = tuple(tuple(map(Cpu, members[where])) for where in classes.places)
     return Stretch(classes, cpus, levels, np.zeros_like(levels), np.zeros_like(levels))

@@ -1,4 +1,4 @@
-"""Scenarios of the simulated host, in TOML: what runs on it, and what happens when."""
+"""Scenarios of the simulated host, in TOML: tasks and events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _NUMBER = (int, float)
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """A TOML table and where it is, for the sentence when something is wrong with it.
-
-    What is wrong raises ValueError.
-    """
+    """A TOML table with its path for messages of ValueError."""
 
     where: str
     values: Mapping[str, Any]
@@ -88,8 +85,8 @@ _FILES = resources.files(__package__) / "scenarios"
 class Stolen:
     """A share (0..1) of one thread's CPU that something else takes.
 
-    `by` names the program whose only thread it is, which then never sleeps; "" of nobody that is
-    watched. If it `sleeps` now and then it is no poller: only the process facts of its CPU have it.
+    `by`: a program with a single thread, which never sleeps; "" for an unwatched one. If it
+    `sleeps` it is no poller: only the process facts of its CPU have it.
     """
 
     thread: int
@@ -106,13 +103,13 @@ class Task:
         name: unique; for DPDK applications also the EAL file prefix.
         kind: one of `KINDS`.
         workload: a name of `workloads.toml`.
-        package: where it runs, if the host has that package.
-        threads: on a host of 88 CPUs; larger and smaller hosts get in proportion.
-        ht: two threads to a physical core, with the paper's hyper-threading numbers.
-        load: share of what it could take that is offered to it; of its time, for a `vm`.
-        load_swing: by which share of itself `load` goes up and down.
+        package: on which it runs, if the host has it.
+        threads: on a host of 88 CPUs; other hosts in proportion.
+        ht: two threads per physical core, with the paper's hyper-threading numbers.
+        load: offered load / capacity; of a `vm` share of its time.
+        load_swing: relative amplitude of `load`.
         stolen: what else runs on one of its CPUs.
-        sibling_of: of a `vm`: a task before it, on the hyper-thread siblings of whose CPUs it runs.
+        sibling_of: of a `vm`: an earlier task, on whose CPUs' hyper-thread siblings it runs.
     """
 
     name: str
@@ -132,10 +129,10 @@ class ScenarioGroup:
     """A resctrl control group: a cache class and the tasks whose CPUs are in it.
 
     Attributes:
-        name: its directory's; `ROOT` for the root group, which has every CPU no other has.
+        name: of its directory; `ROOT` for the root group, which has all other CPUs.
         clos: the hardware's class.
-        ways: its mask in the last-level cache of each package; one for all where there is one.
-        mba_percent: its share of memory bandwidth; only a vm ever reaches it.
+        ways: mask in the last-level cache of each package; a single one for all.
+        mba_percent: limit on memory bandwidth, which only a vm reaches.
     """
 
     name: str
@@ -147,14 +144,14 @@ class ScenarioGroup:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStep:
-    """From `at_s` on, by task name.
+    """Changes by task from `at_s` on.
 
     Attributes:
         load: as `Task.load`.
         slowed: factors on the cycles per packet.
         stolen: as `Stolen.share`, of tasks that have one.
-        times: by quantity of the model (`workloads.QUANTITIES`) a factor on what its CPUs count.
-        server: a factor on the memory reads that the sensor server tells; None: as before.
+        times: by quantity (`workloads.QUANTITIES`) a factor on its CPUs' counts.
+        server: factor on memory reads of the sensor server; None: unchanged.
     """
 
     at_s: float
@@ -167,11 +164,10 @@ class ScenarioStep:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario. `swing` is the share by which saturated rates go up and down in `period_s`.
+    """A scenario. Saturated rates vary by the share `swing` in `period_s`.
 
-    `groups` begin with the root group. Each package's memory channels have traffic in proportion
-    to `channel_weights`, and those that it does not name as one of weight 1. `processor` is what
-    the host has.
+    `groups` begin with the root group. Memory channels have traffic in proportion to
+    `channel_weights`, default 1.
     """
 
     name: str
@@ -187,13 +183,12 @@ class Scenario:
 
 
 def names() -> tuple[str, ...]:
-    """The scenarios there are, sorted."""
     names = (entry.name for entry in _FILES.iterdir())
     return tuple(sorted(name[:-5] for name in names if name.endswith(".toml")))
 
 
 def load(name: str) -> Scenario:
-    """The scenario called `name`; ValueError if there is none."""
+    """The scenario called `name`, or ValueError."""
     if name not in names():
         raise ValueError(f"no scenario is called {name!r}; there are {', '.join(names())}")
     return parse(name, (_FILES / f"{name}.toml").read_text(encoding="utf-8"))
@@ -202,11 +197,11 @@ def load(name: str) -> Scenario:
 def parse(name: str, text: str) -> Scenario:
     """A scenario from its TOML text.
 
-    With `base` it is the scenario of that name, but for what it says itself: tasks and groups of
-    the same names stand in for those, others come behind them.
+    `base` names a scenario to start from: tasks and groups of the same names replace its own,
+    others are appended.
 
     Raises:
-        ValueError: with a sentence that says which value of it can't be, and why.
+        ValueError: with the invalid value and the reason.
     """
     raw = TomlTable(f"scenario {name}", tomllib.loads(text))
     raw.known({field_.name for field_ in fields(Scenario)} - {"name"} | {"base"})
@@ -254,7 +249,7 @@ T = TypeVar("T", Task, ScenarioGroup)
 
 
 def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
-    """Those of the base with ours in place of those of the same names, then ours that are new."""
+    """The base's items with our own of the same names in place, new ones appended."""
     ours: dict[str, T] = {item.name: item for item in own}
     kept: list[T] = [ours.pop(item.name, item) for item in base]
     return tuple(kept + list(ours.values()))
@@ -381,7 +376,7 @@ def _masks(raw: TomlTable) -> tuple[Cbm, ...]:
 
 
 def _with_root(where: str, groups: list[ScenarioGroup]) -> tuple[ScenarioGroup, ...]:
-    """The groups with the root group first, which may use every way unless told otherwise."""
+    """The groups with the root group first, by default with all ways."""
     if not any(group.name == ROOT for group in groups):
         groups = [ScenarioGroup(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
     for what, item in (

@@ -1,7 +1,6 @@
-"""Counts of the simulated uncore boxes, and the table in which a source reports them.
+"""Counts of the simulated uncore boxes, and the table of source `uncore`.
 
-Each box counts a share of its package's traffic. Shares are whole numbers that sum to the
-package's and never decrease.
+Each box counts a share of its package's traffic: whole numbers that sum to it and never decrease.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ class _Unit:
 
 
 def pmus(uarch: str) -> tuple[str, ...]:
-    """The PMUs that are known of a microarchitecture, by their sysfs names without numbers.
+    """The PMUs of a microarchitecture, by sysfs name without number.
 
     Raises:
-        KeyError: none is known of it.
+        KeyError: unknown microarchitecture.
     """
     return tuple(_units(uarch))
 
 
 def boxes(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
-    """The numbers of a PMU's boxes, the same in each package; KeyError if there is no such PMU."""
+    """Numbers of a PMU's boxes, the same in each package; KeyError for an unknown PMU."""
     unit = _units(uarch)[pmu]
     cpus = model.layout.topology.cpus
     cores = {info.core: info.package for info in cpus}
@@ -66,19 +65,16 @@ def boxes(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
 
 
 def parts_of_box(event: PmuTerms, uarch: str) -> Mapping[str, int] | None:
-    """The quantities of `OF_PACKAGE` that an event counts, with a factor each.
+    """The quantities of `OF_PACKAGE` that an event counts, each with a factor.
 
-    None: the host has no such event. KeyError: no PMU is known of this microarchitecture.
+    None: unknown event. KeyError: unknown microarchitecture.
     """
     unit = _units(uarch).get(event.pmu)
     return None if unit is None else unit.events.get(_terms(event.terms))
 
 
 def package_counts(model: Model, t_ns: int) -> Counts:
-    """What all boxes of a package count together until `t_ns`: uint64 (packages, k).
-
-    k as in `OF_PACKAGE`, packages as in the topology.
-    """
+    """Total of a package's boxes until `t_ns`: uint64 (packages, k), k as in `OF_PACKAGE`."""
     counts = model.counts(t_ns)
     cpus = model.layout.topology.cpus
     of = np.array([-1 if info.package is None else info.package for info in cpus])
@@ -97,7 +93,7 @@ def package_counts(model: Model, t_ns: int) -> Counts:
 
 
 def box_counts(model: Model, t_ns: int, pmu: str, uarch: str) -> Counts:
-    """What each box counts until `t_ns`: uint64 (packages, boxes, k); k as in `OF_PACKAGE`."""
+    """Counts of each box until `t_ns`: uint64 (packages, boxes, k); k as in `OF_PACKAGE`."""
     total = package_counts(model, t_ns)
     weights = box_weights(model, pmu, uarch)
     shares = weighted(total, weights)
@@ -107,7 +103,7 @@ def box_counts(model: Model, t_ns: int, pmu: str, uarch: str) -> Counts:
 
 
 def box_weights(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
-    """In which proportion the boxes of a PMU share its package's traffic."""
+    """Relative traffic of the boxes of a PMU."""
     unit = _units(uarch)[pmu]
     weights = unit.weights or (1,) * len(boxes(model, pmu, uarch))
     unit_weights = iter(model.scenario.channel_weights) if unit.memory else iter(())
@@ -115,7 +111,7 @@ def box_weights(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
 
 
 def weighted(totals: Counts, weights: Sequence[int]) -> Counts:
-    """`totals` (m, k) in shares by whole weights, of which one is not 0: uint64 (m, boxes, k)."""
+    """`totals` (m, k) split by whole weights, not all 0: uint64 (m, boxes, k)."""
     parts = sum(weights)
     slots = (totals[:, None, :] + np.arange(parts, dtype=np.uint64)[:, None]) // np.uint64(parts)
     before = np.zeros((len(totals), parts + 1, totals.shape[1]), dtype=np.uint64)
@@ -126,7 +122,7 @@ def weighted(totals: Counts, weights: Sequence[int]) -> Counts:
 
 
 def _terms(text: str) -> frozenset[tuple[str, int]]:
-    """An event's terms with their values; a term alone is 1, and what is 0 need not be said."""
+    """An event's terms with their values: 1 for a term alone; zeros are dropped."""
     pairs = (term.partition("=") for term in text.split(",") if term)
     fields = ((name, int(value or "1", 0)) for name, _, value in pairs)
     return frozenset((name, value) for name, value in fields if value)
@@ -160,11 +156,8 @@ _UNKNOWN = "the simulated host has no such event"
 def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> UncoreTable:
     """Every uncore event of `uarch` on every box, at `t_ns` since the model's start.
 
-    Unless `detailed`, those on demand are counted as always, but not told.
-
-    The turns of a unit, those on demand too, share its time evenly and without a beat: of n turns,
-    each has run an n-th of the time and seen an n-th of what there was to count, to a nanosecond
-    and a count. A real kernel's turns last milliseconds each.
+    Events on demand are left out unless `detailed`. All n turns of a unit share its time exactly:
+    each has run and counted an n-th, to a nanosecond and a count; real turns last milliseconds.
     """
     packages = np.array(model.layout.topology.packages, dtype=np.int32)
     events: list[str] = []

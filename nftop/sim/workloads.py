@@ -1,4 +1,4 @@
-"""What a cycle of each workload does: raw events per cycle, from the tables of `workloads.toml`."""
+"""Raw events per cycle of each workload, from the tables of `workloads.toml`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Workload:
 
     Attributes:
         ipc: instructions per core cycle.
-        packets_per_cycle: 0 where it forwards nothing.
+        packets_per_cycle: 0 if it forwards nothing.
         slots: share of pipeline slots by node name, 0..1; the four of level 1 sum to 1.
         bytes_per_cycle: memory traffic.
         pcie_writes_per_packet, pcie_reads_per_packet: transactions.
@@ -93,32 +93,32 @@ class Workload:
 
 @functools.cache
 def tables() -> Mapping[str, Any]:
-    """`workloads.toml` as it stands: workloads by name, and `core_hz`."""
+    """`workloads.toml`: workloads by name, and `core_hz`."""
     text = (resources.files(__package__) / "workloads.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def core_hz() -> float:
-    """The frequency at which the paper's cores ran."""
+    """Frequency of the paper's cores."""
     return float(tables()["core_hz"])
 
 
 def names() -> tuple[str, ...]:
-    """Every workload that forwards packets."""
+    """Workloads that forward packets."""
     return tuple(n for n, table in tables().items() if isinstance(table, dict) and "plain" in table)
 
 
 def names_of_vpp() -> tuple[str, ...]:
-    """Every workload whose graph nodes are known, as VPP's must be."""
+    """Workloads with graph nodes, as VPP needs."""
     return tuple(name for name in names() if "nodes" in tables()[name])
 
 
 @functools.cache
 def load(name: str, *, ht: bool = False) -> Workload:
-    """The workload called `name`; `ht`: as run by both threads of a core.
+    """The workload called `name`; `ht`: run by both threads of a core.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: unknown name.
     """
     table = tables()[name]
     row = table.get("ht" if ht else "plain", table)
@@ -138,16 +138,15 @@ def load(name: str, *, ht: bool = False) -> Workload:
 
 
 def working_set_bytes(name: str) -> float:
-    """What a thread of this workload would keep in the last-level cache if it had it alone."""
+    """Bytes of last-level cache that a thread of this workload fills if alone."""
     return float(tables()[name].get("working_set_kib", 0.0)) * 1024
 
 
 def slowed(work: Workload, factor: float) -> Workload:
-    """The workload where every packet costs `factor` times the cycles, all of them waiting.
+    """The workload with `factor` times the cycles per packet, all of them waiting.
 
-    The same instructions and slots are spread over more cycles; what is added is memory bound, and
-    waits for lines that are no longer in the cache. A factor below 1 takes such waits away, down
-    to `least_cost`, where nothing waits for memory any more.
+    Instructions and slots are the same over more cycles; the added cycles are memory bound. A
+    factor below 1 removes such waits, down to `least_cost`.
     """
     # Of a line that was already waited for, part was hidden behind other work.
     cycles = _CYCLES_PER_MISS * (1.0 if factor > 1.0 else _EXPOSED_RATIO)
@@ -158,7 +157,7 @@ def slowed(work: Workload, factor: float) -> Workload:
 
 
 def throttled(work: Workload, factor: float) -> Workload:
-    """The workload where all takes `factor` times the cycles, which wait for memory's bandwidth."""
+    """The workload with `factor` times the cycles, which wait for memory bandwidth."""
     slots = {node: share / factor for node, share in work.slots.items()}
     added = 1.0 - 1.0 / factor
     slots["backend_bound"] += added
@@ -173,13 +172,13 @@ def throttled(work: Workload, factor: float) -> Workload:
 
 
 def least_cost(work: Workload) -> float:
-    """The factor (0..1] of `slowed` at which nothing waits for memory any more."""
+    """The factor (0..1] of `slowed` at which nothing waits for memory."""
     waiting = work.bytes_per_cycle / (2 * _LINE_BYTES) * _CYCLES_PER_MISS * _EXPOSED_RATIO
     return 1.0 - min(waiting, work.slots["memory_bound"])
 
 
 def cache_sensitivity(name: str, otherwise: float) -> float:
-    """By how much more a packet costs without any cache, as a share; see `rdt`."""
+    """Relative increase of a packet's cost without cache; see `rdt`."""
     return float(tables()[name].get("cache_sensitivity", otherwise))
 
 
@@ -252,5 +251,4 @@ def per_cycle(work: Workload) -> Floats:
 
 
 def _hits(kind: str, requests: float, miss_ratio: float = _IO_MISS_RATIO) -> dict[str, float]:
-    """Requests to the last-level cache by whether it had the line."""
     return {f"{kind}_hit": requests * (1 - miss_ratio), f"{kind}_miss": requests * miss_ratio}

@@ -1,6 +1,6 @@
-"""The simulated host as it goes on: what it is now, and its changes as they come.
+"""The simulated host over time: its present state and changes.
 
-All else in this package is pure; this holds the one value that is replaced, and its clock.
+The only state of this package, and its clock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KNOWN_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The host at one time: `t_ns` since its start, `at_ns` on the clock that it goes by."""
+    """The host at one time: `t_ns` since its start, `at_ns` on its clock."""
 
     rdt: Rdt
     t_ns: int
@@ -27,10 +27,10 @@ class Moment:
 
 
 class World:
-    """A host that starts now. Safe from any thread.
+    """A host that starts now, at `start_ns`. Thread-safe.
 
-    `start_ns` is when it started. Whatever is read was so at the moment's time: no change that is
-    told later is before it, so that no counter is ever seen to step back.
+    A reading is of the moment's time; no later change is dated before it, so counters never step
+    back.
     """
 
     def __init__(self, rdt: Rdt, clock_ns: Callable[[], int]) -> None:
@@ -40,12 +40,11 @@ class World:
         self._lock = threading.Lock()
 
     def now(self) -> Moment:
-        """The host now."""
         with self._lock:
             return self._now()
 
     def change(self, make: Callable[[SimulatedClasses], SimulatedClasses]) -> None:
-        """Have other classes from now on: `make` gets those there are, and may raise instead."""
+        """Replace the classes from now on by the result of `make`, which may raise."""
         with self._lock:
             moment = self._now()
             classes = make(moment.rdt.classes)
@@ -54,7 +53,7 @@ class World:
             self._rdt = changed(known, moment.t_ns, classes)
 
     def set_frequencies(self, make: Callable[[CoreFrequencies], CoreFrequencies]) -> None:
-        """Have other limits of cores from now on; else as `change`. See `frequency.altered`."""
+        """Replace the core frequencies from now on, as `change`. See `frequency.altered`."""
         with self._lock:
             moment = self._now()
             frequencies = make(moment.rdt.frequencies)

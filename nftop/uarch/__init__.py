@@ -1,5 +1,4 @@
-"""Microarchitectures: which events count what, and how they go together in counter groups.
+"""Microarchitectures, one TOML file each: events and the counter groups that count them.
 
-One TOML file each. Nothing here touches the host; encodings are resolved against it by
-`nftop.sources.perf`.
+Nothing here touches the host; `nftop.sources.perf` resolves encodings.
 """

@@ -1,4 +1,4 @@
-"""Which event of a table another program means by a name: the vendor's, perf's, or an encoding."""
+"""Events of a table by names of other programs: the vendor's, perf's, or encodings."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class NamedEvent:
 
     Attributes:
         event: its name in the table.
-        code: perf's modifiers that leave some code out, in alphabetical order: `u` is user mode
-            alone. Empty: all of it, as the formulas need it.
+        code: perf's modifiers that restrict the code counted, sorted: `u` is user mode only.
+            Formulas need all of it, "".
     """
 
     event: str
@@ -46,8 +46,6 @@ class NamedEvent:
 
 
 class EventNames:
-    """Looks events of one table up by what other programs call them."""
-
     def __init__(self, uarch: Uarch) -> None:
         self._by_name = _by_name(uarch)
         self._specs = uarch.events
@@ -58,11 +56,11 @@ class EventNames:
                 self._by_config.setdefault(config, event)
 
     def find(self, written: str) -> NamedEvent | None:
-        """The event called `written`, None where the table has none such.
+        """The event called `written`, or None.
 
-        Knows, in any case: the table's names, the vendor's, perf's (`cpu-cycles`), the names in
-        sysfs of the PMU `cpu` (`slots`), `cpu/NAME/`, `cpu/NAME,cmask=1/`,
-        `cpu/event=0x9c,umask=0x1/`, `r19c`, and perf's modifiers behind any of them (`:u`, `:S`).
+        Case is ignored. Known are names of the table, the vendor and perf (`cpu-cycles`), of the
+        PMU `cpu` in sysfs (`slots`), `cpu/NAME/`, `cpu/NAME,cmask=1/`, `cpu/event=0x9c,umask=0x1/`,
+        `r19c`, each with perf's modifiers (`:u`, `:S`).
         """
         written = written.strip()
         if known := self._known(written):
@@ -88,7 +86,7 @@ class EventNames:
         return self._by_config.get((int(match["config"], 16), 0)) if match else None
 
     def _encoded(self, terms: str) -> str | None:
-        """The event of `event=0x9c,umask=0x1` or `NAME,cmask=1`, or what the terms name it."""
+        """The event of `event=0x9c,umask=0x1` or `NAME,cmask=1`."""
         named = [term[5:] for term in terms.split(",") if term.startswith("name=")]
         if named:
             return self._known(named[0])
@@ -100,7 +98,7 @@ class EventNames:
 
 
 def _by_name(uarch: Uarch) -> dict[str, str]:
-    """By case-folded name; what the table itself says comes before perf's names."""
+    """By case-folded name; the table's names precede perf's."""
     names = {name.casefold(): name for name in uarch.events}
     for event, vendor in uarch.vendor_names.items():
         if event in uarch.events:
@@ -117,7 +115,7 @@ def _by_name(uarch: Uarch) -> dict[str, str]:
 
 @cache
 def other_names() -> Mapping[str, tuple[str, ...]]:
-    """By case-folded name, the events it may mean, the first that a table has."""
+    """By case-folded name, candidate events in order of preference."""
     text = (resources.files(__package__) / "names" / "perf.toml").read_text(encoding="utf-8")
     return {name.casefold(): tuple(events) for name, events in tomllib.loads(text).items()}
 
@@ -130,10 +128,7 @@ def _config_of(spec: EventSpec) -> _Config | None:
 
 
 def _config(terms: str, config: int = 0, config1: int = 0) -> _Config | None:
-    """The config and config1 of `event=0x9c,umask=0x1,edge`, beside those of an event.
-
-    None for any other term or a number too large.
-    """
+    """config and config1 of `event=0x9c,umask=0x1,edge`, on top of an event's; None if invalid."""
     for term in terms.casefold().split(","):
         field, _, text = term.partition("=")
         if field not in _FIELDS and field not in _REGISTERS:

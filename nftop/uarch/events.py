@@ -1,4 +1,4 @@
-"""Events as the tables write them, and as perf_event_attr takes them."""
+"""Events as written in the tables, and as perf_event_attr takes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAW_FIELDS: Mapping[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """An event as perf_event_attr takes it: the PMU's type number and its configuration words."""
+    """The PMU's type number and the configuration words of an event."""
 
     pmu_type: int
     config: int = 0
@@ -36,7 +36,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class PmuTerms:
-    """An event in the words of a PMU of sysfs, `msr/tsc/`; only the host knows its encoding."""
+    """An event by terms of a PMU in sysfs, `msr/tsc/`; only the host knows its encoding."""
 
     pmu: str
     terms: str
@@ -49,7 +49,7 @@ EventSpec: TypeAlias = Encoding | PmuTerms
 
 
 def parse_event(name: str, spec: Mapping[str, Any]) -> EventSpec:
-    """An event from its table row; ValueError names the event and says what is wrong."""
+    """An event from its table row; ValueError if it is invalid."""
     fields = {key: value for key, value in spec.items() if key not in ("vendor", OF_CORE)}
     if not isinstance(spec.get("vendor", ""), str):
         raise ValueError(f"event {name}: `vendor` is not a text")
@@ -72,7 +72,7 @@ def parse_event(name: str, spec: Mapping[str, Any]) -> EventSpec:
 
 
 def _compose(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its fields put into one `config`."""
+    """The row with its fields combined into one `config`."""
     config = 0
     for field, (low, width) in RAW_FIELDS.items():
         value = fields.get(field, 0)

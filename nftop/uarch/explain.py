@@ -21,10 +21,10 @@ _TYPES = {number: name for name, number in PERF_TYPES.items()}
 
 
 def definition(uarch: Uarch, metric: str, *, smt: bool) -> tuple[tuple[str, str], ...]:
-    """Pairs of a name and what it is: the metric's formula, its terms, its events.
+    """Pairs of name and definition: the metric's formula, its terms and its events.
 
-    An event is the vendor's name, where it has one, and its encoding. Other metrics that the
-    formula reads are but named. Empty where the table has no formula for the metric's id.
+    An event has the vendor's name, if any, and its encoding. Other metrics in the formula are only
+    named. Empty if the table has no formula for the metric.
     """
     formulas, name = _formulas(uarch, metric, smt=smt)
     if name not in formulas:
@@ -56,10 +56,7 @@ def definition(uarch: Uarch, metric: str, *, smt: bool) -> tuple[tuple[str, str]
 
 
 def perf_name(spec: EventSpec, name: str = "") -> str:
-    """The event as `perf stat -e` takes it: `cpu/event=0x3c,umask=0x0/`, `slots`.
-
-    `name` is what perf is to call it, where it does not stand for itself.
-    """
+    """The event for `perf stat -e`, as `cpu/event=0x3c,umask=0x0/`, `slots`; `name` labels it."""
     if not isinstance(spec, Encoding):
         alone = spec.pmu == "cpu" and "=" not in spec.terms
         named = f"{spec.terms},name={name}" if name else spec.terms
@@ -74,7 +71,7 @@ def perf_name(spec: EventSpec, name: str = "") -> str:
 
 
 def _formulas(uarch: Uarch, metric: str, *, smt: bool) -> tuple[Mapping[str, str], str]:
-    """The formulas among which the metric's is, and its name there."""
+    """The formulas that contain the metric's, and its name among them."""
     if metric.startswith(_NODE):
         topdown = uarch.topdown
         return ({} if topdown is None else topdown.formulas(smt=smt)), metric.removeprefix(_NODE)
@@ -91,11 +88,11 @@ _LEVELS, _ALL_LEVELS = 2, 3
 
 
 def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """Groups of events for levels 1 and 2 of top-down, and more for level 3.
+    """Groups of events for levels 1 and 2 of top-down, and further ones for level 3.
 
-    Those of the table's best plan and of its focus, term with its own clock and without what no
-    formula reads. What only another program's counts need, which know nothing of a core's busiest
-    thread, has a group of its own. Empty for a table without top-down.
+    Those of the table's best plan and focus, each with its clock and without unused events. A
+    further group has events needed only because another program's counts lack the core's busiest
+    thread. Empty for a table without top-down.
     """
     if uarch.topdown is None:
         return (), ()
@@ -113,7 +110,7 @@ def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tupl
 
 
 def takes_all_counters(uarch: Uarch, groups: Iterable[Group], *, smt: bool) -> bool:
-    """Whether a group takes every general counter, so that the NMI watchdog's one is missed."""
+    """Whether a group needs every general counter, so that the NMI watchdog prevents it."""
     counters = uarch.counters
     if counters is None:
         return False
@@ -124,13 +121,13 @@ def takes_all_counters(uarch: Uarch, groups: Iterable[Group], *, smt: bool) -> b
 
 
 def _is_free(uarch: Uarch, name: str, fixed: frozenset[str]) -> bool:
-    """Whether it takes no general counter: those of PERF_METRICS are read with the slots."""
+    """Whether it needs no general counter: PERF_METRICS are read with the slots."""
     spec = uarch.events[name]
     return name in fixed or (isinstance(spec, PmuTerms) and "=" not in spec.terms)
 
 
 def perf_group(uarch: Uarch, group: Group) -> str:
-    """A group as `perf stat -e` takes it; events have the vendor's names, as far as perf allows."""
+    """A group for `perf stat -e`, with the vendor's names as far as perf allows."""
     names = (uarch.vendor_names.get(item, item) for item in group)
     events = (
         perf_name(uarch.events[item], name if _NAME.fullmatch(name) else item)
@@ -147,7 +144,7 @@ def _is_of_core(uarch: Uarch, name: str) -> bool:
 
 
 def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Group, ...]:
-    """The groups with but what is wanted, and the clock; those without any are left out."""
+    """The groups restricted to wanted events and the clock, without empty ones."""
     kept = [tuple(name for name in group if name in wanted or name == clock) for group in groups]
     useful = [group for group in kept if set(group) & wanted - {clock}]
     return tuple(group if clock in group else (*group, clock) for group in useful)
@@ -156,7 +153,7 @@ def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Gr
 def _what_else(
     uarch: Uarch, groups: tuple[Group, ...], more: list[str], clock: str, *, smt: bool, levels: int
 ) -> tuple[Group, ...]:
-    """A group of what is lacking still: term event that gives some node a number, and the clock."""
+    """A group of events, with the clock, that give further nodes a number."""
     counted = {name for group in groups for name in group}
     lacking: list[str] = []
     least = _without_number(uarch, counted, smt=smt, levels=levels)
@@ -168,7 +165,7 @@ def _what_else(
 
 
 def _without_number(uarch: Uarch, counted: set[str], *, smt: bool, levels: int) -> int:
-    """How many nodes lack an event that is not among these."""
+    """Number of nodes that lack an event."""
     one: dict[str, Column] = {name: column(np.array([1.0])) for name in sorted(counted)}
     nodes = evaluate(uarch, one, smt=smt, levels=levels)
     return sum(Reason(int(node.reasons[0])) is Reason.SOURCE for node in nodes.values())

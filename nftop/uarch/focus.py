@@ -24,17 +24,16 @@ def evaluate_focus(
     smt: bool,
     settle: Settle = consistent,
 ) -> tuple[tuple[TmaNode, ...], dict[str, Reading]]:
-    """The tree of one core, and its probes by metric id of the catalogue, scope `core`.
+    """The tree of one core, and its probes by metric id of scope `core`.
 
-    `counts_per_s` are counts per second of one physical core by event, as one row of what
-    `siblings.sum_siblings` gives (`threads` and `busiest_...` with them), each put in proportion
-    to the cycles of its own group where groups took turns. An event that is not among them is
-    missing with SOURCE and its vendor's name; so is what depends on it.
+    `counts_per_s` are counts per second of one physical core by event, as one row of `sum_siblings`
+    (with `threads` and `busiest_...`), scaled by the cycles of each event's group if groups took
+    turns. An absent event is missing with SOURCE and its vendor's name.
 
-    The tree has the nodes of levels 1 to 3, each behind its parent, siblings in the order of the
-    table; it is empty for a table without top-down. Ratios and reasons are those of
-    `topdown.evaluate`, which takes `settle`. Every probe of the catalogue is there: HARDWARE where
-    this CPU can't count what it needs, SOURCE where the table knows no probes at all.
+    The tree has levels 1 to 3, each node after its parent, siblings in the order of the table; it
+    is empty without top-down. Ratios and reasons are those of `topdown.evaluate`, which takes
+    `settle`. All probes are present: HARDWARE if this CPU can't count them, SOURCE if the table has
+    none.
     """
     counts = {name: _one_row(reading) for name, reading in counts_per_s.items()}
     # Without it, two threads or one as by `smt`; in any case there is a row.
@@ -53,7 +52,7 @@ def evaluate_focus(
 
 
 def tree(topdown: Topdown, ratios: Mapping[str, Reading]) -> tuple[TmaNode, ...]:
-    """The nodes that have a reading, each behind its parent, siblings in the order of the table."""
+    """Nodes with a reading, each after its parent, siblings in the order of the table."""
     return tuple(
         TmaNode(
             name,
@@ -69,7 +68,7 @@ def tree(topdown: Topdown, ratios: Mapping[str, Reading]) -> tuple[TmaNode, ...]
 
 
 def in_order(topdown: Topdown) -> tuple[str, ...]:
-    """Every node, each followed by all below it; siblings in the order of the table."""
+    """All nodes, each followed by its descendants; siblings in the order of the table."""
     children: dict[str | None, list[str]] = {}
     for name in topdown.level:
         children.setdefault(topdown.parent.get(name), []).append(name)
@@ -81,9 +80,10 @@ def in_order(topdown: Topdown) -> tuple[str, ...]:
 
 
 def is_beyond(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool:
-    """Whether a node and all above it are over the vendor's thresholds; one without never is.
+    """Whether a node and all its ancestors exceed the vendor's thresholds.
 
-    A node may be over one of its parts' instead of its own, as the table says in `also`.
+    A node may exceed that of the part in `also` instead of its own; without a threshold it never
+    does.
     """
     at: str | None = name
     while at is not None:

@@ -1,8 +1,8 @@
-"""Formulas over columns: compiled once, computed with numpy, and never without saying why not.
+"""Formulas over columns: compiled once, computed with numpy, with a reason for each missing result.
 
-A result has a number in a row exactly where everything it needs has one. Otherwise the row's
-reason is that of the first input, in the order of the text, that has none; a division by zero is
-`Reason.IDLE`; a number too large for float64 is `Reason.ERROR`.
+A row has a number exactly if all that it needs has one. Otherwise its reason is that of the first
+missing input in the order of the text; a division by zero is `Reason.IDLE`; a number too large for
+float64 is `Reason.ERROR`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Term:
     """An intermediate result. Shapes broadcast.
 
     Attributes:
-        values: meaningless where `blame` is not 0.
-        blame: which input is the reason why there is no value.
+        values: undefined where `blame` is not 0.
+        blame: the input that is the reason for no value.
         used: bit i: the value was computed from input i + 1.
     """
 
@@ -65,10 +65,10 @@ class Formula:
     arithmetic: _Arithmetic | None
 
     def __call__(self, columns: Mapping[str, Column], rows: int) -> Column:
-        """The formula over columns of shape (rows,).
+        """The result for columns of shape (rows,).
 
-        A name that is not in `columns` is missing with `Reason.SOURCE`. Values are in whatever
-        unit the formula makes of its inputs'. Never raises for what the columns hold.
+        A name that is not in `columns` is missing with `Reason.SOURCE`. Never raises for contents
+        of columns.
         """
         return self.with_usage(columns, rows)[0]
 
@@ -77,7 +77,7 @@ class Formula:
     ) -> tuple[Column, Mapping[str, Bools]]:
         """As the call, and by name, bool () or (rows,), where the value was computed from it.
 
-        Only `first` and `if` leave an input unused; in a row without a value usage means nothing.
+        Only `first` and `if` leave inputs unused; usage is undefined in rows without a value.
         """
         inputs = [columns.get(name) or _absent(name, rows) for name in self.names]
         if self.arithmetic is not None:
@@ -129,7 +129,7 @@ def compile_formula(text: str) -> Formula:
 
 
 def _chooses(tree: ast.expr) -> bool:
-    """Whether a value may be computed from some of the inputs only."""
+    """Whether it has `first` or `if`."""
     if isinstance(tree, ast.IfExp):
         return True
     if isinstance(tree, ast.Call) and _FUNCTIONS[ast.unparse(tree.func)] is _first:
@@ -159,10 +159,7 @@ def _has_inputs(tree: ast.expr, known: Container[str]) -> bool:
 
 
 def _computed(arithmetic: _Arithmetic, inputs: Mapping[str, Column], rows: int) -> Column | None:
-    """Values of a formula that does not choose; None if a number of some row is not finite.
-
-    NaN of absent inputs makes the result NaN without a floating point error.
-    """
+    """Result of plain arithmetic with NaN for absent inputs; None for other NaN or infinity."""
     try:
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             values = arithmetic({name: column.values for name, column in inputs.items()})

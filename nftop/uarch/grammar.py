@@ -7,9 +7,8 @@
     first(a, b, ...)                        the first that has a number, row by row
     a if x > 5 else b                       one comparison: < <= > >=
 
-It is a small subset of Python's expressions and is read with Python's own parser; whatever is not
-named above is refused, and nothing is ever run as Python. No numpy here, so that a table is checked
-as it is loaded without the cost of importing it.
+A subset of Python's expressions, read by Python's parser; anything else is rejected, and nothing is
+run as Python. Without numpy, so that loading a table does not import it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_DEPTH = 60
 
 
 class FormulaError(ValueError):
-    """Not a formula; the text says which part and why."""
+    """Not a formula; the text states which part and why."""
 
 
 def parse(text: str) -> ast.expr:
@@ -47,12 +46,12 @@ def parse(text: str) -> ast.expr:
 
 
 def names(tree: ast.expr) -> tuple[str, ...]:
-    """What a formula reads, each once, in the order of its text."""
+    """The names in a formula, each once, in the order of its text."""
     return tuple(dict.fromkeys(_names(tree)))
 
 
 def number(node: ast.Constant) -> float | None:
-    """The number a constant stands for; None where it is none, or none that fits a float."""
+    """The value of a constant; None if it is not a number that fits a float."""
     if type(node.value) not in (int, float):
         return None
     try:
@@ -63,7 +62,7 @@ def number(node: ast.Constant) -> float | None:
 
 
 def operands(node: ast.expr) -> tuple[ast.expr, ...] | None:
-    """The parts of a node in the order of its text; None for a node outside the notation."""
+    """Operands of a node in the order of its text; None for a node outside the notation."""
     match node:
         case ast.Name() | ast.Constant():
             return () if isinstance(node, ast.Name) or number(node) is not None else None

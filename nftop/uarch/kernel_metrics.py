@@ -1,9 +1,9 @@
-"""The kernel's own metrics: perf's formulas, put into the notation of `grammar`.
+"""The kernel's own metrics: perf's formulas, translated to the notation of `grammar`.
 
-perf's notation (tools/perf/util/expr.l and expr.y): names of events and of other metrics in which
-a backslash stands before `-`, `,` and `=`, `pmu@event@` for pmu/event/, numbers, `#literals`, the
-arithmetic of `grammar`, `d_ratio(a, b)`, `a if c else b`, where c is true unless it is 0, and more
-that top-down does not use. What is not understood is refused, never guessed.
+perf's notation (tools/perf/util/expr.l and expr.y): names of events and metrics, with a backslash
+before `-`, `,` and `=`, `pmu@event@` for pmu/event/, numbers, `#literals`, the arithmetic of
+`grammar`, `d_ratio(a, b)`, `a if c else b` with c true unless 0, and more that top-down does not
+use, which is rejected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Translated:
 
     Attributes:
         formula: in the notation of `grammar`, over the keys of `events`.
-        events: by the name in the formula, what `event_key` makes of perf's.
+        events: by name in the formula, the `event_key` of perf's event.
     """
 
     formula: str
@@ -46,12 +46,12 @@ class Translated:
 
 
 def nodes() -> Mapping[str, tuple[str, ...]]:
-    """By nftop's metric id, the names perf may have for it, best first."""
+    """By nftop's metric id, perf's possible names, best first."""
     return {metric: tuple(names) for metric, names in _names()["nodes"].items()}
 
 
 def same() -> Mapping[str, str]:
-    """By `event_key`, the event of nftop's that counts the same."""
+    """By `event_key`, nftop's event that counts the same."""
     return dict(_names()["same"])
 
 
@@ -62,30 +62,30 @@ def _names() -> Mapping[str, Mapping[str, Any]]:
 
 
 def event_key(name: str) -> str:
-    """One spelling for an event, however perf writes it: `cpu@TOPDOWN.SLOTS@`, `topdown.slots`."""
+    """One spelling for an event, as for `cpu@TOPDOWN.SLOTS@` and `topdown.slots`."""
     name = name.replace("\\", "")
     of_pmu = _OF_PMU.fullmatch(name)
     return (of_pmu["event"] if of_pmu else name).lower()
 
 
 def event_name(key: str) -> str:
-    """The name an event of the kernel's metrics has in formulas and columns."""
+    """Name of an event of the kernel's metrics in formulas and columns."""
     return same().get(key) or "kernel_" + re.sub(r"\W", "_", key)
 
 
 def translate(
     metric: str, formulas: Mapping[str, str], literals: Mapping[str, float], unit: str
 ) -> Translated:
-    """The metric as a ratio, with the metrics it is made of put in their places.
+    """The metric as a ratio, with the metrics it uses inserted.
 
     Args:
         metric: its name in `formulas`.
-        formulas: perf's formula (MetricExpr) of every metric it has for the PMU.
-        literals: the values of `#smt_on` and the like, names in lower case.
-        unit: perf's ScaleUnit: what its value is multiplied by to make percent.
+        formulas: perf's formula (MetricExpr) of every metric of the PMU.
+        literals: values of `#smt_on` and others, names in lower case.
+        unit: perf's ScaleUnit, the factor to percent.
 
     Raises:
-        FormulaError: it is no share, or asks for what is not in the notation or not known here.
+        FormulaError: it is not a share, or not in the notation, or uses something unknown.
     """
     percent = _PERCENT.match(unit)
     if percent is None:
@@ -111,7 +111,7 @@ def _pieces(
     events: dict[str, str],
     depth: int,
 ) -> Iterator[str]:
-    """The formula of a metric in Python's words, and into `events` what it reads."""
+    """The formula of a metric as Python, and its events into `events`."""
     if depth == 0:
         raise FormulaError(f"{metric} is made of too many others")
     yield "("
@@ -148,7 +148,7 @@ def _is_number(word: str) -> bool:
 
 
 class _Rewrite(ast.NodeTransformer):
-    """d_ratio to a division, and a bare condition to a comparison with 0."""
+    """Rewrites d_ratio to a division, and a bare condition to a comparison with 0."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)

@@ -1,6 +1,6 @@
-"""Parts of a table beside its events and plans; their notation is explained in `skx.toml`.
+"""Sections of a table beside events and plans; `skx.toml` explains their notation.
 
-Everything is checked as it is read: a formula can name nothing that is not there.
+All are checked when read: a formula can't use an unknown name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "also", "unrel
 
 @dataclass(frozen=True, slots=True)
 class CpuModel:
-    """One CPUID signature: the model's steppings from `first_stepping` to `last_stepping`."""
+    """One CPUID signature: steppings `first_stepping` to `last_stepping` of a model."""
 
     vendor: str
     family: int
@@ -36,13 +36,13 @@ class CpuModel:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What a logical CPU has to count with: what the table's plans are held to.
+    """Counters of a logical CPU, which limit the table's plans.
 
     Attributes:
-        general_smt_on, general_smt_off: general counters, with hyper-threading on and off in the
-            firmware (the kernel learns the number at boot).
+        general_smt_on, general_smt_off: general counters by hyper-threading in the firmware (the
+            kernel learns the number at boot).
         width_bits: of a counter.
-        fixed: of each fixed counter, the events it takes.
+        fixed: the events of each fixed counter.
     """
 
     general_smt_on: int
@@ -56,16 +56,16 @@ class Topdown:
     """The top-down method.
 
     Attributes:
-        slots_per_cycle: how many micro-operations the core can issue in a cycle.
+        slots_per_cycle: micro-operations that the core can issue per cycle.
         terms_smt_on, terms_smt_off: intermediate formulas by name, in the order of computation.
-        nodes: by metric, its formula; by level, and a node comes after those it is computed from.
+        nodes: formula by metric; a node comes after those it is computed from.
         level: by metric in the order of the table, from 1 on.
-        parent: by metric below level 1, the metric it is a part of.
-        of_cycles: the metrics that are shares of the threads' cycles; all others are of slots.
+        parent: by metric below level 1.
+        of_cycles: metrics that are shares of the threads' cycles; all others are of slots.
         threshold: by metric, the ratio above which the vendor calls it notable.
-        also: by metric, that part of it above whose own threshold it is notable, too.
-        unreliable_smt: the metrics that the vendor calls unreliable with hyper-threading.
-        equal: terms by name, each with the event that counts the same as it adds up to.
+        also: by metric, a part of it whose threshold counts as well.
+        unreliable_smt: metrics that the vendor calls unreliable with hyper-threading.
+        equal: terms by name, each with an event that counts the same.
     """
 
     slots_per_cycle: int
@@ -81,7 +81,6 @@ class Topdown:
     equal: Mapping[str, str]
 
     def terms(self, *, smt: bool) -> Mapping[str, str]:
-        """The intermediate formulas for hyper-threading on or off."""
         return self.terms_smt_on if smt else self.terms_smt_off
 
     def formulas(self, *, smt: bool) -> dict[str, str]:
@@ -91,16 +90,16 @@ class Topdown:
 
 @dataclass(frozen=True, slots=True)
 class Uncore:
-    """One kind of unit outside the cores, of which a package has several: its boxes.
+    """One kind of unit outside the cores, with one or several boxes per package.
 
     Attributes:
-        pmu: its PMU in sysfs is `pmu` if there is one box, else `pmu`_0, `pmu`_1, ...
+        pmu: its PMU in sysfs is `pmu` for a single box, else `pmu`_0, `pmu`_1, ...
         counters: general counters of a box.
-        events: `PmuTerms` whose `pmu` is this one's; count each on every box and add up.
+        events: `PmuTerms` of this PMU; counted on every box and added up.
         turns: groups of events that one box can count at a time.
-        on_demand: more of them, for who looks: each takes from the others' time.
-        first_share: what the first turn is to have of the time; None: as much as the others.
-        links: its boxes are links to other packages: with a single package there may be none.
+        on_demand: further groups, which take time from the others.
+        first_share: share of the time for the first turn; None: equal shares.
+        links: its boxes are links to other packages.
     """
 
     name: str
@@ -114,7 +113,6 @@ class Uncore:
 
 
 def parse_model(spec: Mapping[str, Any]) -> CpuModel:
-    """A row of `cpuid`."""
     steppings = spec["steppings"]
     if len(steppings) != 2:
         raise TypeError("steppings are the first and the last")
@@ -122,7 +120,7 @@ def parse_model(spec: Mapping[str, Any]) -> CpuModel:
 
 
 def parse_counters(spec: Mapping[str, Any], events: Collection[str]) -> Counters:
-    """The table `counters`; ValueError for a fixed counter of an unknown event."""
+    """The section `counters`; ValueError for a fixed counter of an unknown event."""
     fixed = tuple(frozenset(names) for names in spec["fixed"])
     for name in sorted(frozenset().union(*fixed)):
         known(name, events, "a fixed counter")
@@ -131,7 +129,7 @@ def parse_counters(spec: Mapping[str, Any], events: Collection[str]) -> Counters
 
 
 def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
-    """The table `topdown`; ValueError for a formula that is none or names what is not there."""
+    """The section `topdown`; ValueError for an invalid formula or an unknown name."""
     terms = spec["terms"]
     # What depends on the threads first: the shared terms are made of it.
     smt_on = {**terms.get("smt_on", {}), **terms["both"]}
@@ -173,7 +171,7 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
 
 
 def _levels(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """How deep each node is below the roots, which are level 1."""
+    """Depth of each node; roots are level 1."""
     level: dict[str, int] = {}
     for name in rows:
         above = [name]
@@ -187,10 +185,7 @@ def _levels(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _in_order(formulas: Mapping[str, str], inputs: Iterable[str]) -> dict[str, str]:
-    """The formulas as they are, but each behind those that it reads.
-
-    ValueError for one that reads what is not there, or itself.
-    """
+    """The formulas, each after those that it uses; ValueError for unknown names and circles."""
     names = set(inputs)
     reads = {name: set(grammar.names(grammar.parse(text))) for name, text in formulas.items()}
     ordered: dict[str, str] = {}
@@ -206,7 +201,7 @@ def _in_order(formulas: Mapping[str, str], inputs: Iterable[str]) -> dict[str, s
 
 
 def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
-    """A table `uncore.NAME`; ValueError says what is wrong with it."""
+    """A section `uncore.NAME`; ValueError if it is invalid."""
     events: dict[str, PmuTerms] = {}
     for key, row in spec["events"].items():
         event: EventSpec = parse_event(key, {"pmu": spec["pmu"], **row})
@@ -231,7 +226,7 @@ def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
 
 
 def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:
-    """ValueError unless each formula is one and reads only inputs and formulas before it."""
+    """ValueError unless each formula is valid and uses only inputs and earlier formulas."""
     names = set(inputs)
     for name, text in formulas.items():
         for used in grammar.names(grammar.parse(text)):
@@ -240,6 +235,6 @@ def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:
 
 
 def known(name: str, names: Collection[str], user: str) -> None:
-    """ValueError if nothing has that name."""
+    """ValueError if the name is unknown."""
     if name not in names:
         raise ValueError(f"{user} names an unknown event: {name}")

@@ -1,4 +1,4 @@
-"""The loader of the microarchitecture tables; `generic.toml` and `skx.toml` explain them."""
+"""Loader of the microarchitecture tables; `generic.toml` and `skx.toml` explain them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ def whole(raw: Mapping[str, Any], load: Callable[[str], Mapping[str, Any]]) -> d
         [events]                                 what the file itself has
         cycles = { vendor = "..." }
 
-    Tables are merged key by key, so a row may name only the field that differs; lists are replaced.
-    A CPU's own name, title and CPUID are never inherited.
-
-    `load` gives the raw table of a name, with a ValueError where there is none.
+    Tables are merged key by key; lists are replaced. A CPU's own name, title and CPUID are never
+    inherited. `load` returns the raw table of a name, or raises ValueError.
 
     Raises:
-        ValueError: the bases go round in a circle, or `without` names what is not there.
+        ValueError: bases form a circle, or `without` has an unknown name.
     """
     return _whole(raw, load, ())
 
@@ -94,12 +92,11 @@ _BEHIND_CPUID = re.compile(r"^\[(?!\[cpuid\]\])", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Events to be counted as one group, and those without which it is pointless.
+    """Events counted as one group, and those without which it is pointless.
 
     Attributes:
-        smt: the plan is for hyper-threading on (True) or off (False) only; None: for both.
-        turns: further groups, for whoever lets groups take turns on the counters: now `events`,
-            now one of these. Each counts the cycles of its own time.
+        smt: for hyper-threading on (True) or off (False) only; None: for both.
+        turns: further groups, which can take turns with `events`. Each counts cycles too.
     """
 
     events: tuple[str, ...]
@@ -120,20 +117,19 @@ class Uarch:
     Attributes:
         name: `generic`, `SKX`.
         title: for people.
-        events: by name; only those that a plan or a focus group uses are ever opened.
+        events: by name; only those of a plan or focus group are opened.
         plans: best first, at least one.
-        of_core: events that count for all threads of a core, on each of them, whether the CPU's own
-            is halted or not.
-        vendor_names: by event, the vendor's name for it, where it has one.
-        extras: events that stand in for another or take what counter is spare: that they are not
-            counted is no fault.
-        cpuid: the CPUs it is for; none: any.
-        counters, topdown: None where the table knows nothing of them.
-        uncore: the units outside the cores.
-        traffic: by metric, its formula over counts per second of `uncore`'s events.
-        focus_groups: what to count of one core beside a plan and its turns while somebody looks at
-            it: what level 3 of `topdown` and `probes` read. Each is whole in itself, clocks first.
-        probes: by metric, its formula over counts per second of one core's events.
+        of_core: events that count for all threads of a core, on each of them, even if the CPU's own
+            thread is halted.
+        vendor_names: by event, the vendor's name if any.
+        extras: events that replace another or use a spare counter: absence is no fault.
+        cpuid: CPUs it is for; empty: any.
+        counters, topdown: None if unknown.
+        uncore: units outside the cores.
+        traffic: by metric, a formula over counts per second of `uncore`'s events.
+        focus_groups: further groups for a selected core, for level 3 of `topdown` and `probes`.
+            Each is complete, clocks first.
+        probes: by metric, a formula over counts per second of one core's events.
     """
 
     name: str
@@ -153,22 +149,22 @@ class Uarch:
 
     @property
     def main_events(self) -> tuple[str, ...]:
-        """Every event of the plans' own groups, in their order; none of the turns'."""
+        """All events of the plans' own groups, in order, without turns."""
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
 
     @property
     def all_events(self) -> tuple[str, ...]:
-        """Those, and every event of the plans' turns and of the focus groups."""
+        """Also events of turns and focus groups."""
         groups = [*(group for plan in self.plans for group in plan.groups), *self.focus_groups]
         return tuple(dict.fromkeys((*self.main_events, *(e for group in groups for e in group))))
 
     def with_smt(self, *, on: bool) -> Uarch:
-        """The same table without the plans for the other state of hyper-threading."""
+        """The table without plans for the other state of hyper-threading."""
         return replace(self, plans=tuple(plan for plan in self.plans if plan.smt in (None, on)))
 
 
 def names() -> tuple[str, ...]:
-    """The tables there are, sorted: `SKX` is the file skx.toml."""
+    """All tables, sorted: `SKX` is the file skx.toml."""
     files = (entry.name for entry in resources.files(__package__).iterdir())
     stems = (name[:-5] for name in files if name.endswith(".toml"))
     return tuple(sorted(stem if stem == GENERIC else stem.upper() for stem in stems))
@@ -178,8 +174,8 @@ def load(name: str = GENERIC) -> Uarch:
     """The table called `name`.
 
     Raises:
-        KeyError: there is none of that name.
-        ValueError: the table breaks its notation.
+        KeyError: there is none.
+        ValueError: the table is invalid.
     """
     if name not in names():
         raise KeyError(f"no microarchitecture {name!r}; there are {', '.join(names())}")
@@ -187,7 +183,7 @@ def load(name: str = GENERIC) -> Uarch:
 
 
 def identify(vendor: str, family: int, model: int, stepping: int) -> str:
-    """The name of the table for a CPU, by its CPUID leaves 0 and 1; `generic` where none is.
+    """Name of the table for a CPU by CPUID leaves 0 and 1, else `generic`.
 
     Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
     """
@@ -201,7 +197,7 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
 
 
 def parse(text: str) -> Uarch:
-    """A table from its TOML text; ValueError says what is wrong with it."""
+    """A table from its TOML text; ValueError if it is invalid."""
     try:
         table = _table(whole(tomllib.loads(text), _base))
     except KeyError as error:
@@ -215,7 +211,7 @@ def parse(text: str) -> Uarch:
 
 
 def _base(name: str) -> dict[str, Any]:
-    """The raw table that another is based on."""
+    """The raw table of a base."""
     if name not in names():
         raise ValueError(f"the table is based on {name!r}, which there is not")
     return tomllib.loads(_text(name))

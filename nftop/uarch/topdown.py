@@ -1,6 +1,6 @@
 """The top-down method, probes and device traffic: a table's formulas over one tick's rates.
 
-Counts of CPUs are first added up to those of physical cores.
+Counts of CPUs are first added up by physical core.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Usage: TypeAlias = Mapping[str, Bools]
 
 @dataclass(frozen=True, slots=True)
 class NodeFamily:
-    """What is known of the parts of one whole.
+    """The parts of one whole.
 
     Attributes:
         whole: None: all slots, or the cycles of the threads.
         usage: by part, the events its value was computed from.
-        in_slots: they share the slots of the whole, so that their sum can't exceed it; shares of
-            cycles overlap.
-        complete: they are all there is of the whole: slots of levels 1 and 2.
+        in_slots: parts share the slots of the whole, so their sum can't exceed it; shares of cycles
+            overlap.
+        complete: the parts add up to the whole: slots of levels 1 and 2.
     """
 
     whole: Column | None
@@ -63,11 +63,10 @@ Settle: TypeAlias = Callable[[Mapping[str, Column], NodeFamily], Mapping[str, Co
 
 
 def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
-    """The parts of one whole as they are; rows in which one is no ratio, or no part, are all ERROR.
+    """The parts of one whole; a row is ERROR if a part is not within 0..1 and its whole.
 
-    So are rows in which all of them together exceed the whole, or fall short of it where they are
-    all there is. For counts of one and the same time: it takes two programs to make those
-    contradict each other.
+    Or if their sum exceeds the whole, or a complete sum falls short of it. For counts of the same
+    time, which contradict each other only if another program interferes.
     """
     whole = family.whole
     most = 1.0 if whole is None else np.fmin(whole.values + CHILD_TOLERANCE, 1.0)
@@ -86,7 +85,7 @@ def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, 
 
 
 def _sums_off(parts: Mapping[str, Column], family: NodeFamily) -> dict[int, str]:
-    """By row, how the sum of the parts contradicts the whole; a sum that lacks a part does not."""
+    """By row, how the sum of the parts contradicts the whole."""
     if not family.in_slots:
         return {}
     total = np.sum([column.values for column in parts.values()], axis=0)
@@ -115,26 +114,26 @@ def evaluate(
 ) -> dict[str, Column]:
     """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.
 
-    `counts_per_s` are counts of physical cores by event, of shape (rows,), in any unit of time as
-    long as it is one: with hyper-threading (`smt`) each the sum over the core's threads, as
-    `siblings.sum_siblings` gives them together with `threads` and `busiest_...`. Without the
-    former two threads are assumed. Where groups took turns, scale each event by the cycles of its
-    own group first. Empty for a table without top-down.
+    `counts_per_s` are counts of physical cores by event, shape (rows,), in any unit of time: with
+    hyper-threading (`smt`) as from `sum_siblings`, with `threads` (default 2) and `busiest_...`. If
+    groups took turns, scale each event by the cycles of its own group first. Empty for a table
+    without top-down.
 
-    A row has no number where an event has none (that event's reason), where a formula divides by
-    zero (IDLE), and where the parent has none. Parts of a whole share its slots, so if one lies
-    outside 0..1 by more than `RATIO_TOLERANCE` or exceeds its parent by more than
-    `CHILD_TOLERANCE`, all parts of that row are ERROR: their counts contradict each other, and
-    which of them is wrong can't be seen. The vendor's formulas would hide that, as they bound what
-    is left of a parent to 0. So are they where their sum exceeds the parent by more than
-    `CHILD_TOLERANCE` or, on levels 1 and 2, falls short of it by more than `DEFICIT_TOLERANCE`, and
-    all nodes where the table's `equal` terms differ by more than `EQUAL_TOLERANCE`. Shares of
-    cycles overlap and don't add up to anything; such a one is ERROR alone. A caller that knows more
-    of when the counts were taken may `settle` it otherwise: it is asked level by level, and lower
-    levels read its answer.
+    A row has no number if an event has none (its reason), a formula divides by zero (IDLE), or the
+    parent has none. All parts of a whole are ERROR in rows in which their counts contradict each
+    other, since any of them may be wrong:
 
-    Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture",
-    ISPASS 2014, as the vendor states them for the microarchitecture; they are in its table.
+    - one lies outside 0..1 by more than `RATIO_TOLERANCE`, or exceeds its parent by more than
+      `CHILD_TOLERANCE` (the vendor's formulas hide that by bounding the rest to 0);
+    - their sum exceeds the parent by more than `CHILD_TOLERANCE` or, on levels 1 and 2, falls short
+      of it by more than `DEFICIT_TOLERANCE`;
+    - the table's `equal` terms differ by more than `EQUAL_TOLERANCE`: then all nodes.
+
+    Shares of cycles overlap; each is ERROR alone. A caller that knows when counts were taken may
+    `settle` parts otherwise, level by level; lower levels use the result.
+
+    Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture", ISPASS
+    2014, as stated by the vendor for the microarchitecture, in its table.
     """
     topdown = uarch.topdown
     if topdown is None:
@@ -177,7 +176,7 @@ def evaluate(
 
 
 def computable(uarch: Uarch, events: Collection[str], *, smt: bool, levels: int = 2) -> set[str]:
-    """The top-down metrics down to `levels` that can be computed where these events are counted."""
+    """Top-down metrics down to `levels` that can be computed from these events."""
     topdown = uarch.topdown
     if topdown is None:
         return set()
@@ -189,10 +188,7 @@ def computable(uarch: Uarch, events: Collection[str], *, smt: bool, levels: int 
 
 
 def events_read(formulas: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
-    """By formula, the events it is computed from, through whichever of the formulas before it.
-
-    The events of `Topdown.formulas` and `Uarch.probes`; with them goes what is known of the events.
-    """
+    """By formula, the events it is computed from, directly or through earlier formulas."""
     return _events_read(tuple(formulas.items()))
 
 
@@ -209,8 +205,8 @@ def _events_read(formulas: tuple[tuple[str, str], ...]) -> Mapping[str, frozense
 def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
     """The table's traffic by metric id (`pcie.itom.hit_per_s`, `memory.read_bytes_per_s`).
 
-    `counts_per_s` are counts per second by event of shape (packages,), each the sum over the boxes
-    of its unit. Requests and bytes per second; a row that lacks an event has that event's reason.
+    `counts_per_s` are counts per second by event, shape (packages,), summed over boxes. A row that
+    lacks an event has its reason.
     """
     rows = len(next(iter(counts_per_s.values()), ()))
     events = [event for unit in uarch.uncore for event in unit.events]
@@ -221,8 +217,8 @@ def evaluate_traffic(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[s
 def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[str, Column]:
     """The table's probes by metric id (`load_latency_ns`), in the units of the catalogue.
 
-    `counts_per_s` as for `evaluate`, but per second and with `threads`. A row that lacks an event
-    has that event's reason, and one in which a formula divides by zero is IDLE.
+    `counts_per_s` as for `evaluate`, per second and with `threads`. A row that lacks an event has
+    its reason; a division by zero is IDLE.
     """
     rows = len(next(iter(counts_per_s.values()), ()))
     known = _inputs(uarch, uarch.events, counts_per_s, rows)
@@ -232,7 +228,7 @@ def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[st
 
 
 def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
-    """All that the nodes of these levels are computed from."""
+    """All names that the nodes of these levels are computed from."""
     nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= levels)
     read = {name for text in nodes for name in compile_formula(text).names} | topdown.equal.keys()
     for name, text in reversed(list(terms.items())):
@@ -242,10 +238,7 @@ def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
 
 
 def _events_used(used: Usage, usage: Mapping[str, Usage]) -> Usage:
-    """What a formula's value was computed from, through the formulas among its inputs.
-
-    `used` is by the formula's own inputs, `usage` that of the formulas before it.
-    """
+    """Events of a formula by the usage of its inputs, which may be earlier formulas."""
     events: dict[str, Bools] = {}
     for name, rows in used.items():
         if name in CONSTANTS or (rows is not ALL_ROWS and not rows.any()):
@@ -258,7 +251,7 @@ def _events_used(used: Usage, usage: Mapping[str, Usage]) -> Usage:
 
 
 def _both(one: Bools, other: Bools) -> Bools:
-    """`one & other`; most formulas choose nothing, and `ALL_ROWS` needs no arithmetic."""
+    """`one & other`."""
     if one is ALL_ROWS:
         return other
     return one if other is ALL_ROWS else one & other
@@ -271,7 +264,7 @@ def _either(one: Bools, other: Bools) -> Bools:
 def _inputs(
     uarch: Uarch, events: Iterable[str], counts: Mapping[str, Column], rows: int
 ) -> dict[str, Column]:
-    """The counts, and of every other of these events that it is not counted."""
+    """The counts, and columns for these events that are not counted."""
     absent = {
         event: missing(
             rows,
@@ -284,7 +277,7 @@ def _inputs(
 
 
 def _clip(column: Column) -> Column:
-    """Ratios that are outside 0..1 by no more than the tolerance, put back to the bound."""
+    """Ratios outside 0..1 by no more than the tolerance, put back to the bound."""
     values = column.values
     near = (values >= -RATIO_TOLERANCE) & (values <= 1 + RATIO_TOLERANCE)
     clipped = np.where(near, np.clip(values, 0.0, 1.0), values)
@@ -296,7 +289,7 @@ def _with_parent(column: Column, parent: Column) -> Column:
 
 
 def _unequal(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
-    """Level 1, ERROR in rows where terms differ that count the same."""
+    """Level 1, ERROR in rows where terms differ that should be equal."""
     family = {name: known[name] for name, level in topdown.level.items() if level == 1}
     sentences = {}
     for one, other in topdown.equal.items():
@@ -332,15 +325,13 @@ _OFFLINE = "the CPU is offline"
 
 
 def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str, Column]:
-    """Each column with its rows added up over the threads of their core, rows as in the topology.
+    """Each column summed over the threads of each core, rows as in the topology.
 
-    So the threads of one core show the same number: the core's. Beside the columns given there is
-    `threads`, how many online threads the core has, and for each of `CLOCKS` among them
-    `busiest_...`, the largest of its threads' counts. In the unit of the columns.
+    Also `threads`, the number of online threads of the core, and for each of `CLOCKS`
+    `busiest_...`, the largest count of its threads.
 
-    A core of which one thread has no number has none: that thread's own row keeps its reason, and
-    its sibling's row has the same reason and names the CPU. An offline CPU has no core, and its
-    threads are none of the core's.
+    If a thread of a core has no number, the core has none: the thread's row keeps its reason, its
+    sibling's has the same reason and names the CPU. Offline CPUs have no core.
     """
     block, cores = Block.of(columns), topology.core_index
     present = np.equal(block.reasons, np.uint8(Reason.PRESENT))
@@ -376,7 +367,7 @@ def sum_siblings(columns: Mapping[str, Column], topology: Topology) -> dict[str,
 
 
 def sum_cores(values: NDArray[np.generic], cores: NDArray[np.int64]) -> Floats:
-    """Each row of `values`, (m, rows), added up by core and spread to the rows of its threads."""
+    """Rows of `values`, (m, rows), summed by core and assigned to the rows of its threads."""
     width = int(cores.max(initial=-1)) + 1
     slots = np.arange(len(values))[:, None] * width + cores
     totals = np.bincount(slots.ravel(), values.ravel(), len(values) * width).astype(np.float64)

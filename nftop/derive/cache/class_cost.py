@@ -1,4 +1,4 @@
-"""What a packet costs on the CPUs of a cache class, whichever network functions poll there."""
+"""CPP of the CPUs of a cache class, over all network functions that poll there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _NO_PACKETS = Missing(Reason.IDLE, "no packets here, so none that costs anything
 
 
 class Cost(NamedTuple):
-    """Attributes.
+    """CPP of some CPUs.
 
-    cpp: cycles per packet, or why there is no number.
-    clock: what counted the cycles; None without a number.
-    saturated: whether all these cores were busy all the time, so that no empty polls are in it;
-        None where that is not known of some.
+    Attributes:
+        cpp: cycles per packet, or why it is unknown.
+        clock: what counted the cycles; None without a number.
+        saturated: whether all these cores were busy all the time, so that it includes no empty
+            polls; None if unknown for some.
     """
 
     cpp: Reading
@@ -28,8 +29,6 @@ class Cost(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """What a network function, or one of its cores, adds."""
-
     cpp: Reading
     packets_per_s: Reading
     clock: Clock | None
@@ -37,12 +36,11 @@ class _Share(NamedTuple):
 
 
 def cost_of(frame: Frame, rows: Sequence[int]) -> Cost:
-    """Sum of cycles / sum of packets over those who poll on these rows of `frame.cpus`.
+    """Sum of cycles / sum of packets of network functions that poll on these rows of `frame.cpus`.
 
-    A network function all of whose cores are among them counts as a whole, cores that got no packet
-    included; of any other its cores here do, each of which has to tell. Who forwards nothing at all
-    has no packets whose cost could be told, and is left out. One that has packets and no CPP leaves
-    no sum: a part is not passed off as the whole.
+    A network function with all its cores among them counts as a whole, cores without packets
+    included; of others each core here counts. Without packets it is left out; with packets but
+    without CPP there is no sum.
     """
     here = {frame.cpus.topology.cpus[row].cpu for row in rows}
     whole = [nf for nf in frame.nfs if nf.cpus and here.issuperset(nf.cpus)]
@@ -57,7 +55,7 @@ def _of_nf(nf: NfRow) -> _Share:
 
 
 def _of_cores(frame: Frame, rows: Collection[int]) -> Iterator[_Share]:
-    """Of each core on which a network function polls that has packets on some of them."""
+    """Shares of the cores of partly included network functions that have packets."""
     cpus = frame.cpus
     packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
     forwards = {cpus.nf_pid[row] for row, item in packets.items() if item != 0}

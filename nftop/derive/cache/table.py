@@ -61,8 +61,6 @@ class ClassTables:
 
 @dataclass(frozen=True, slots=True)
 class CacheState:
-    """The last table, and the rows computed from it."""
-
     table: ResctrlTable | None = None
     read_at_ns: int = 0
     rows: tuple[GroupRow, ...] = ()
@@ -135,7 +133,7 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class _Since:
-    """The previous state of a group, against which its counters are rated.
+    """The previous state of a group, to rate its counters.
 
     Attributes:
         group: as it was; None if it is new or was recreated. row: its row.
@@ -218,11 +216,7 @@ def _metered(
     after: GroupCache | Metered,
     previous: Mapping[str, Reading] | None,
 ) -> dict[str, Reading]:
-    """Counters of a group in one cache.
-
-    Counters may be read less often than groups: then the `previous` readings remain valid. They are
-    read one after the other, so their own time is more exact than the table's.
-    """
+    """Counters of a group in one cache, each by its own time; unread counters keep `previous`."""
     elapsed_s = since.elapsed_s
     if before is not None and before.read_at_ns and after.read_at_ns:
         elapsed_s = (after.read_at_ns - before.read_at_ns) / 1e9

@@ -1,8 +1,7 @@
-"""Baselines: what the last ticks showed is kept when the operator says so, and compared with.
+"""Baselines: values of the last ticks, kept at the operator's request, and comparison with them.
 
-What is kept is part of the fold's state. `keep` makes a baseline of the ticks folded so far; a
-recording has the result (`store/format/records`), so that a replay compares with the very same
-numbers from the same tick on.
+`keep` makes a baseline of the ticks folded so far. A recording holds the result
+(`store/format/records`), so that a replay compares with the same numbers from the same tick on.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ _NO_CPP = Missing(Reason.SOURCE, "the baseline has no CPP of it")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineTick:
-    """One tick: the rows as they were shown, and the sources that had anything new.
-
-    Of the CPUs it has the columns of `KEPT`: all of them for so many ticks would be much to hold.
-    """
+    """Rows of one tick, of CPUs only the columns of `KEPT`, and the sources with new readings."""
 
     wall_ns: int
     cpus: CpuTable
@@ -58,11 +54,12 @@ class BaselineTick:
 
 @dataclass(frozen=True, slots=True)
 class BaselineState:
-    """Attributes.
+    """State of the comparison.
 
-    kept: what is compared with; None where there is nothing.
-    seen: the last `MOST_TICKS` ticks, the oldest first.
-    read_at_ns: by source, when its reading of the last tick was taken.
+    Attributes:
+        kept: the baselines, or None.
+        seen: the last `MOST_TICKS` ticks, oldest first.
+        read_at_ns: by source, time of its reading in the last tick.
     """
 
     kept: Baselines | None = None
@@ -77,7 +74,7 @@ def step_baselines(
     readings: Mapping[str, SourceReading[object]],
     wall_ns: int,
 ) -> tuple[BaselineState, CpuTable, tuple[NfRow, ...]]:
-    """Fold one tick in: its rows with `cpp_vs_base`, and the state that remembers it."""
+    """Fold one tick in; returns its rows with `cpp_vs_base`."""
     read_at_ns = {name: reading.read_at_ns for name, reading in readings.items()}
     new = frozenset(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
@@ -95,9 +92,9 @@ def step_baselines(
 
 
 def keep(state: BaselineState) -> Baselines:
-    """A baseline of the ticks folded so far: medians over those in which there was anything new.
+    """A baseline of the ticks folded so far: medians over ticks with new readings.
 
-    Where nobody had ticks enough, what is kept already stays.
+    If no network function has enough ticks, the previous baseline stays.
     """
     nfs = state.seen[-1].nfs if state.seen else ()
     baselines = [_kept(state.seen, nf) for nf in nfs]
@@ -112,7 +109,7 @@ def keep(state: BaselineState) -> Baselines:
 
 
 def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
-    """The last rows of one network function; those before it changed its CPUs are another's."""
+    """Baseline of one network function, from the ticks since it last changed its CPUs."""
     sources = frozenset[str]().union(*(tick.new for tick in seen))
     ticks: list[tuple[BaselineTick, NfRow]] = []
     for tick in reversed(seen):
@@ -161,7 +158,7 @@ def _core(ticks: Sequence[BaselineTick], cpu: Cpu) -> CoreBaseline:
 def _levels(
     numbers: Mapping[str, Sequence[Reading]], clocks: Sequence[Clock | None], clock: Clock | None
 ) -> dict[str, BaselineLevel]:
-    """Median, spread and count of each metric that has numbers enough."""
+    """Median, spread and count of each metric with enough values."""
     levels = {}
     for name, readings in numbers.items():
         values: list[float] = []
@@ -180,7 +177,7 @@ def _levels(
 
 
 def _full(states: Sequence[bool | None]) -> bool | None:
-    """Whether cores were busy all the time, as a verdict has it."""
+    """Whether cores were busy all the time, by `is_full`."""
     known = [float(item) for item in states if item is not None]
     return is_full(np.array(known), np.array([item is not None for item in states], np.float64))
 
@@ -192,9 +189,9 @@ def _of_nf(row: NfRow, name: str) -> Reading:
 
 
 def baseline_of(kept: Baselines | None, nf: NfRow, nfs: Collection[NfRow]) -> NfBaseline | None:
-    """That of a network function: of its own process, else of another of the same kind and name.
+    """Baseline of a network function: of its process, else of another of the same kind and name.
 
-    That other must be gone, and neither have a namesake: whose it would be could not be told.
+    The other must have ended, and both names must be unique.
     """
     baselines = _baseline_of(kept, nf, nfs)
     return None if isinstance(baselines, Missing) else baselines
@@ -221,7 +218,7 @@ def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfB
 
 
 def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
-    """How much more a packet costs one network function than in its baseline."""
+    """CPP of a network function relative to its baseline."""
     if isinstance(base, Missing):
         return base
     now, then = _loads(nf, base.levels)
@@ -229,11 +226,7 @@ def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
 
 
 def _loads(nf: NfRow, levels: Mapping[str, BaselineLevel]) -> tuple[Reading, float | None]:
-    """What it is offered now and was then: what it took, and what its NIC dropped.
-
-    Drops are of neither where one of the two lacks them, or where what is counted is what it sends:
-    loads of two kinds can't be compared.
-    """
+    """Load now and then: packets received, plus drops of its NIC if both are known."""
     now, drops = _of_nf(nf, "packets_per_s"), nf.readings[_DROPS]
     then = _of_levels(levels, "packets_per_s")
     dropped = _of_levels(levels, _DROPS) if nf.direction == "rx" else None
@@ -253,10 +246,7 @@ def _change(
     base: NfBaseline | CoreBaseline,
     load: float | None,
 ) -> Reading:
-    """cpp / the baseline's - 1, or why the two can't be compared.
-
-    Full cores cost what a packet costs, whatever the load; those of any other follow it.
-    """
+    """cpp / baseline - 1, or why they can't be compared; CPP of idle cores follows the load."""
     clock, saturated = now
     if isinstance(cpp, Missing):
         return cpp

@@ -1,8 +1,7 @@
-"""Which numbers of a network function can be compared at all, and what they come to.
+"""Which numbers of a network function can be compared, and their overall result.
 
-Packets are what it is for, CPP is what they cost. Where not all cores are busy CPP has their empty
-polls in it, and falls and rises with the load; where the load moved, what is counted per packet
-says nothing of anything else.
+CPP of cores that are not always busy includes empty polls and depends on the load. If the load
+moved, counts per packet can't be compared.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _DECIDED: tuple[Word, ...] = ("better", "worse", "more", "less", "no difference"
 
 
 def is_full(saturated: Floats, known: Floats) -> bool | None:
-    """Whether cores were busy all the time; None where that is not known.
+    """Whether cores were busy all the time; None if unknown.
 
     Args:
         saturated: 0 or 1, of the samples that have it.
-        known: 1 for each sample that has it, 0 for others. A core that drops now and then is known
-            to be full at those times only.
+        known: 1 for each sample that has it, else 0. A core that sometimes drops is known to be
+            full at those times only.
     """
     if not len(saturated) or known.mean() < _MOSTLY:
         return None
@@ -39,17 +38,17 @@ def is_full(saturated: Floats, known: Floats) -> bool | None:
 
 
 def load_moved(offered: float) -> str:
-    """Why nothing is said; `offered` is by which share what is offered moved."""
+    """Reason for no verdict; `offered`: change of the offered load."""
     return f"load moved {percent(offered)}"
 
 
 def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
-    """A row of a network function, where the numbers of both sides can be compared.
+    """The row, inconclusive if its sides can't be compared.
 
     Args:
-        row: one of its metrics.
-        busy: of either side, `is_full`.
-        offered: by which share the packets it was offered moved; None where they did not.
+        row: a metric of a network function.
+        busy: `is_full` of both sides.
+        offered: change of the offered packets; None if they did not change.
     """
     if row.word not in _DECIDED:
         return row
@@ -69,9 +68,9 @@ def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) ->
 
 
 def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
-    """What the rows come to, and why: packets, drops and cycles decide, and of these cycles first.
+    """Overall word and its reason: packets, drops and cycles decide, cycles first.
 
-    `offered` as in `judged`; None too where both sides are busy all the time.
+    `offered` as in `judged`; None too if both sides are busy all the time.
     """
     of_word: dict[tuple[Word, bool], list[Compared]] = {}
     for row in rows:

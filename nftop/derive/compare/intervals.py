@@ -1,13 +1,13 @@
 """Samples of one interval of a recording, by network function, cache class and package.
 
-Ticks that follow each other are alike, and the longer an interval is, the slower the drift in it
-may be. So samples are put together before they are tested: blocks of equally many, in the order of
-time, of which the shorter of two intervals has at most `BLOCKS`; a block counts as its median. What
-persists from block to block widens the test as in `ranksum`: persistence there is bounded, which is
-safe for no more blocks than these, since with the bound on it no order of theirs is sure.
+Consecutive ticks are correlated, and drift grows with the interval. So samples are grouped before
+the test: blocks of equally many consecutive samples, at most `BLOCKS` in the shorter interval; a
+block counts as its median. Correlation of blocks widens the test as in `ranksum`: it is bounded
+there, which is safe up to this number of blocks, since with the bound no order of them is
+significant.
 
-Drift that is slower than an interval looks like a step between two. So where the halves of either
-interval lie half as far from each other as the intervals do, nothing is said.
+Drift that is slower than an interval looks like a step. So if the halves of either interval differ
+by half as much as the intervals do, the result is inconclusive.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ EntityKind: TypeAlias = Literal["nf", "class", "package"]
 
 
 class Entity(NamedTuple):
-    """What samples are of. Names are untrusted text.
+    """Entity that samples describe. Names are untrusted text.
 
-    A network function is known by its kind and name (`dpdk`, `vpp`, ...), since its process may be
-    another in another recording; where several of one name run at once, by its CPUs too.
+    A network function is identified by kind and name (`dpdk`, `vpp`, ...), since recordings have
+    different processes; if several have one name, by its CPUs too.
     """
 
     kind: EntityKind
@@ -86,11 +86,11 @@ class Entity(NamedTuple):
 
 @dataclass(slots=True)
 class EntitySeries:
-    """One thing: each metric's values in the order of time, NaN where there was no number.
+    """Samples of one entity by metric, in the order of time; NaN if absent.
 
     Attributes:
-        why: by metric, the last reason of a number that was not there.
-        keys: the processes it was, in the order they were seen; one, unless it was restarted.
+        why: by metric, reason of the last absent number.
+        keys: its processes in the order of time; several if it was restarted.
     """
 
     values: dict[str, array[float]] = field(default_factory=dict)
@@ -98,11 +98,10 @@ class EntitySeries:
     keys: dict[str, None] = field(default_factory=dict)
 
     def of(self, metric: str) -> Floats:
-        """float64 (n,)."""
+        """float64 (n,): samples of a metric."""
         return np.array(self.values.get(metric, ()), dtype=np.float64)
 
     def add(self, readings: Mapping[str, Reading]) -> None:
-        """One sample."""
         for name, reading in readings.items():
             if isinstance(reading, Missing):
                 self.why[name] = reading
@@ -111,11 +110,11 @@ class EntitySeries:
 
 
 class Interval:
-    """What the frames of an interval have told, taken one by one in the order of time.
+    """Samples of an interval, from frames in the order of time.
 
     Attributes:
-        things: by what they are of. ticks: how many frames were taken.
-        first_ns, last_ns: wall clock of the first frame and the last.
+        things: by entity. ticks: number of frames.
+        first_ns, last_ns: wall clock of the first and last frame.
     """
 
     def __init__(self) -> None:
@@ -129,10 +128,10 @@ class Interval:
         self._metered_at_ns: dict[Entity, int] = {}
 
     def take(self, frame: Frame) -> None:
-        """Keep what sources have read since the frame before.
+        """Add what sources have read since the previous frame.
 
-        A reading speaks for the time since the one before it: only those count of which all of
-        that lies behind the first frame.
+        A reading stands for the time since the previous reading, which must begin after the first
+        frame.
         """
         if self._began_ns is None or frame.monotonic_ns < self._newest_ns:
             # The first, or another session behind one.
@@ -187,14 +186,14 @@ class Interval:
                     )
 
     def _is_inside(self, before_ns: float | None) -> bool:
-        """Whether a reading whose predecessor was then speaks for this interval alone."""
+        """Whether the time since the previous reading lies in this interval."""
         return before_ns is not None and (self._began_ns or 0.0) <= before_ns
 
     def _series(self, entity: Entity) -> EntitySeries:
         return self.things.setdefault(entity, EntitySeries())
 
     def _is_held(self, entity: Entity, name: str, package: PackageRow) -> bool:
-        """Whether an estimate is that of a reading before: they come once in several of them."""
+        """Whether an estimate is repeated from an earlier reading."""
         before = self._estimates.get((entity, name))
         self._estimates[entity, name] = now = package.readings[name]
         return name in package.estimates and now == before
@@ -235,7 +234,7 @@ def _reason(cpus: CpuTable, nf: NfRow, name: str, otherwise: Missing) -> Missing
 
 
 def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
-    """The mean of its CPUs' busy ratios, where all of them tell."""
+    """Mean busy ratio of its CPUs, if all are known."""
     readings = [
         cpus.columns["busy_ratio"][cpus.topology.row_of[cpu]]
         for cpu in nf.cpus
@@ -251,11 +250,11 @@ def _busy(cpus: CpuTable, nf: NfRow) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class EntityRow:
-    """One metric of one thing in both intervals.
+    """One metric of one entity in both intervals.
 
     Attributes:
-        result: of all samples, but for its word, which is that of blocks of them.
-        blocks_a, blocks_b: how many blocks.
+        result: of all samples, but with the word of their blocks.
+        blocks_a, blocks_b: number of blocks.
     """
 
     result: Compared
@@ -270,15 +269,14 @@ def row_of(
     why: Missing,
     context: tuple[Floats, Floats] | None = None,
 ) -> EntityRow:
-    """Compare two samples in the order of time, float64 (n,) and (m,), NaN where none is.
+    """Compare two samples in the order of time, float64 (n,) and (m,), NaN if absent.
 
     Args:
-        metric: what they are of.
-        a: those of A.
-        b: those of B.
-        why: what to say where there is no number at all.
-        context: the samples of A and of B with those shortly before and after them; a cycle is
-            searched for in them too.
+        metric: of the samples.
+        a: samples of A.
+        b: samples of B.
+        why: reason if there is no number at all.
+        context: samples of A and B extended to both sides, in which cycles are searched for too.
     """
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     blocks_a, blocks_b = blocks(a, b)
@@ -317,30 +315,23 @@ def row_of(
 
 
 def _can_be_added(a: Floats, b: Floats, counts: tuple[int | None, int | None]) -> bool:
-    """Whether so many samples more leave every sample a block of its own.
-
-    Longer blocks would be other noise, and how long that persists is not known.
-    """
+    """Whether with so many more samples each is still a block; longer blocks have other noise."""
     sizes = [len(item) + (count or 0) for item, count in zip((a, b), counts, strict=True)]
     return _block_samples(a, b) == 1 and min(sizes) <= BLOCKS
 
 
 def moved_by(a: Floats, b: Floats) -> float | None:
-    """`metric.moved` of blocks of two samples as `row_of` takes them."""
+    """`metric.moved` of the blocks of two samples."""
     return moved(*blocks(a[np.isfinite(a)], b[np.isfinite(b)]))
 
 
 def blocks(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Medians of runs of both samples, equally long; the rest of a run is left out at the end.
-
-    Noise must be the same in both for the test, so that runs are as long in the longer interval.
-    """
+    """Medians of equally long runs of both samples; an incomplete run at the end is left out."""
     size = _block_samples(a, b)
     return _medians(a, size), _medians(b, size)
 
 
 def _block_samples(a: Floats, b: Floats) -> int:
-    """Samples of a block."""
     return max(1, -(-min(len(a), len(b)) // BLOCKS))
 
 

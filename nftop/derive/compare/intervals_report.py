@@ -1,4 +1,4 @@
-"""Two intervals of recordings beside each other: what differs by more than its noise."""
+"""Comparison of two intervals of recordings."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class EntityReport:
     """One network function, cache class in one cache, or package.
 
     Attributes:
-        rows: its metrics, those without a number on either side included.
-        word, why: what a network function's come to, as in `Compared`; "no number" of others.
-        notes: what else to know of it, sentences.
+        rows: all its metrics.
+        word, why: overall result of a network function; "no number" for others.
+        notes: further facts, sentences.
     """
 
     entity: Entity
@@ -67,10 +67,11 @@ class EntityReport:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Attributes.
+    """Comparison of two intervals.
 
-    parts: what is in both intervals: network functions, classes, packages.
-    only_a, only_b: what is in one of them alone.
+    Attributes:
+        parts: entities in both: network functions, classes, packages.
+        only_a, only_b: entities in one only.
     """
 
     parts: tuple[EntityReport, ...]
@@ -87,7 +88,7 @@ class _Context:
     def of(
         self, entity: Entity, name: str, clock: str | None = None
     ) -> tuple[Floats, Floats] | None:
-        """Samples of a metric, float64 (n,) and (m,); None where there are none."""
+        """Samples of a metric, float64 (n,) and (m,), or None."""
         if self._intervals is None:
             return None
         a, b = (interval.things.get(entity, EntitySeries()) for interval in self._intervals)
@@ -99,9 +100,9 @@ class _Context:
 def comparison(
     a: Interval, b: Interval, context: tuple[Interval, Interval] | None = None
 ) -> Comparison:
-    """Everything that both have, A as before and B as after.
+    """Compare all entities in both intervals, A as before and B as after.
 
-    `context` are A and B with what lies shortly before and after them.
+    `context`: A and B extended to both sides.
     """
     noise = _Context(context)
     both = [entity for entity in _ordered(a.things) if entity in b.things]
@@ -145,7 +146,7 @@ def _plain_report(
 def _nf_report(
     entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context
 ) -> tuple[EntityReport, float | None]:
-    """A network function, and by which share its load moved."""
+    """A network function, and the change of its load."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
     full = [_is_full(item) for item in (a, b)]
     clock, notes = _clock(a, b)
@@ -175,10 +176,7 @@ def _is_full(series: EntitySeries) -> bool | None:
 
 
 def _clock(a: EntitySeries, b: EntitySeries) -> tuple[str | None, list[str]]:
-    """The base clock whose cycles are compared, and notes; None if A and B have none in common.
-
-    Of several, the one with the most samples in the interval that has fewer of it.
-    """
+    """The base clock with the most samples in the interval that has fewer of it, and notes."""
     counts = {
         clock: tuple(int(_counted_by(series, clock).sum()) for series in (a, b))
         for clock in dict.fromkeys(base_clock(name) for name in CLOCKS)
@@ -194,12 +192,12 @@ def _clock(a: EntitySeries, b: EntitySeries) -> tuple[str | None, list[str]]:
 
 
 def _counted_by(series: EntitySeries, clock: str | None) -> Bools:
-    """Samples whose cycles this base clock counts, read or estimated from run time: bool (n,)."""
+    """bool (n,): samples whose cycles this base clock counts, directly or by run time."""
     return np.isin(series.of("clock"), clock_indices(clock))
 
 
 def _of_clock(series: EntitySeries, name: str, clock: str | None) -> Floats:
-    """A metric of a network function; cycles only as counted by this base clock."""
+    """A metric of a network function; cycles of this base clock only."""
     values = series.of(name)
     return np.where(_counted_by(series, clock), values, np.nan) if name in _CYCLES else values
 

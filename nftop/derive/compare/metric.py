@@ -1,4 +1,4 @@
-"""One metric before and after a change, and the word for what lies between."""
+"""One metric before and after a change, and the word for the difference."""
 
 from __future__ import annotations
 
@@ -89,18 +89,17 @@ class Compared:
     """One metric before and after.
 
     Attributes:
-        metric: of the catalogue.
         before, after: medians, or why there is none.
-        change_ratio: after / before - 1; UNDEFINED where `before` is 0 or either is missing.
-        n_before, n_after: how many samples.
+        change_ratio: after / before - 1; UNDEFINED if `before` is 0 or either is missing.
+        n_before, n_after: number of samples.
         spread_before, spread_after: median absolute deviations, in the metric's unit.
-        word: what it comes to. why: the reason of a word that needs one; else "".
-        code: that reason for programs; "" where the word needs none.
-        bounds: of which side the number is an upper bound of what a packet costs.
-        lacking: samples to add before and after until a difference could be found; None where
-            samples cannot be added, or where how many would be enough is not known.
-        detectable: with "no difference" the smallest one that would have been found in at least 4
-            of 5 cases, in the metric's unit; else UNDEFINED.
+        word: the result. why: its reason, if it needs one; else "".
+        code: reason for programs, or "".
+        bounds: whether the number of each side is an upper bound of a packet's cost.
+        lacking: samples to add before and after until a difference could be found; None if none can
+            be added, or the number is unknown.
+        detectable: for "no difference" the smallest difference that would have been found in at
+            least 4 of 5 cases, in the metric's unit; else UNDEFINED.
     """
 
     metric: Metric
@@ -120,7 +119,7 @@ class Compared:
 
     @property
     def detectable_ratio(self) -> Reading:
-        """`detectable` by the median before."""
+        """`detectable` / `before`."""
         if isinstance(self.detectable, Missing) or isinstance(self.before, Missing):
             return _NOT_KNOWN
         return self.detectable / abs(self.before) if self.before else _FROM_NOTHING
@@ -137,19 +136,19 @@ def compared(
     most_after: int | None = None,
     sides: tuple[str, str] = ("before", "after"),
 ) -> Compared:
-    """Two samples, float64 (n,) and (m,), in the order of time.
+    """Compare two samples, float64 (n,) and (m,), in the order of time.
 
     Args:
-        metric: what they are of.
-        before: those from before the change.
-        after: those from after it.
-        why: what to say where there is no sample; WARMING where there will be some.
-        over: there will be no more of those after.
-        earlier: all samples before the change that no other change lies between, those of another
-            level included; a cycle is looked for in them. `before` unless given.
-        most_after: the samples before are fixed, and there can be so many after at most; None where
-            both sides can be as long as needed.
-        sides: what the two are called in sentences.
+        metric: of the samples.
+        before: samples before the change.
+        after: samples after it.
+        why: reason if there is no sample; WARMING if there will be some.
+        over: no more samples will come.
+        earlier: all samples since the previous change, of other levels too, in which cycles are
+            searched for; default `before`.
+        most_after: maximum number of samples after, if those before are fixed; None if both sides
+            can be extended.
+        sides: names of the two in sentences.
     """
     row = measured(metric, before, after, why)
     word = _word(metric, before, after, why, over=over)
@@ -167,7 +166,7 @@ def compared(
 
 
 def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Compared:
-    """The numbers of two samples, float64 (n,) and (m,), without a word for their difference."""
+    """The numbers of two samples, float64 (n,) and (m,), without a word."""
     middles = [median(item) if len(item) else why for item in (before, after)]
     spreads: list[Reading] = [deviation(item) if len(item) else _NONE for item in (before, after)]
     return Compared(
@@ -184,7 +183,7 @@ def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Com
 
 
 def lacking(row: Compared, counts: tuple[int, int], sides: tuple[str, str]) -> Compared:
-    """The row with too few samples, and how many more are needed of each side."""
+    """The row as one with too few samples; `counts` more are needed on each side."""
     needed = [f"{count} more {side}" for count, side in zip(counts, sides, strict=True) if count]
     return replace(
         row, word="too few samples", why=", ".join(needed), code="few_samples", lacking=counts
@@ -192,7 +191,7 @@ def lacking(row: Compared, counts: tuple[int, int], sides: tuple[str, str]) -> C
 
 
 def persistent(row: Compared, why: str) -> Compared:
-    """The row whose noise persists too long for its samples."""
+    """The row as inconclusive, since its noise persists too long."""
     return replace(
         row, word="too few samples", why=why, code="persistent_noise", lacking=(None, None)
     )
@@ -213,12 +212,11 @@ def _lacking(before: Floats, after: Floats, *, over: bool) -> tuple[int, int]:
 def _lacking_after(
     row: Compared, before: Floats, after: Floats, most_after: int, *, over: bool
 ) -> Compared:
-    """The row with too few samples, of which only those after the change can become more."""
+    """The row with too few samples, if only those after the change can become more."""
     n, m, least_z = len(before), len(after), _least_z(over=over)
     most_after = m if over else max(m, most_after)
 
     def needed(persistence: float) -> int | None:
-        """Samples after the change, if they are possible."""
         if n < LEAST_SAMPLES:
             return None
         if _is_constant(before, after):
@@ -238,9 +236,9 @@ def _lacking_after(
 
 
 def cyclic(row: Compared, period: int) -> Compared:
-    """The row without a verdict, since it rises and falls every so many samples.
+    """The row as inconclusive, since it has a cycle of `period` samples.
 
-    Two whole cycles are enough, unless they persist from sample to sample.
+    Two whole cycles are enough unless they persist from sample to sample.
     """
     enough = min(row.n_before, row.n_after) >= 2 * period
     advice = "too few of them were seen" if enough else "compare two whole cycles or more"
@@ -249,7 +247,7 @@ def cyclic(row: Compared, period: int) -> Compared:
 
 
 def _with_detectable(row: Compared, before: Floats, after: Floats, *, over: bool) -> Compared:
-    """The row of no difference with the smallest one that would have been found."""
+    """The row without difference, with the smallest one that would have been found."""
     floor = LEAST_RATIO * abs(median(before))
     if _is_constant(before, after):
         shown = floor
@@ -263,7 +261,7 @@ def _with_detectable(row: Compared, before: Floats, after: Floats, *, over: bool
 
 
 def _least_z(*, over: bool) -> float:
-    """The normal deviate from which on a difference is sure, of one look or of one every tick."""
+    """Least significant normal deviate, of a single test or of one per tick."""
     return SURE_Z if over else _EXAMINED_Z
 
 
@@ -275,7 +273,7 @@ def _is_constant(before: Floats, after: Floats) -> bool:
 
 
 def cycle_of(before: Floats, after: Floats) -> int | None:
-    """The longer period of cycles on either side, in samples; None where none is seen."""
+    """The longer period of cycles on either side, in samples, or None."""
     periods = [cycle_samples(before), cycle_samples(after)]
     return max((period for period in periods if period is not None), default=None)
 
@@ -283,9 +281,9 @@ def cycle_of(before: Floats, after: Floats) -> int | None:
 def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
     """Whether a word holds although the samples have a cycle of so many.
 
-    It does from two cycles a side on, and a difference from one on where each side is further from
-    the other than it is wide, so that the swing is less. A cycle persists, so that there may seem
-    to be too few samples however many there are.
+    It does from two cycles per side on; a difference does from one cycle on if the sides are
+    further apart than they are wide. Since a cycle persists, the word may be "too few samples" for
+    any number.
     """
     cycles = min(len(before), len(after)) / period
     if word == "too few samples":
@@ -294,23 +292,21 @@ def is_beyond(period: int, word: Word, before: Floats, after: Floats) -> bool:
 
 
 def drifts(before: Floats, after: Floats) -> tuple[bool, bool]:
-    """Whether either side moves half as far within itself as the two are apart."""
+    """Whether the halves of either side differ by half as much as the sides do."""
     gap = abs(median(after) - median(before))
     shifted = [_drift(item) >= _DRIFT_RATIO * gap for item in (before, after)]
     return shifted[0], shifted[1]
 
 
 def _drift(values: Floats) -> float:
-    """How far the median of the later half is from that of the earlier."""
     half = len(values) // 2
     return abs(median(values[-half:]) - median(values[:half])) if half else 0.0
 
 
 def steady(before: Floats) -> Floats:
-    """The last samples of those before a change that are of one level, in the order of time.
+    """The last samples before a change that are of one level, in the order of time.
 
-    What is compared is what was there when the change was made: where a load began a minute before
-    it, what was before that says nothing.
+    A load that began shortly before the change must not be compared with what was before it.
     """
     base = before[-_STEP:]
     kept = len(base)
@@ -323,17 +319,14 @@ def steady(before: Floats) -> Floats:
 
 
 def _is_elsewhere(older: Floats, base: Floats) -> bool:
-    """Whether older samples, but for a wild one, are further from the last than those are wide.
-
-    Ranks alone don't tell where noise is slow, since samples that persist weigh little.
-    """
+    """Whether older samples, outliers aside, are further from the last than those are wide."""
     low, high = float(base.min()), float(base.max())
     away = np.maximum(low - older, older - high)
     return int((away > max(high - low, LEAST_RATIO * abs(median(base)))).sum()) > 1
 
 
 def percent(ratio: float) -> str:
-    """A change as it is written, in 7 cells: `-12.0%`, `x50`; what is not nothing never as nothing.
+    """A change in at most 7 cells: `-12.0%`, `x50`; a change other than 0 is never shown as 0.
 
     A ratio is at least -1.
     """
@@ -347,9 +340,9 @@ def percent(ratio: float) -> str:
 
 
 def moved(before: Floats, after: Floats) -> float | None:
-    """By which share it moved where that is more than its noise; None where it is not.
+    """Change of the median if it exceeds its noise, else None.
 
-    More easily said than a difference: what it speaks against should not be compared.
+    Less strict than a difference: it only withholds comparisons.
     """
     if min(len(before), len(after)) < LEAST_SAMPLES:
         return None

@@ -1,19 +1,17 @@
 """Statistics of samples before and after a change.
 
 - `shift`: do two samples differ by more than their noise? (Wilcoxon-Mann-Whitney rank-sum test)
-- `least_samples`, `least_shift`: how many samples it needs, and the smallest shift it would find.
+- `least_samples`, `least_shift`: the required number of samples, and the smallest detectable shift.
 - `cycle_samples`: do samples rise and fall in a cycle? (autocorrelation over long lags)
 
-The rank-sum test assumes only that the noise is the same before and after, so a few outliers and
-coarse counters do no harm. Formulas: Lehmann, Nonparametrics (1975), chapter 1, with its
-correction for ties.
+The rank-sum test assumes only equal noise before and after; outliers and coarse counters do no
+harm. Formulas: Lehmann, Nonparametrics (1975), chapter 1, with its correction for ties.
 
 Consecutive ticks are correlated, so n ticks are worth fewer. The variance is that of a first-order
-autoregression with the lag-1 correlation of the ranks: (1 + r) / (1 - r) times as large (Bayley and
-Hammersley, 1946). In n samples r is underestimated by (1 + 3r) / n (Kendall, Biometrika 41, 1954),
-which is added back; and since it is an estimate, probabilities are those of Student's distribution
-with n - 2 degrees of freedom instead of the normal one (Wallace's approximation, Annals of
-Mathematical Statistics 30, 1959).
+autoregression with the lag-1 correlation r of the ranks: (1 + r) / (1 - r) times as large (Bayley
+and Hammersley, 1946). r is underestimated by (1 + 3r) / n (Kendall, Biometrika 41, 1954), which is
+added back. Since it is an estimate, probabilities are those of Student's distribution with n - 2
+degrees of freedom (Wallace's approximation, Annals of Mathematical Statistics 30, 1959).
 """
 
 from __future__ import annotations
@@ -40,13 +38,13 @@ _WILD_RATIO = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How two samples lie to each other.
+    """Result of the rank-sum test.
 
     Attributes:
-        z: of the rank sum, positive where those after are larger; 0 where either is empty.
-        sure: chance does that less often than `SURE_Z` says.
-        clear: each of either, a few wild ones aside, is beyond all of the other by more than
-            either is wide, which no noise that wide does.
+        z: of the rank sum, positive if those after are larger; 0 if either is empty.
+        sure: significant, by `SURE_Z`.
+        clear: apart from outliers the samples do not overlap, and are further apart than each is
+            wide.
     """
 
     z: float
@@ -91,12 +89,11 @@ def ranks_of(values: Floats) -> Floats:
 
 
 def median(values: Floats) -> float:
-    """The middle of a sample that is not empty."""
+    """Median of a sample that is not empty."""
     return float(np.median(values))
 
 
 def deviation(values: Floats) -> float:
-    """The median absolute deviation from the median."""
     return float(np.median(np.abs(values - np.median(values))))
 
 
@@ -125,7 +122,7 @@ def _lag1(before: Floats, after: Floats) -> float:
 
 
 def deviate(t: float, freedom: float) -> float:
-    """The normal deviate that is as rare as `t` of Student's distribution."""
+    """Normal deviate with the same probability as `t` of Student's distribution."""
     freedom = max(freedom, 1.0)
     wide = (8 * freedom + 1) / (8 * freedom + 3)
     return wide * math.sqrt(freedom * math.log1p(t * t / freedom))
@@ -138,7 +135,7 @@ def _is_clear(before: Floats, after: Floats) -> bool:
 
 
 def _inner(values: Floats) -> Floats:
-    """A sample without its wildest on either side, so few that small ones are left whole."""
+    """A sample without the `_WILD_RATIO` outermost values on either side."""
     wild = int(_WILD_RATIO * len(values))
     return np.sort(values)[wild : len(values) - wild]
 
@@ -166,7 +163,7 @@ _HALVINGS = 12
 
 
 def known_persistence(before: Floats, after: Floats) -> float:
-    """Lag-1 correlation of ranks in hundredths, so that searches are cached; 0 where unknown."""
+    """Lag-1 correlation of ranks, rounded so that searches are cached; 0 if unknown."""
     known = min(len(before), len(after)) >= _KNOWN_FROM
     return round(persistence_of(before, after), 2) if known else 0.0
 
@@ -174,14 +171,14 @@ def known_persistence(before: Floats, after: Floats) -> float:
 def least_shift(
     before: Floats, after: Floats, least_z: float, floor: float, *, studentized: bool = True
 ) -> float:
-    """The shift between two samples that would have been found in 4 of 5 cases, in their unit.
+    """The shift between two samples that would be found in 4 of 5 cases, in their unit.
 
     Args:
         before: float64 (n,), in the order of time, not empty.
         after: float64 (m,), likewise.
-        least_z: the normal deviate from which on a difference is sure.
-        floor: medians must differ by so much too.
-        studentized: whether it is compared with Student's distribution, as `Shift.sure` is.
+        least_z: least significant normal deviate.
+        floor: least difference of medians.
+        studentized: use Student's distribution, as `Shift.sure` does.
     """
     n, m = len(before), len(after)
     total = n + m
@@ -190,7 +187,7 @@ def least_shift(
     x, y, pooled = (_quantiles(item) for item in (before, after, np.concatenate((before, after))))
 
     def needed(p_deviation: float) -> float:
-        """The share of pairs in order, above one half, at which the test succeeds."""
+        """Share of pairs in order, above one half, from which the test succeeds."""
         null = math.sqrt((total + 1) * inflation / (12 * n * m))
         return 0.5 / (n * m) + least * null + _POWER_Z * p_deviation * math.sqrt(inflation)
 
@@ -204,7 +201,7 @@ def least_shift(
 def _shift_of_ranks(
     low: Floats, high: Floats, n: int, m: int, needed: Callable[[float], float]
 ) -> float:
-    """How far `high` must be moved up until its ranks are found to be higher. Both are sorted."""
+    """Least shift of sorted `high` above sorted `low` that the test finds."""
     least, most = 0.0, max(0.0, float(low[-1] - high[0]))
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
@@ -223,7 +220,7 @@ def _share_below(values: Floats, limits: Floats) -> Floats:
 
 
 def _median_error(low: Floats, high: Floats, n: int, m: int, inflation: float) -> float:
-    """How far the medians of equal samples unluckily differ, `low` upwards and `high` downwards."""
+    """Unlucky difference of the medians of equal samples, `low` upwards and `high` downwards."""
     spread_n, spread_m = (_POWER_Z / 2 * math.sqrt(inflation / item) for item in (n, m))
     up = np.quantile(low, min(0.5 + spread_n, 1.0)) - np.quantile(low, 0.5)
     down = np.quantile(high, 0.5) - np.quantile(high, max(0.5 - spread_m, 0.0))
@@ -239,14 +236,14 @@ def _quantiles(values: Floats) -> Floats:
 
 
 def _student(normal: float, freedom: float) -> float:
-    """The deviate of Student's distribution that `deviate` turns into this normal one."""
+    """Inverse of `deviate`."""
     freedom = max(freedom, 1.0)
     wide = (8 * freedom + 1) / (8 * freedom + 3)
     return math.sqrt(freedom * math.expm1((normal / wide) ** 2 / freedom))
 
 
 def _unlucky_inflation(total: int, persistence: float) -> float:
-    """Of the variance, for an estimate of persistence that is too high, as `ranksum` gives it."""
+    """Inflation of the variance for an unlucky estimate of persistence."""
     # With the factor that takes its bias out.
     error = math.sqrt((1 - persistence**2) / total) * (total / 2) / (total / 2 - 3)
     worst = min(persistence + _UNLUCKY_Z * error, MOST_PERSISTENCE)
@@ -257,7 +254,7 @@ def _unlucky_inflation(total: int, persistence: float) -> float:
 def lacking_samples(
     n: int, m: int, persistence: float, least_z: float, *, studentized: bool = True
 ) -> tuple[int, int]:
-    """How many samples must be added to n before and m after until separated ones are found."""
+    """Samples to add to n before and m after until separated ones are found."""
 
     def finds(n: int, m: int) -> bool:
         return _of_separated(n, m, persistence, studentized=studentized) >= least_z
@@ -276,12 +273,12 @@ def lacking_samples(
 def needed_after(
     n: int, persistence: float, least_z: float, *, studentized: bool = True
 ) -> int | None:
-    """Samples after a change at which separated ones are found, with n before it; None: never."""
+    """Samples after a change until separated ones are found, with n before it, or None."""
     return _first(lambda m: _of_separated(n, m, persistence, studentized=studentized) >= least_z)
 
 
 def _first(finds: Callable[[int], bool]) -> int | None:
-    """The smallest count for which `finds` is true, which then stays so; None up to the limit."""
+    """Smallest count for which the monotonic `finds` is true, or None."""
     low, high = 1, _MOST_SAMPLES
     if not finds(high):
         return None
@@ -292,7 +289,7 @@ def _first(finds: Callable[[int], bool]) -> int | None:
 
 
 def _of_separated(n: int, m: int, persistence: float, *, studentized: bool) -> float:
-    """The normal deviate of separated samples for an unlucky estimate of their persistence."""
+    """Normal deviate of separated samples for an unlucky estimate of their persistence."""
     total = n + m
     if min(n, m) <= 3:
         return 0.0
@@ -302,7 +299,7 @@ def _of_separated(n: int, m: int, persistence: float, *, studentized: bool) -> f
 
 
 def least_samples(least_z: float, *, studentized: bool = True) -> int:
-    """Samples a side from which on separated ones are found, where noise does not persist."""
+    """Samples per side from which separated ones are found, without persistence."""
     return lacking_samples(0, 0, 0.0, least_z, studentized=studentized)[0]
 
 
@@ -342,7 +339,7 @@ _SD_OF_DIFFERENCE = 1.4826 / np.sqrt(2)
 
 
 def cycle_samples(values: Floats) -> int | None:
-    """The period of a cycle in float64 (n,), in samples; None where none is seen."""
+    """Period of a cycle in float64 (n,), in samples, or None."""
     period = _period(values)
     jumps = [] if period is None else _jumps(values)
     if period is None or not jumps:
@@ -357,7 +354,7 @@ def cycle_samples(values: Floats) -> int | None:
 
 
 def _jumps(values: Floats) -> list[int]:
-    """Where one level ends and another begins, as positions of the first sample behind."""
+    """Positions of the first sample of each new level."""
     if len(values) < 4 * _RUN:
         return []
     medians = np.median(np.lib.stride_tricks.sliding_window_view(values, _RUN), axis=1)
@@ -398,7 +395,7 @@ def _period(values: Floats) -> int | None:
 
 
 def _scores(values: Floats) -> Floats:
-    """Scores by period in samples, -inf below the least; empty where there are none."""
+    """Scores by period in samples, -inf below the least; may be empty."""
     count = len(values)
     if count < LEAST_SAMPLES:
         return np.empty(0)
@@ -427,10 +424,7 @@ def _scores(values: Floats) -> Floats:
 
 
 def _autocorrelation(values: Floats) -> Floats:
-    """Of the ranks of float64 (n,), by lag 0 to n - 1, free of the bias of fewer pairs.
-
-    Empty where all values are equal.
-    """
+    """Unbiased, of the ranks of float64 (n,), by lag 0 to n - 1; empty if all values are equal."""
     count = len(values)
     away = ranks_of(values) - (count + 1) / 2
     power = np.abs(np.fft.rfft(away, 2 * count)) ** 2

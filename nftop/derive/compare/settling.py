@@ -1,7 +1,7 @@
-"""How long occupancy moves after a change, and which samples lie on which side of it.
+"""Settling of occupancy after a change, and the samples on either side of it.
 
-Lines leave a way that their class has lost only when somebody else needs the place, so what is
-measured meanwhile is of neither state.
+Lines stay in a way that their class has lost until another class needs it, so samples during that
+time belong to neither side.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ _READINGS, _STILL_RATIO = 5, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Which times belong to which side of a change, CLOCK_MONOTONIC.
+    """Time ranges before and after a change, CLOCK_MONOTONIC.
 
     Attributes:
-        from_ns, until_ns: samples from before lie between these.
-        after_ns, end_ns: those from after it do between these; `after_ns` is how far the settling
-            has come while it is not `settled`.
-        settled: whether `after_ns` is known.
-        over: there will be no more samples.
+        from_ns, until_ns: range of samples before.
+        after_ns, end_ns: range of samples after; `after_ns` is preliminary until `settled`.
+        settled: whether occupancy has settled.
+        over: no more samples will come.
         span_s: seconds between `after_ns` and `end_ns`.
-        at_ns: when the change was written or seen at the latest.
-        noticed: what of the change was noticed, and what before it had not settled when it came.
-        quiet_ns: no other change was noticed, nor settled, between this and `until_ns`.
-        later: changes that were noticed after it.
-        note: what to say of the settling, a sentence; "" where there is nothing.
+        at_ns: latest time at which the change was written or noticed.
+        noticed: observed changes, also earlier ones that had not settled.
+        quiet_ns: no other change was noticed or settled between this and `until_ns`.
+        later: changes noticed after it.
+        note: remark on the settling, a sentence or "".
     """
 
     from_ns: int
@@ -61,17 +60,16 @@ class Sides:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """All that was noticed of it."""
         return tuple(change for item in self.noticed for change in item.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """How long a change stands, as far as nftop decides that: CLOCK_MONOTONIC, ns.
+    """When nftop ends a change: CLOCK_MONOTONIC, ns.
 
     Attributes:
-        until_ns: when it is taken back unless it is kept; None if no change waits to be kept.
-        taken_back_ns: when taking it back began; None if it was not taken back.
+        until_ns: time of the revert unless it is kept; None if no change waits to be kept.
+        taken_back_ns: time of the revert, or None.
     """
 
     until_ns: int | None = None
@@ -84,13 +82,13 @@ STANDS = Term()
 def sides_of(
     window: Window, changed_at_ns: int, keys: Collection[ClassKey], term: Term = STANDS
 ) -> Sides:
-    """Where a change begins and ends for what it is compared by: it and no other change between.
+    """Time ranges before and after a change, without other changes.
 
     Args:
-        window: what is remembered.
+        window: recent samples.
         changed_at_ns: CLOCK_MONOTONIC of the change.
-        keys: the classes and caches whose occupancy has to settle.
-        term: what ends the time after the change, beside other changes that were noticed.
+        keys: classes and caches whose occupancy has to settle.
+        term: when nftop ends the change.
     """
     now_ns, domains = window.frame.monotonic_ns, window.frame.domains
     noticed = together(window.frame.noticed)
@@ -139,11 +137,10 @@ def sides_of(
 
 
 class SideSamples(NamedTuple):
-    """Of one metric around a change, float64, each in the order of time.
+    """Samples of one metric around a change, float64, in the order of time.
 
-    `earlier` are all those before it that no other change lies between, also those of another
-    level, as far back as is remembered. `most_after` is how many there can be after it until the
-    time for them ends, as often as they came so far.
+    `earlier`: all since the previous change, of other levels too. `most_after`: maximum number
+    after it at the present rate.
     """
 
     before: Floats
@@ -155,13 +152,13 @@ class SideSamples(NamedTuple):
 def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamples:
     """The samples before and after the change.
 
-    A sample speaks for the time since the one before it, and counts only where all of that is on
-    one side; before the change also only where it is of the last level there was (`steady`).
+    A sample stands for the time since the previous one, which must be on one side; before the
+    change only samples of the last level count (`steady`).
 
     Args:
         times_ns: int64 (n,), CLOCK_MONOTONIC of the ticks.
         new: bool (n,), which have a new reading.
-        values: float64 (n,), NaN where it has no number.
+        values: float64 (n,), NaN if absent.
         sides: of the change.
     """
     at = np.flatnonzero(new)
@@ -185,7 +182,7 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamp
 def _settled(
     window: Window, keys: Collection[ClassKey], at_ns: int, until_ns: int
 ) -> tuple[int, bool, str]:
-    """When occupancy stood still after a change at `at_ns`, whether it did, and what to say."""
+    """When occupancy settled after a change at `at_ns`, whether it did, and a note."""
     sizes = {domain.l3: domain.size_bytes for domain in window.frame.domains}
     result = []
     for key in keys:
@@ -212,7 +209,7 @@ def _settled(
 
 
 def _still(times: Times, used: Floats, at_ns: int, still_bytes: float) -> int | None:
-    """When a class' occupancy stood still; None while it does not."""
+    """When the occupancy of a class settled, or None."""
     later = times > at_ns
     usual = [float(np.ptp(item)) for item in _runs(used[~later])]
     still_bytes = max([still_bytes, *([float(np.median(usual))] if usual else [])])

@@ -1,4 +1,4 @@
-"""What a change of cache classes did: the numbers before it beside those after it."""
+"""Effect of a change of cache classes: the numbers before and after it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ class VerdictSection:
     """One class or one network function.
 
     Attributes:
-        kind: which of the two.
-        name: a class' is its group's (`rdt.ROOT` for the root group); untrusted text.
-        groups: the classes that count on a network function's cores; a class' own name.
+        name: of a class its group's (`rdt.ROOT` for the root group); untrusted text.
+        groups: classes in effect on a network function's cores; a class' own name.
         rows: its metrics.
-        word, why: what it comes to as a whole, as in `Compared`.
-        changed: it is (in) a class that was changed, else in one whose ways overlap.
+        word, why: overall result, as in `Compared`.
+        changed: it is (in) a changed class, else in one whose ways overlap.
     """
 
     kind: Literal["class", "nf"]
@@ -59,7 +58,7 @@ class VerdictSection:
 
 
 def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) -> VerdictSection:
-    """What became of a network function on whose cores the classes `groups` count."""
+    """Result for a network function in the classes `groups`."""
     track = window.nfs
     new = track.new(nf.key)
 
@@ -83,14 +82,14 @@ def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...])
 
 
 def _bounds(metric: Metric, busy: Sequence[bool | None], nf: NfRow) -> tuple[bool, bool]:
-    """Where empty polls may be in it; cycles of another clock than the core's bound nothing."""
+    """Whether either side may include empty polls; only core cycles are a bound."""
     sure = metric.bounded and not (metric.per_clock and nf.cpp_clock not in (None, "core"))
     was, now = (sure and item is not True for item in busy)
     return was, now
 
 
 def _of_one_clock(window: Window, nf: NfRow, name: str) -> Floats:
-    """A metric of a network function; cycles only as counted by the clock that counts them now."""
+    """A metric of a network function; cycles of its present clock only."""
     values = window.nfs.of(nf.key, name)
     if name not in ("cpp", "busy_cpp") or nf.cpp_clock is None:
         return values
@@ -103,7 +102,7 @@ def _is_any(reading: Reading) -> bool:
 
 
 def _reasons(frame: Frame, nf: NfRow) -> Mapping[str, Missing]:
-    """Why a network function has no number of a metric now."""
+    """Reasons of a network function's missing metrics."""
     reasons = {name: item for name, item in nf.readings.items() if isinstance(item, Missing)}
     if nf.problem is not None:
         reasons["packets_per_s"] = nf.problem
@@ -143,18 +142,18 @@ _L3 = ("L3", "L3DATA", "L3CODE")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Attributes.
+    """Effect of one change.
 
-    changed_at_ns: CLOCK_MONOTONIC of the change.
-    groups: names of the classes that were changed.
-    left_out_s: seconds after the change that do not count, since occupancy still moved.
-    settled: whether these are over. over: whether no more samples will come.
-    span_s: seconds after those left out that count at most.
-    taken_back_s: seconds after the change when taking it back began; None if it was not.
-    noticed: what was judged, so far as it was noticed: one change, or several where none of them
-        had settled when the next came.
-    notes: what else to know of it, sentences.
-    parts: what was changed first, then what overlaps; a class before its network functions.
+    Attributes:
+        changed_at_ns: CLOCK_MONOTONIC of the change.
+        groups: names of the changed classes.
+        left_out_s: seconds after the change that are excluded, since occupancy still moved.
+        settled: whether these are over. over: no more samples will come.
+        span_s: seconds after those that count at most.
+        taken_back_s: seconds from the change to its revert, or None.
+        noticed: the observed change, or several if they did not settle in between.
+        notes: further facts, sentences.
+        parts: changed classes first, then overlapping ones; a class before its network functions.
     """
 
     changed_at_ns: int
@@ -172,13 +171,13 @@ class Verdict:
 def verdict_of(
     window: Window, changed_at_ns: int, groups: Collection[str], term: Term = STANDS
 ) -> Verdict:
-    """Compare what the classes `groups` and those that overlap them did before and after a change.
+    """Compare the classes `groups`, and those that overlap them, before and after a change.
 
     Args:
-        window: what is remembered (`store.history.History.window`).
-        changed_at_ns: CLOCK_MONOTONIC when the change was written or, at the latest, seen.
+        window: recent samples (`store.history.History.window`).
+        changed_at_ns: CLOCK_MONOTONIC when the change was written or, at the latest, noticed.
         groups: names of the groups whose masks, limits, CPUs or threads changed.
-        term: what ends the change, if nftop itself takes it back.
+        term: when nftop ends the change.
     """
     frame = window.frame
     caches = {domain.l3 for domain in frame.domains}
@@ -211,12 +210,11 @@ def verdict_of(
 
 
 def _since(changed_at_ns: int, at_ns: int | None) -> float | None:
-    """Seconds from the change to a time."""
     return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / _S)
 
 
 def _term_note(changed_at_ns: int, term: Term) -> str:
-    """What ends the samples after the change, a sentence; "" if only their number does."""
+    """Sentence on what ends the samples after the change, or ""."""
     if term.taken_back_ns is not None:
         taken_back_s = _since(changed_at_ns, term.taken_back_ns)
         return f"taken back {taken_back_s:.0f} s after the change: no sample after that counts"
@@ -235,7 +233,7 @@ def _several(sides: Sides) -> str:
 
 
 def _caches_in(frame: Frame, changes: Sequence[Change]) -> set[L3Domain]:
-    """The caches that changes are about; none where that is not known."""
+    """Caches that changes affect; all if unknown."""
     known = {domain.l3 for domain in frame.domains}
     result: set[L3Domain] = set()
     for change in changes:
@@ -253,7 +251,7 @@ def _caches_in(frame: Frame, changes: Sequence[Change]) -> set[L3Domain]:
 def _overlapping(
     frame: Frame, sides: Sides, changed: Collection[str], caches: Collection[L3Domain]
 ) -> tuple[str, ...]:
-    """Other classes in use that may fill ways of a changed one, as it was or as it became."""
+    """Other classes in use that may fill ways of a changed one, before or after the change."""
     used = [group.name for group in frame.groups if in_use(group)]
     result: dict[str, None] = {}
     for undone in (sides.later, (*sides.changes, *sides.later)):
@@ -269,7 +267,7 @@ def _overlapping(
 
 
 def _masks(frame: Frame, undone: Sequence[Change]) -> dict[ClassKey, int]:
-    """Bits of every class in every cache, be it data's or code's, with changes taken back."""
+    """Bits of every class in every cache, data and code, with changes undone."""
     cells: dict[Cell, int] = {}
     for group in frame.groups:
         for cache in group.caches:
@@ -295,7 +293,7 @@ def _sections(
     caches: Collection[L3Domain],
     seen: set[str],
 ) -> list[VerdictSection]:
-    """Each class, and behind it the network functions on whose cores it counts, if not `seen`."""
+    """Each class, followed by network functions in it that are not `seen`."""
     frame = window.frame
     of_nf = {nf.key: _classes_of(frame, nf) for nf in frame.nfs}
     parts = []
@@ -324,7 +322,7 @@ def _classes_of(frame: Frame, nf: NfRow) -> tuple[str, ...]:
 
 
 def _has_core_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> bool:
-    """Whether a network function has a core at one of these caches, as far as that is known."""
+    """Whether a network function may have a core at one of these caches."""
     cpus, row_of = frame.topology.cpus, frame.topology.row_of
     at = {cpus[row_of[cpu]].l3 if cpu in row_of else None for cpu in nf.cpus}
     return None in at or bool(at & set(caches))
@@ -333,7 +331,7 @@ def _has_core_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> bool:
 def _class_section(
     window: Window, sides: Sides, group: GroupRow, caches: Collection[L3Domain]
 ) -> VerdictSection:
-    """What became of a class in these caches together."""
+    """Result for a class in these caches together."""
     mine = [cache for cache in group.caches if cache.l3 in caches]
     keys = [(group.name, cache.l3) for cache in mine]
     track = window.caches
@@ -351,7 +349,7 @@ def _class_section(
 def _ipc_row(
     window: Window, sides: Sides, group: GroupRow, caches: Collection[L3Domain]
 ) -> Compared:
-    """Of programs beside these caches whose work nobody counts: more is not known to be better."""
+    """IPC of programs without a packet count: neither direction is better."""
     track = window.classes
     keys = [(group.name, cache.l3) for cache in group.caches if cache.l3 in caches]
     metric = replace(cpu_metric("ipc"), good=None)
@@ -367,7 +365,7 @@ def _ipc_row(
 
 
 def _middle(values: Floats) -> Floats:
-    """Median of those of (n, m) that are numbers, of shape (m,); NaN where none is."""
+    """Median of the numbers in (n, m), of shape (m,); NaN without any."""
     some = np.isfinite(values).any(axis=0)
     result = np.full(values.shape[1], np.nan)
     result[some] = np.nanmedian(values[:, some], axis=0)
@@ -375,7 +373,7 @@ def _middle(values: Floats) -> Floats:
 
 
 def _is_on(frame: Frame, name: str, caches: Collection[L3Domain]) -> bool:
-    """Whether a class counts on any CPU beside these caches."""
+    """Whether a class is in effect on any CPU at these caches."""
     return any(
         not isinstance(own, Missing) and own.name == name and info.l3 in caches
         for own, info in zip(frame.cpus.group, frame.cpus.topology.cpus, strict=True)
@@ -383,7 +381,7 @@ def _is_on(frame: Frame, name: str, caches: Collection[L3Domain]) -> bool:
 
 
 def _with_word(section: VerdictSection) -> VerdictSection:
-    """A class' word is that of its IPC where it has one, else of its occupancy, else of traffic."""
+    """The section with the word of its IPC, else of occupancy, else of traffic."""
     numbers = [row for row in section.rows if row.word != "no number"]
     first = next(
         (row for row in numbers if row.metric.id == "ipc"), numbers[0] if numbers else None

@@ -1,7 +1,7 @@
-"""Samples of the last minutes, by network function and by cache class: what a change is judged by.
+"""Samples of the last minutes, by network function and by cache class, to judge a change.
 
-A sample is a reading that its source took anew: what is shown again because its source is slower
-than the ticks is not counted again. `new` is 1 where there is one, else 0.
+A reading that is repeated, since its source is slower than the ticks, is no new sample. `new` is 1
+for a new one, else 0.
 """
 
 from __future__ import annotations
@@ -62,12 +62,11 @@ _CYCLES_OF: Mapping[Clock, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Track:
-    """Some metrics of some rows over time.
+    """Metrics of some rows over time.
 
     Attributes:
         times_ns: int64 (n,), CLOCK_MONOTONIC of the ticks, ascending.
-        metrics, rows: their places in `values`, float32 (n, metrics, rows); NaN where there is no
-            number.
+        metrics, rows: indices in `values`, float32 (n, metrics, rows); NaN if absent.
     """
 
     times_ns: Times
@@ -76,11 +75,11 @@ class Track:
     values: NDArray[np.float32]
 
     def new(self, row: Hashable) -> Bools:
-        """bool (n,): which ticks have anything new of a row."""
+        """bool (n,): ticks with a new sample of a row."""
         return self.of(row, "new") > 0
 
     def of(self, row: Hashable, metric: str) -> Floats:
-        """float64 (n,), one metric of one row; NaN for a row that is not there."""
+        """float64 (n,): one metric of one row; NaN for an unknown row."""
         if row not in self.rows:
             return np.full(len(self.times_ns), np.nan)
         return self.values[:, self.metrics[metric], self.rows[row]].astype(np.float64)
@@ -88,12 +87,12 @@ class Track:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """What is remembered up to a frame.
+    """Recent samples up to a frame.
 
     Attributes:
-        frame: the last; who there is, which masks there are and which changes were noticed.
-        nfs: by `NfRow.key`, `NF_KEPT`. caches: by group and cache, `CACHE_KEPT`.
-        classes: by group and cache, `CLASS_KEPT`.
+        frame: the last.
+        nfs: `NF_KEPT` by `NfRow.key`. caches: `CACHE_KEPT` by group and cache.
+        classes: `CLASS_KEPT` by group and cache.
     """
 
     frame: Frame
@@ -103,16 +102,16 @@ class Window:
 
 
 class ReadTimes:
-    """When each source was read last, as frame after frame tells it."""
+    """Time of the last reading of each source."""
 
     def __init__(self) -> None:
         self._read_at_ns: dict[str, float] = {}
 
     def renewed(self, frame: Frame) -> Mapping[str, float | None]:
-        """The sources that were read since the frame before, and when they were the time before.
+        """Sources read since the previous frame, with CLOCK_MONOTONIC of the last but one reading.
 
-        CLOCK_MONOTONIC; None where no frame has told of a time before. A source that was read
-        before the last time, in another session, begins anew.
+        None if that is unknown. A source that was read earlier than before belongs to another
+        session and begins anew.
         """
         result: dict[str, float | None] = {}
         for source, state in frame.sources.items():
@@ -129,17 +128,17 @@ class ReadTimes:
 
 
 def is_renewed(frame: Frame, sources: Iterable[str], renewed: Collection[str]) -> bool:
-    """Whether what rests on these sources is a new sample; of one that is no source it is."""
+    """Whether all of these that are sources were read anew."""
     return all(source in renewed or source not in frame.sources for source in sources)
 
 
 def source_of(nf: NfRow) -> str:
-    """Who counts a network function's packets."""
+    """Source of a network function's packet counts."""
     return NF_SOURCES.get(nf.kind, nf.kind)
 
 
 def nf_sources(frame: Frame, nf: NfRow, metric: str) -> set[str]:
-    """The sources that a metric of a network function rests on, as this frame has it."""
+    """The sources of a metric of a network function in this frame."""
     if metric in ("cpp", "busy_cpp"):
         return {source_of(nf), *(() if nf.cpp_clock is None else _CYCLES_OF[nf.cpp_clock])}
     if metric == "ipp":
@@ -161,11 +160,11 @@ def rows_of(cpus: CpuTable, nf: NfRow) -> list[int]:
 
 
 def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
-    """`NF_KEPT` of one network function now but for `new`, NaN for what is missing.
+    """`NF_KEPT` of one network function without `new`; NaN if absent.
 
-    What is offered is what it received and what the NIC dropped for want of a free descriptor.
-    IPC is the median of its cores', misses per packet the mean of its cores' weighted by their
-    packets: both only where every core tells, and where no CPU is shared with other threads.
+    Offered packets are received packets and those its NIC dropped for lack of descriptors. IPC is
+    the median over its cores, misses per packet their mean weighted by packets: only if all cores
+    have them and no CPU is shared with other threads.
     """
     rx = nf.direction == "rx"
     packets = _number(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
@@ -192,9 +191,9 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
 
 
 def nf_misses(frame: Frame, nf: NfRow) -> tuple[float, ...]:
-    """Misses per packet of each core of a network function: the same where none was counted anew.
+    """Misses per packet of each core of a network function: equal if not counted anew.
 
-    They may be counted in turns and hold in between, while the packets that weigh them do not.
+    They may be counted in turns and held in between, while the packets that weight them are not.
     """
     cpus = frame.cpus
     column = cpus.columns["llc_misses_per_packet"].values
@@ -205,10 +204,7 @@ def nf_misses(frame: Frame, nf: NfRow) -> tuple[float, ...]:
 def class_ipc(
     frame: Frame, keys: Sequence[ClassKey], renewed: Collection[str]
 ) -> tuple[Floats, Floats]:
-    """float64 (n,): median IPC of busy CPUs beside a cache on which a class counts; `new` of each.
-
-    NaN where there is none: what runs beside another cache has another share of another cache.
-    """
+    """float64 (n,): median IPC of busy CPUs of a class at a cache, NaN without any; and `new`."""
     cpus = frame.cpus
     ipc = cpus.columns["ipc"].values
     busy = cpus.columns["cpu_time_ratio"].values >= BUSY_RATIO
@@ -240,5 +236,5 @@ def _weighted(cpus: CpuTable, rows: list[int]) -> float:
 
 
 def clock_indices(clock: str | None) -> tuple[int, ...]:
-    """Places in `CLOCKS` of a base clock: itself, and its estimate from run time."""
+    """Indices in `CLOCKS` of a base clock and its estimate from run time."""
     return tuple(index for index, name in enumerate(CLOCKS) if base_clock(name) == clock)

@@ -1,4 +1,4 @@
-"""Rates of the per-CPU counter groups, of those that take turns too."""
+"""Rates of the per-CPU counter groups, including those that take turns."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _TURNS_MISSED = 2
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """Of each CPU's groups; rows, g and k as in `Deltas`.
+    """Latest counts of each CPU's groups; rows, g and k as in `Deltas`.
 
     Attributes:
-        counts: float64 (rows, k), counted in the interval in which the column's group ran last.
-        running_ns: float64 (rows, g), how long it ran in that interval.
-        span_ns: float64 (rows, g), from the end of the interval in which it ran before to the end
-            of that one.
+        counts: float64 (rows, k), of the last interval in which the group ran.
+        running_ns: float64 (rows, g), run time in that interval.
+        span_ns: float64 (rows, g), from the end of the previous such interval to the end of that
+            one.
         waited_ns: float64 (rows, g), since then.
-        age: int64 (rows, g), intervals since then; 0: it ran in this one. Of a group that never
-            ran, intervals since it was first seen.
+        age: int64 (rows, g), intervals since then; 0: this one. Of a group that never ran,
+            intervals since it was first seen.
         ran: bool (rows, g), it ran at least once.
     """
 
@@ -43,16 +43,16 @@ class Latest:
     ran: Bools
 
     def usable(self, turns: NDArray[np.int64]) -> Bools:
-        """bool (rows, g): which groups' last counts still speak for now.
+        """bool (rows, g): groups whose last counts are recent enough.
 
-        `turns` of them, int64 (rows,), take turns tick by tick; the first runs in every one.
+        `turns` groups, int64 (rows,), take turns tick by tick; the first runs in every one.
         """
         usable: Bools = self.ran & (self.age <= _longest(turns))
         usable[:, 0] &= self.age[:, 0] == 0
         return usable
 
     def why_not(self, turns: NDArray[np.int64]) -> Reasons:
-        """uint8 (rows, g): the `Reason` of a group that is not usable."""
+        """uint8 (rows, g): the `Reason` of groups that are not usable."""
         turning = turns[:, None] > 0
         waiting = turning & (self.age <= _longest(turns))
         never = np.where(waiting, np.uint8(Reason.WARMING), np.uint8(Reason.TAKEN))
@@ -108,20 +108,19 @@ _IN_EVERY_GROUP = (
 class CounterRates:
     """Per-CPU rates, rows as in the topology.
 
-    An event that no group counted in this interval, because others had their turns, has the rate
-    of its group's last turn; what is in every group, as the clocks are, is always of this interval.
+    An event that was not counted in this interval, because other groups had their turns, has the
+    rate of its last turn. Events of every group, as the clocks, are always of this interval.
 
     Attributes:
-        per_s: by event name, counts per second of the time its groups ran.
-        by_cycles: the same, but by the cycles that the event's own groups saw: events of groups
-            that took turns can then be compared, as if each had been counted in every cycle.
-        shares: by event name, float64 (rows,), the share of the interval in which it was counted,
-            for an event of groups that take turns tick by tick of the time from one turn to the
-            next; NaN where it has no rate.
-        coverage: the share in which all was counted that IPC, CPP and frequency rest on.
-        otherwise: why every other event has no rate.
-        ages: by event, float64 (rows,), how many intervals ago its rate was counted, of an event
-            that none but groups beside the first count; NaN for any other, and without a rate.
+        per_s: by event, counts per second of the time its groups ran.
+        by_cycles: the same by the cycles that the event's own groups saw, which makes events of
+            different turns comparable.
+        shares: by event, float64 (rows,), share of the interval (for groups that take turns: of the
+            time between turns) in which it was counted; NaN without a rate.
+        coverage: share in which the events of IPC, CPP and frequency were counted.
+        otherwise: why all other events have no rate.
+        ages: by event of the groups that take turns only, float64 (rows,), intervals since it was
+            counted; else NaN.
     """
 
     per_s: Mapping[str, Column]
@@ -132,15 +131,15 @@ class CounterRates:
     ages: Mapping[str, Floats] = field(default_factory=dict)
 
     def rate(self, event: str) -> Column:
-        """One event's rate per second, or a column that says why there is none."""
+        """An event's rate per second, or a column with the reason why there is none."""
         return self.per_s.get(event) or missing(len(self.coverage), self.otherwise)
 
     def rate_by_cycles(self, event: str) -> Column:
-        """As `rate`, by the cycles of the event's own groups: for ratios with other groups'."""
+        """As `rate`, by the cycles of the event's own groups: for ratios across groups."""
         return self.by_cycles.get(event) or missing(len(self.coverage), self.otherwise)
 
     def share(self, event: str) -> Column:
-        """The share of the interval in which one event was counted, or why it has no rate."""
+        """Share of the interval in which an event was counted, or why it has no rate."""
         rate = self.rate(event)
         if event not in self.shares:
             return rate
@@ -148,7 +147,7 @@ class CounterRates:
 
     @property
     def core_cycles(self) -> Column:
-        """Unhalted core cycles per second; APERF counts the same where a counter is taken."""
+        """Unhalted core cycles per second; APERF if another program holds the counter."""
         if "aperf" not in self.per_s:
             return self.rate("cycles")
         return first_of(self.rate("cycles"), self.rate("aperf"))
@@ -156,7 +155,7 @@ class CounterRates:
 
 @dataclass(frozen=True, slots=True)
 class CounterState:
-    """The last table that was rated, the rates it gave, and what its groups counted last."""
+    """State of the last table."""
 
     table: CounterTable | None = None
     read_at_ns: int = 0
@@ -184,7 +183,7 @@ def step_counters(
 
 
 def tsc_hz(rates: CounterRates) -> Reading:
-    """What time stamp counters advance by in a second, the same on all CPUs of a host.
+    """Frequency of the time stamp counters, the same on all CPUs of a host.
 
     Source: Intel SDM volume 3, "Invariant TSC".
     """
@@ -235,7 +234,7 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
 
 
 def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
-    """int64 (rows,): how many groups of each CPU take turns; more where a core is looked at."""
+    """int64 (rows,): number of groups of each CPU that take turns."""
     turns = np.full(len(topology.cpus), table.turns, dtype=np.int64)
     if table.turns and table.focus is not None:
         focused = (topology.row_of.get(int(cpu)) for cpu in table.focus.cpus)
@@ -245,14 +244,14 @@ def _turns(table: CounterTable, topology: Topology) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """The events of a table and their columns, of which each has one or more.
+    """The events of a table and their columns.
 
     Attributes:
         names: each event once.
-        order: the table's columns, those of an event side by side.
-        starts: where in `order` each event begins.
-        columns: how many each has.
-        event: of each of the table's columns, which it is.
+        order: the table's columns, sorted by event.
+        starts: index in `order` of each event's first column.
+        columns: number of columns of each event.
+        event: index of the event of each of the table's columns.
     """
 
     names: tuple[str, ...]
@@ -277,7 +276,7 @@ class _Events:
         return np.add.reduceat(per_column[:, self.order], self.starts, axis=1)
 
     def least(self, per_column: Floats) -> Floats:
-        """From (rows, columns) to (rows, events), the smallest of each event's columns."""
+        """From (rows, columns) to (rows, events), the least of each event's columns."""
         if not self.names:
             return per_column
         return np.minimum.reduceat(per_column[:, self.order], self.starts, axis=1)
@@ -302,11 +301,7 @@ def _block(
     messages: Mapping[str, Mapping[int, str]],
     idle: Reasons,
 ) -> Block:
-    """The rates of all events; what has none has the reason of its first column that is counted.
-
-    WARMING goes before what the source says, and that before RESET, and all before `idle`, uint8
-    (rows, g): why a group has counted nothing lately.
-    """
+    """Rates of all events; `idle`, uint8 (rows, g): reasons of groups that did not run lately."""
     columns = events.speaking(change.absent > 0)
     row = np.arange(len(columns))[:, None]
     general = change.why[row, change.group[columns]]
@@ -338,7 +333,7 @@ def _block(
 def _cycles_of_groups(
     good: Bools, counts: Floats, groups: NDArray[np.int32], events: Sequence[str]
 ) -> Floats:
-    """float64 (rows, g): the core cycles that each group saw, NaN where it counted none."""
+    """float64 (rows, g): core cycles that each group saw, NaN if not counted."""
     cycles = np.full((len(counts), int(groups.max(initial=0)) + 1), np.nan)
     for clock in ("aperf", "cycles"):  # the latter where a group has both
         for index in [index for index, event in enumerate(events) if event == clock]:
@@ -348,7 +343,7 @@ def _cycles_of_groups(
 
 
 def _coverage(change: Deltas, events: _Events, shares: Floats, interval_ns: Floats) -> Column:
-    """The smallest share of what is in every group; of a CPU without any of it, of all groups."""
+    """The least share of events that every group has, else of all groups."""
     ran_ns = np.where(change.why == 0, change.running_ns, 0.0).sum(axis=1)
     share = np.minimum(ran_ns / _positive(interval_ns), 1.0)
     basic = [index for index, name in enumerate(events.names) if name in _IN_EVERY_GROUP]

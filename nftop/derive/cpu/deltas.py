@@ -1,4 +1,4 @@
-"""What the counter groups counted between two tables, brought to the topology's order."""
+"""Differences of two counter tables, by row of the topology."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nftop.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Deltas:
-    """Between two tables, by row of the topology; g groups and k columns as in `CounterTable`.
+    """Differences of two tables, by row of the topology; g and k as in `CounterTable`.
 
     Attributes:
         group: int32 (k,), the group of each column.
-        enabled_ns, running_ns: float64 (rows, g), NaN where not comparable.
-        counts: float64 (rows, k), NaN where not comparable.
+        enabled_ns, running_ns: float64 (rows, g), NaN if not comparable.
+        counts: float64 (rows, k), NaN if not comparable.
         absent: uint8 (rows, k), the newer table's reasons.
-        why: uint8 (rows, g), the `Reason` that the group can't be rated at all, or PRESENT.
+        why: uint8 (rows, g), the `Reason` why the group can't be rated, or PRESENT.
     """
 
     group: NDArray[np.int32]
@@ -33,10 +33,10 @@ class Deltas:
 
 
 def deltas(before: CounterTable | None, after: CounterTable, topology: Topology) -> Deltas:
-    """What was counted between two tables, RESET for a group of which anything stepped back.
+    """Differences of two tables.
 
-    UNDEFINED where the newer table lacks the CPU; WARMING where only the older one lacks it, or
-    holds other columns.
+    RESET for a group with anything that stepped back; UNDEFINED for a CPU that is not in the newer
+    table; WARMING if only the older one lacks it or has other columns.
     """
     rows, (_, groups) = len(topology.cpus), after.enabled_ns.shape
     row = np.array([topology.row_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
@@ -70,10 +70,7 @@ def _alike(before: CounterTable, after: CounterTable) -> bool:
 def _stepped_back(
     before: CounterTable, after: CounterTable, old: NDArray[np.int64], new: NDArray[np.int64]
 ) -> Bools:
-    """bool (rows, g): which groups of these rows count less than before, or have run less.
-
-    Nothing is thought of an event that is absent now.
-    """
+    """bool (rows, g): groups whose times or present events stepped back."""
     back: Bools = (after.enabled_ns[new] < before.enabled_ns[old]) | (
         after.running_ns[new] < before.running_ns[old]
     )
@@ -84,5 +81,5 @@ def _stepped_back(
 
 
 def difference(after: Counts, before: Counts) -> Floats:
-    """After - before in integers, then float64: beyond 2**53 the floats themselves are rounded."""
+    """after - before, in integers before float64, which are rounded beyond 2**53."""
     return np.where(after >= before, after - before, 0).astype(np.float64)

@@ -1,4 +1,4 @@
-"""How fast each CPU may run, and which cores SST-BF favours: from cpufreq, brought to rows."""
+"""Frequency limits and SST-BF priority of each CPU, from cpufreq."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CP_UNTOLD = Missing(Reason.SOURCE, "intel-speed-select did not tell its class")
 
 @dataclass(frozen=True, slots=True)
 class FrequencyState:
-    """What the last table came to, which holds as long as that and the topology stay."""
+    """Result for a table and a topology."""
 
     table: CpufreqTable | Missing = NOT_READ
     topology: Topology | None = None
@@ -72,7 +72,7 @@ def step_frequencies(
 def _untold(
     why: Missing, topology: Topology
 ) -> tuple[Mapping[str, Column], tuple[CpuSetting, ...]]:
-    """Nothing of any row, but for base frequencies that an older recording's topology has."""
+    """Reasons for all rows; base frequencies may be in an older recording's topology."""
     rows = len(topology.cpus)
     columns = {metric.id: missing(rows, why) for metric in FREQUENCY_METRICS}
     base = [(info.cpu, info.package, info.base_frequency_hz) for info in topology.cpus]
@@ -105,7 +105,6 @@ def _column(metric: str, rows: list[CpuFrequency | Missing]) -> Column:
 
 
 def _absent(metric: str, row: CpuFrequency) -> Missing:
-    """Why a policy does not say this."""
     driver = row.driver or "its driver"
     if metric == "base_frequency_hz":
         without = "" if driver.startswith("intel_") else ": intel_pstate with HWP does"

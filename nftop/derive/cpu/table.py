@@ -1,7 +1,4 @@
-"""The table of CPUs: counters, kernel times and NF rates joined row by row.
-
-With the metrics of hyper-thread siblings and LLC misses per packet.
-"""
+"""The table of CPUs: counters, kernel times, NF rates and hyper-thread siblings by row."""
 
 from __future__ import annotations
 
@@ -54,12 +51,12 @@ _EVENT = "llc_misses"
 
 @dataclass(frozen=True, slots=True)
 class MissState:
-    """What is kept of the last turn.
+    """State of the last turn.
 
     Attributes:
-        per_packet: float64 (rows,), misses per packet in the tick of the turn; NaN where unknown.
+        per_packet: float64 (rows,), misses per packet in the tick of the turn; NaN if unknown.
         occupants: by row, the owner of these packets.
-        rates: those that were seen last.
+        rates: the last rates seen.
     """
 
     per_packet: Floats | None = None
@@ -70,10 +67,10 @@ class MissState:
 def step_misses(
     state: MissState, rates: CounterRates, packets: Column, occupants: Sequence[object]
 ) -> tuple[MissState, Column]:
-    """Misses per packet, rows as in the topology; `packets` are per second and `who`'s.
+    """Misses per packet, rows as in the topology; `packets` per second are those of `occupants`.
 
-    Until the next turn it is what it was in the tick of the last one: the packets of now are not
-    those that missed. WARMING where those are not known, since somebody else polled then.
+    Between turns the ratio of the last turn is held, since the present packets are not those that
+    missed. WARMING if another owner polled then.
     """
     now = ratio(rates.rate_by_cycles(_EVENT), packets)
     ages = rates.ages.get(_EVENT)
@@ -103,8 +100,7 @@ def sibling_columns(
 ) -> Mapping[str, Column]:
     """The metrics of `SIBLING_METRICS`, rows as in the topology.
 
-    UNDEFINED where a core runs one thread only. A thread of the core without a number leaves none,
-    with its reason.
+    UNDEFINED if a core runs one thread only. If a thread of the core has no number, its reason.
     """
     others = topology.sibling_rows
     alone: Bools = np.all(others < 0, axis=1)
@@ -130,10 +126,7 @@ def sibling_columns(
 
 
 def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
-    """`of` folded over the rows in each row of `threads`, -1 being none; no value is negative.
-
-    The first of them without a number says why there is none.
-    """
+    """`of` folded over the rows in each row of `threads`, -1 for none, or the first reason."""
     some = threads >= 0
     values = fold.reduce(np.where(some, of.values[threads], 0.0), axis=1)
     absent = some & ~of.present[threads]
@@ -166,7 +159,7 @@ _NOT_YET = Missing(Reason.WARMING, "not known yet whether anything polls on this
 
 
 def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles:
-    """Core cycles where they are counted, else the TSC's, else what the NF counted itself."""
+    """Core cycles if counted, else the TSC's, else those counted by the NF."""
     core, tsc = rates.core_cycles, rates.rate("tsc")
     rows = len(core)
     everywhere = tsc_hz(rates)
@@ -307,7 +300,7 @@ def _saturated(poller: Occupant, own: OwnTime | None) -> bool | None:
 
 
 def _nf_cycles(poller: Occupant) -> Reading:
-    """TSC cycles as NFs counted them: each counts all time, so of several one is enough."""
+    """TSC cycles counted by the NFs: each counts all time, so one is enough."""
     readings = [core.nf_cycles_per_s for _, core in poller.cores]
     numbers = [reading for reading in readings if not isinstance(reading, Missing)]
     return max(numbers) if numbers else readings[0]
@@ -325,7 +318,7 @@ def _packets(
 
 
 def _received(poller: Occupant, packets: Reading) -> Reading:
-    """What of its packets it received, where those of some NF may be packets sent."""
+    """Packets received, which `packets` are not if an NF only sends."""
     sends = next((nf for nf, _ in poller.cores if nf.direction == "tx"), None)
     if sends is None:
         return packets
@@ -333,7 +326,7 @@ def _received(poller: Occupant, packets: Reading) -> Reading:
 
 
 def _busy(poller: Occupant, clock: Clock | None = "tsc") -> Reading:
-    """Share of the cycles that `clock` counts, of all time unless told otherwise, in work."""
+    """Share of the cycles of `clock` spent on work."""
     if not poller.cores:
         return _UNKNOWN_BUSY
     return poller.cores[0][1].busy_of(clock) if len(poller.cores) == 1 else _SHARED_BUSY
@@ -342,7 +335,7 @@ def _busy(poller: Occupant, clock: Clock | None = "tsc") -> Reading:
 def _shares(
     pollers: Mapping[int, Occupant], share: str, worst: Callable[[Iterable[float]], float]
 ) -> dict[int, Reading]:
-    """The NF's own thread's share; of several the worst. A stranger's where there is no NF."""
+    """The worst share of the NFs' own threads, else of the first other poller."""
     readings: dict[int, Reading] = {}
     for row, poller in pollers.items():
         sources = [core for _, core in poller.cores] or poller.strangers
@@ -365,7 +358,7 @@ def _attribution(poller: Occupant | None) -> str:
 
 
 def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:
-    """Rows to which a thread is bound of which it is not known yet whether it polls."""
+    """Rows with a bound thread that may or may not poll."""
     bound = (rate.cpu for rate in threads if rate.polls is None)
     return frozenset(
         topology.row_of[cpu] for cpu in bound if cpu is not None and cpu in topology.row_of

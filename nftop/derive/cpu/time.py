@@ -1,4 +1,4 @@
-"""Shares of CPU time as the kernel accounts it."""
+"""Shares of CPU time by the kernel's accounting."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ TICKS = "cpu_time_ticks"
 
 @dataclass(frozen=True, slots=True)
 class CpuTimeState:
-    """The last reading that was rated, and the columns it gave."""
-
     reading: SourceReading[CpuTimes] | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
 
@@ -38,7 +36,7 @@ class CpuTimeState:
 def step_cpu_times(
     state: CpuTimeState, reading: SourceReading[CpuTimes] | None, topology: Topology
 ) -> tuple[CpuTimeState, Mapping[str, Column]]:
-    """Fold one /proc/stat reading in; gives the columns of `METRICS` and `TICKS`."""
+    """Fold one /proc/stat reading in; returns the columns of `METRICS` and `TICKS`."""
     rows = len(topology.cpus)
     if reading is None:
         return CpuTimeState(), _nothing(rows, Missing(Reason.SOURCE, "/proc/stat is not read here"))

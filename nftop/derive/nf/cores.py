@@ -1,4 +1,4 @@
-"""What the cores of a network function show together, and what is known of its cache."""
+"""Metrics over the cores of a network function, and of its cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NfHostContext:
 
     Attributes:
         cpus: the frame's table.
-        classes: the cache classes. threads: every watched thread.
+        threads: every watched thread.
     """
 
     cpus: CpuTable
@@ -36,7 +36,7 @@ class NfHostContext:
 
 
 def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
-    """The row with the metrics of its threads and their CPUs; see the catalogue for each."""
+    """The row with the metrics of its threads and their CPUs."""
     row_of = context.cpus.topology.row_of
     rows = [row_of[cpu] for cpu in row.cpus if cpu in row_of]
     classes = _classes(context.cpus, rows)
@@ -65,10 +65,10 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
 
 
 def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
-    """Largest packets per second of a CPU by their mean, minus 1: 0 where all get the same.
+    """Largest packets per second of a CPU / their mean - 1; 0 if all are equal.
 
-    Of the cores that poll a queue; those of a pipeline that work on what others received have
-    none to compare. Two lcores on one CPU are one core.
+    Only of cores that poll a queue, not of later stages of a pipeline. Lcores of one CPU count as
+    one.
     """
     by_cpu: dict[Cpu, list[Reading]] = {}
     for core in cores:
@@ -79,7 +79,7 @@ def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
 
 
 def spread_of(of_cores: Sequence[Reading]) -> Reading:
-    """The largest by the mean, minus 1; of one there is none."""
+    """Largest / mean - 1; undefined for a single one."""
     if len(of_cores) < 2:
         return _ALONE
     summed = total(of_cores)
@@ -92,7 +92,7 @@ def spread_of(of_cores: Sequence[Reading]) -> Reading:
 
 
 def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
-    """Misses of all by packets of all; a core without packets has none and no weight."""
+    """Misses of all / packets of all; cores without packets do not count."""
     packets = {row: cpus.columns["packets_per_s"][row] for row in rows}
     some = [row for row, packet in packets.items() if packet != 0]
     misses = total(
@@ -103,7 +103,7 @@ def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
 
 
 def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
-    """The mean of a share of top-down over the physical cores; those that slept have no slots."""
+    """Mean of a top-down share over the physical cores that did not sleep."""
     first: dict[object, int] = {}
     for row in rows:
         info = cpus.topology.cpus[row]
@@ -122,14 +122,13 @@ def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
 
 
 def _classes(cpus: CpuTable, rows: Sequence[int]) -> tuple[CacheClass, ...]:
-    """The classes on some rows, each once."""
     groups = (cpus.group[row] for row in rows)
     named = {item.name: item for item in groups if not isinstance(item, Missing)}
     return tuple(named.values())
 
 
 def _occupancy(context: NfHostContext, rows: Sequence[int]) -> Reading:
-    """What the classes of these rows fill in the caches beside them, each counted once."""
+    """Occupancy of the classes of these rows in their caches, each counted once."""
     cpus = context.cpus
     wanted: dict[tuple[str, L3Domain | None], None] = {}
     for row in rows:
@@ -146,7 +145,7 @@ def _occupancy(context: NfHostContext, rows: Sequence[int]) -> Reading:
 
 
 def _others(of: CacheClass, row: NfRow, context: NfHostContext) -> str:
-    """Other members of a class, as far as known; "" for none."""
+    """Other known members of a class; "" for none."""
     group = next((item for item in context.classes.groups if item.name == of.name), None)
     if group is None:
         return ""
@@ -162,7 +161,7 @@ def _cpus_of_others(group: GroupRow, row: NfRow) -> list[str]:
 
 
 def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> list[str]:
-    """Of a class' tasks only their number is known, and which of them are watched."""
+    """Number of a class' other tasks, and names of the watched ones."""
     tasks = context.classes.of_tasks
     own = sum(
         group_of_task is not None

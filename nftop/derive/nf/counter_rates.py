@@ -1,4 +1,4 @@
-"""From the counters of one process to their rates: the same for every network function."""
+"""Rates of the counters of one process, for all kinds of network functions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ RESTARTED = Missing(Reason.RESET, "the application's counters restarted")
 
 @dataclass(frozen=True, slots=True)
 class Rated(Generic[K]):
-    """One process' counters when last rated, and the rates per second that gave.
+    """One process' counters when last rated, and the rates per second.
 
     Attributes:
-        read_at_ns: the clock of `counters`: when they were read.
-        rates: of every counter that was there the time before too.
-        interval_s: between the two readings; None before the second, and after a restart; 0 where
-            they were rated before.
+        read_at_ns: when `counters` were read.
+        rates: of counters that were in the previous reading too.
+        interval_s: between the two readings; None before the second and after a restart; 0 if they
+            were already rated.
     """
 
     read_at_ns: int
@@ -35,10 +35,8 @@ class Rated(Generic[K]):
 def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns: int) -> Rated[K]:
     """Fold one reading of a process' cumulative counters in.
 
-    A reading that was rated before is not rated again: its rates are held, over no time. After a
-    restart every
-    rate is RESET, and the next reading counts from there; after one from before the last nothing
-    is rated, and it is WARMING.
+    A reading that was already rated keeps its rates, over no time. After a restart all rates are
+    RESET, and the next reading counts from there. After an older reading rates are WARMING.
     """
     if before is None or read_at_ns < before.read_at_ns:
         return Rated(read_at_ns, counters, {}, None)
@@ -57,18 +55,18 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
 
 
 def held(interval_s: float | None) -> float | None:
-    """The interval of rates that are shown once more: none, so that rate x interval adds up."""
+    """Interval of rates that are shown again: 0, so that rate x interval adds up."""
     return None if interval_s is None else 0.0
 
 
 def restarted(rated: Rated[K]) -> Rated[K]:
-    """The same reading where its counters began anew since the one before: nothing is rated."""
+    """The same reading without rates, since its counters restarted."""
     rates: dict[K, Reading] = dict.fromkeys(rated.counters, RESTARTED)
     return Rated(rated.read_at_ns, rated.counters, rates, None)
 
 
 def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:
-    """One counter's rate; WARMING before its second reading, `uncounted` where there is no such."""
+    """One counter's rate; WARMING before its second reading, `uncounted` without such a counter."""
     if rated is None:
         return Missing(Reason.WARMING)
     if name in rated.rates:
@@ -84,5 +82,5 @@ def rate_process(
 
 
 def identity(pid: int, start_ticks: int, socket: str) -> str:
-    """Who a process is over ticks: a restart is another; its socket until it is known."""
+    """Identity of a process: pid and start time, or its socket until they are known."""
     return f"{pid}:{start_ticks}" if pid else socket

@@ -1,7 +1,7 @@
-"""Network functions that were here and are not any more: folded, so that a replay shows the same.
+"""Network functions that have ended; part of the fold, so that a replay shows the same.
 
-Only a source that answers can say that one of its functions is gone. Of one that is late, failed or
-may not be read any more, its functions are neither here nor gone until it answers again.
+Only a source that answers shows that one of its functions is gone. Functions of a late or failed
+source are neither present nor gone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Gone:
     """One function, at the last reading that had it.
 
     Attributes:
-        key, name, pid, kind: as `NfRow` has them (the name is untrusted text).
-        until_ns: wall time of that tick. until_monotonic_ns: the same by the other clock.
+        key, name, pid, kind: as in `NfRow` (the name is untrusted text).
+        until_ns: wall time of that tick. until_monotonic_ns: CLOCK_MONOTONIC.
     """
 
     key: str
@@ -37,7 +37,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class GoneState:
-    """Those that are here by their key, and those that were, the last of them last."""
+    """Functions present by key, and functions gone, latest last."""
 
     here: Mapping[str, Gone] = field(default_factory=dict)
     gone: tuple[Gone, ...] = ()
@@ -46,8 +46,7 @@ class GoneState:
 def step_gone(state: GoneState, frame: Frame) -> GoneState:
     """Fold one frame in.
 
-    A process that another source tells of now (OVS, and DPDK beneath it) is not gone, and the
-    kernel, which is no process, never is.
+    A process that another source reports (OVS and DPDK) is not gone; the kernel is never gone.
     """
     here: dict[str, Gone] = {}
     for nf in frame.nfs:

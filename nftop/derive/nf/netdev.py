@@ -1,7 +1,7 @@
-"""Rates of the kernel's own network stack: by CPU, by interface, and as a network function.
+"""Rates of the kernel's network stack: by CPU, by interface, and as a network function.
 
-It is one where the kernel forwards. The cost of its packets is estimated from the time of
-interrupts, which on a host that does little else is networking; nothing counts its cycles apart.
+It is a network function if the kernel forwards. The cost of its packets is estimated from interrupt
+time, since nothing counts its cycles separately.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _OTHER_WORK = Missing(
 
 @dataclass(frozen=True, slots=True)
 class NetdevState:
-    """The last reading that was rated, and what it gave.
+    """State of the last reading.
 
-    `worth_at_ns` is when there last was reason to show the kernel's row; None: not lately.
+    `worth_at_ns`: when there last was reason to show the kernel's row, or None.
     """
 
     table: NetdevTable | None = None
@@ -66,15 +66,15 @@ class NetdevState:
 
 @dataclass(frozen=True, slots=True)
 class NetdevRates:
-    """What one reading gave.
+    """Rates of one reading.
 
     Attributes:
         columns: those named in `METRICS`.
         interfaces: of nftop's network namespace.
         forwarded_per_s: IP packets.
-        interval_s: the source's own clock between two readings; None before the second.
-        shown: the kernel forwards, or takes in enough to be worth a row; or it did just now.
-        problem: why it is not current; None when it is.
+        interval_s: between the two readings; None before the second.
+        shown: the kernel forwards or receives enough for a row, now or recently.
+        problem: why it is not current, or None.
         once: names of the interfaces whose packets the kernel's row adds up.
     """
 
@@ -90,7 +90,6 @@ class NetdevRates:
 def step_netdev(
     state: NetdevState, reading: SourceReading[NetdevTable] | None, topology: Topology
 ) -> tuple[NetdevState, NetdevRates]:
-    """Fold one reading in."""
     rows = len(topology.cpus)
     if reading is None:
         return NetdevState(), _nothing(rows, _NOT_READ)
@@ -113,7 +112,7 @@ def step_netdev(
 
 
 def without_rows(state: NetdevState) -> NetdevState:
-    """What of the state holds when CPUs come or go: that the row is shown."""
+    """The state that remains valid for other CPUs."""
     return NetdevState(worth_at_ns=state.worth_at_ns)
 
 
@@ -127,12 +126,12 @@ def _is_worth(rates: NetdevRates, *, shown: bool) -> bool:
 def kernel_row(
     rates: NetdevRates, topology: Topology, cycles: Cycles, times: Mapping[str, Column]
 ) -> tuple[NfRow, ...]:
-    """The kernel as a network function, where it is one.
+    """The kernel as a network function, if it forwards.
 
-    bCPP is, over the CPUs that take packets in, cycles per second x the share of them that went
-    into interrupts / packets received: of unhalted cycles that share is softirq / busy time, of the
-    TSC's softirq / all time. It has none where much of what those CPUs take in is of other network
-    namespaces: their time in interrupts is of those packets too, and nftop counts this one's.
+    bCPP is, over the CPUs that receive packets, cycles per second x share of interrupts / packets
+    received. The share is softirq / busy time of unhalted cycles, softirq / all time of the TSC's.
+    There is none if much is received for other network namespaces, since interrupt time includes
+    it.
     """
     if not rates.shown:
         return ()
@@ -173,7 +172,7 @@ def kernel_row(
 
 
 def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing | None:
-    """Why there is no bCPP where CPUs receive far more than nftop's interfaces did."""
+    """Why there is no bCPP, if CPUs receive far more than nftop's interfaces do."""
     came = total(
         (interface.rx_packets_per_s for interface in interfaces), Missing(Reason.UNDEFINED)
     )
@@ -190,7 +189,7 @@ def _of_others(packets: Column, interfaces: Sequence[InterfaceRow]) -> Missing |
 
 
 def _interrupts(row: int, cycles: Cycles, times: Mapping[str, Column]) -> Reading:
-    """Cycles per second of one CPU that went into interrupts, hard and soft."""
+    """Cycles per second of one CPU in hard and soft interrupts."""
     share = times["softirq_ratio"][row]
     if cycles.clock[row] == "core":
         share = quotient(share, times["cpu_time_ratio"][row])
@@ -243,7 +242,7 @@ def _grown(
     old: np.ndarray[tuple[int], np.dtype[np.uint64]] | None,
     new: np.ndarray[tuple[int], np.dtype[np.uint64]],
 ) -> tuple[Reading, ...]:
-    """What three counters of 32 bits have grown by, which may have wrapped."""
+    """Differences of three 32 bit counters, which may have wrapped."""
     if old is None:
         return (_WARMING,) * len(METRICS)
     grown = [(int(a) - int(b)) % _WRAPS_AT for a, b in zip(new, old, strict=True)]
@@ -291,7 +290,7 @@ _NO_THREAD = Missing(Reason.UNDEFINED, "interrupts are no thread")
 def with_kernel_parts(
     row: NfRow, rates: NetdevRates, topology: Topology, times: Mapping[str, Column]
 ) -> NfRow:
-    """The row with its CPUs, in place of threads, and its interfaces, in place of ports."""
+    """The row with its CPUs as threads and its interfaces as ports."""
     packets, share = rates.columns["kernel_packets_per_s"], times["softirq_ratio"]
     at = [topology.row_of[cpu] for cpu in row.cpus]
     readings = {metric.id: _OTHERS_TOO for metric in NF_METRICS} | dict(row.readings)

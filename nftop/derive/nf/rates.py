@@ -1,4 +1,4 @@
-"""Rates of a network function, the same for every kind."""
+"""Rates of a network function of any kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE_RATIO = 0.95
 
 @dataclass(frozen=True, slots=True)
 class NfContext:
-    """Data of the host that a fold of network functions uses.
+    """Data of the host for the folds of network functions.
 
     Attributes:
         threads: every watched thread of the host.
@@ -44,12 +44,12 @@ class NfCore:
 
     Attributes:
         thread: its thread's name (untrusted text).
-        packets_per_s: what this core took in; sent, where the NF only generates.
+        packets_per_s: received; sent if the NF only generates.
         run_ratio, wait_ratio: its thread's.
-        loose: why its cycles are not those of `cpu` (it may move); None when they are.
-        busy_ratio: share of all time in which it worked, by the NF's own count; sleep is not work.
-        awake_busy_ratio: the same of the time in which its thread did not sleep.
-        nf_cycles_per_s: TSC cycles the NF itself counted on this core, those of sleep left out.
+        loose: why its cycles are not those of `cpu` (it may move), or None.
+        busy_ratio: share of all time in which it worked, by the NF's own count.
+        awake_busy_ratio: the same share of the time in which its thread did not sleep.
+        nf_cycles_per_s: TSC cycles counted by the NF on this core, without sleep.
     """
 
     cpu: Cpu
@@ -63,10 +63,7 @@ class NfCore:
     loose: Missing | None = None
 
     def busy_of(self, clock: Clock | None) -> Reading:
-        """Share of the cycles that `clock` counts which were work.
-
-        Only the TSC goes on while the thread sleeps; a halted core counts no core cycles.
-        """
+        """Share of the cycles of `clock` spent on work; only the TSC advances during sleep."""
         return self.busy_ratio if clock == "tsc" else self.awake_busy_ratio
 
 
@@ -74,11 +71,8 @@ class NfCore:
 class NfRates:
     """One NF's rates over `interval_s` of its own clock. Fields as in `model.frame.NfRow`.
 
-    `prefix` is what the operator's queue map calls it: its EAL prefix; "" where it has none.
-
-    `packets_per_s` is what its CPP divides by: packets received, or sent where it only generates;
-    `direction` says which. `uncounted` is why `cores` are not all that poll for it, None when they
-    are. `ports`, `queues` and `nodes` are a reason if unknown.
+    `prefix`: its EAL prefix, as in the queue map, or "". `packets_per_s`: divisor of its CPP,
+    received or sent by `direction`. `uncounted`: why `cores` are not all its pollers, or None.
     """
 
     key: str
@@ -103,25 +97,26 @@ class NfRates:
 
 
 def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:
-    """A thread's run and wait shares; why there are none where it was not found."""
+    """A thread's run and wait shares, or reasons if it was not found."""
     return (_HIDDEN, _HIDDEN) if rate is None else (rate.run_ratio, rate.wait_ratio)
 
 
 def where_it_runs(rate: ThreadRate) -> Cpu:
-    """The CPU a thread is bound to or, where it may move, ran on last."""
+    """The CPU to which a thread is bound or, if it may move, on which it ran last."""
     return rate.thread.last_cpu if rate.cpu is None else rate.cpu
 
 
 def awake_or_asleep(rate: ThreadRate | None) -> Reading:
-    """Share of time in which a thread that may sleep ran, or slept because it chose to."""
+    """Share of time in which a thread that may sleep ran or slept voluntarily."""
     run, wait = shares(rate)
     return run if isinstance(wait, Missing) else 1.0 - wait
 
 
 def of_its_own_time(busy: Reading, own: Reading) -> Reading:
-    """The NF's busy ratio, where the share `own` of the time, which was its thread's, is all.
+    """The NF's busy ratio without the time in which its thread was off its CPU.
 
-    It counts by the TSC, which goes on while the thread is off its CPU: such cycles look like work.
+    It counts by the TSC, so such time looks like work. `own`: the share of time that was its
+    thread's.
     """
     if isinstance(busy, Missing) or isinstance(own, Missing) or own >= WHOLE_RATIO:
         return busy
@@ -132,7 +127,7 @@ def of_its_own_time(busy: Reading, own: Reading) -> Reading:
 
 
 def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
-    """Why a thread's cycles are not those of one CPU; None when it is bound to one."""
+    """Why a thread's cycles are not those of one CPU, or None."""
     if len(allowed) == 1:
         return None
     where = f"may run on CPU {format_cpu_list(allowed)}" if allowed else "may move"
@@ -142,20 +137,19 @@ def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
 
 
 def qualified(name: str, of: str, *, usual: str) -> str:
-    """A program's name, with what distinguishes it from others, unless that is the usual value."""
+    """A program's name, with `of` unless that is the usual value."""
     return name if of in ("", usual) else f"{of}/{name}"
 
 
 def folder(path: str) -> str:
-    """The name of a directory."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
-    """Of an unprivileged network function only the cores on which a thread of its process polls.
+    """An unprivileged network function with only the cores on which a thread of its process polls.
 
-    An unprivileged process can name any CPU as its own. If it named another network function's,
-    a share of that one's cycles would be attributed to it.
+    It can report any CPU as its own, which would attribute cycles of another network function to
+    it.
     """
     if rank(nf.owner) == 0:
         return nf
@@ -167,10 +161,9 @@ def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
 
 
 def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
-    """The NFs without the DPDK applications that OVS and VPP are beneath: each process once.
+    """The NFs without the DPDK applications of OVS and VPP: each process once.
 
-    Such an application knows no pollers. What its NIC dropped it does know, and hands on where the
-    framework itself has no number for it.
+    Such an application has no pollers, but drops of its NIC, which are passed on.
     """
     frameworks = {nf.pid for nf in nfs if nf.kind != "dpdk" and nf.pid}
     twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}

@@ -1,7 +1,4 @@
-"""How each source of network functions is rated: one registered fold per source.
-
-Each module of `nftop.derive.nf.kinds` registers its own.
-"""
+"""Registered folds, one per source of network functions; modules of `nf.kinds` register theirs."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class NfMemory:
-    """The last table of a source, and the state of its fold."""
-
     table: object
     state: object
 
@@ -47,8 +42,8 @@ def register(
         source: its id.
         table: type of its readings.
         state: type of the fold's state.
-        rate: from the state, a reading and its context to the next state and the rates.
-        with_problem: the last table with a problem for each network function, for a late source.
+        rate: (state, reading, context) -> (state, rates).
+        with_problem: table with a problem for each network function, for a late source.
 
     Raises:
         ValueError: the source has a fold.

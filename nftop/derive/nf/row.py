@@ -1,4 +1,4 @@
-"""A network function's line: its packets, and what its cores spent on them."""
+"""The row of a network function: its packets and what its cores spent on them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def nf_row(
     *,
     times: Mapping[str, Column],
 ) -> NfRow:
-    """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all cores that poll for it.
+    """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all its polling cores.
 
-    Where its cores count by different clocks the sum is of the TSC's cycles, if all have them. Of a
-    CPU that it shares, the share of the cycles counts that its threads had by time; instructions
-    then have no sum. A core that can't be counted leaves none: a part is not passed off as the
-    whole. Two lcores on one CPU share its cycles, which count once.
+    If its cores have different clocks, the sum is of TSC cycles, if all have them. Of a shared CPU
+    its threads' share of the cycles counts; instructions then have no sum. A core without a count
+    leaves no sum. Lcores of one CPU share its cycles, which count once.
 
     Args:
         nf: its rates.
@@ -146,10 +145,10 @@ MIXED = Missing(
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A network function in the terms of the papers.
+    """A network function by the terms of the papers.
 
     Attributes:
-        smt: both threads of each of its cores poll for it; None where that is so of some.
+        smt: both threads of each of its cores poll for it; None if only of some.
         cores: physical cores.
         readings: by metric of a paper: CPP, IPP, IPC of cores; packets per second of each core.
     """

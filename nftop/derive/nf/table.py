@@ -19,7 +19,7 @@ def step_nfs(
 ) -> tuple[Mapping[str, NfMemory], tuple[NfRates, ...]]:
     """Fold one reading of each source in; privileged network functions come first.
 
-    Those of a late source keep their rows and their cores, and have no values.
+    Network functions of a late source keep their rows and cores, without values.
     """
     memories: dict[str, NfMemory] = {}
     rates: list[NfRates] = []

@@ -1,4 +1,4 @@
-"""Rates and metrics of packages, from the uncore units (boxes) of each."""
+"""Rates and metrics of packages, from their uncore units (boxes)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class BoxRates:
     """Rates of every row of a table.
 
     Attributes:
-        per_s: counts per second of the time the row's group ran; NaN where `why` is not 0.
-        partly: its group ran so little of the interval that the rate is an estimate.
+        per_s: counts per second of the time the row's group ran; NaN if `why` is not 0.
+        partly: its group ran for so little of the interval that the rate is an estimate.
         why: reason for no rate.
         ran_at_ns: the row's clock when its group last ran, or was first seen.
     """
@@ -152,7 +152,7 @@ _LINKS = ("upi.received_bytes_per_s", "upi.sent_bytes_per_s")
 
 @dataclass(frozen=True, slots=True)
 class PackageState:
-    """The last table, the rates of its boxes, and its rows.
+    """State of the last table.
 
     `sampled`: last numbers of what is counted now and then, with the time of their reading.
     """
@@ -252,7 +252,7 @@ def _rows(
 def _by_box(
     table: UncoreTable, rates: BoxRates, uarch: Uarch, metrics: tuple[str, str]
 ) -> Mapping[int, list[BoxTraffic]]:
-    """Boxes of each package that count for these metrics, ascending, by formulas of one box."""
+    """Boxes of each package that count these metrics, ascending, by formulas of one box."""
     if not set(metrics) <= uarch.traffic.keys():
         return {}
     formulas = [compile_formula(uarch.traffic[name]) for name in metrics]

@@ -94,7 +94,7 @@ def _rate(this: DocumentPair, field: str, *, zero_is_one: bool = False) -> Colum
 
 
 def _topdown(this: DocumentPair) -> dict[str, Column]:
-    """Whole percent as ratios. All zeros mean that the server can't count it, or an idle core."""
+    """Whole percent as ratios; all zeros mean that the server can't count it, or an idle core."""
     columns: dict[str, Column] = {}
     for nodes, why in ((_LEVEL_1, _NO_TOPDOWN), (_LEVEL_2, _NO_LEVEL_2)):
         raw = np.array([this.table.of_cpu(field) for field in nodes])

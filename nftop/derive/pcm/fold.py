@@ -1,7 +1,7 @@
-"""Numbers of a pcm-sensor-server: mapped to this host's CPUs and packages, and put into the frame.
+"""Numbers of a pcm-sensor-server, by this host's CPUs and packages, as part of the frame.
 
-Where perf has a number it wins; the server fills the gaps. Where both have one they are compared: a
-persistent difference shows that something interferes with the counters of either.
+perf takes precedence; the server fills gaps. Numbers that both have are compared: a persistent
+difference shows interference with the counters.
 """
 
 from __future__ import annotations
@@ -43,29 +43,27 @@ _LONGEST_S, _LONGEST_SAMPLES = 5.0, 2.5
 
 @dataclass(frozen=True, slots=True)
 class EnergyState:
-    """Joules so far by metric, float64 (packages,), and when the last answer was read.
+    """Joules so far by metric, float64 (packages,), and the time of the last answer.
 
-    A document covers the last second only, so the energy between two answers is estimated: power of
-    the later one x time between them. Gaps much longer than the sampling interval add nothing.
-
-    They are NaN where no time between two answers has counted yet.
+    A document covers the last second only, so energy is estimated: power x time since the previous
+    answer. Gaps much longer than the sampling interval add nothing. NaN until the first such time.
     """
 
     at_ns: int | None = None
     joules: Mapping[str, Floats] = field(default_factory=dict)
 
     def interrupted(self) -> EnergyState:
-        """The same, where the time until the next answer is not to count."""
+        """The same, without the time until the next answer."""
         return replace(self, at_ns=None)
 
 
 def step_energy(
     state: EnergyState, packages: Mapping[str, Column], at_ns: int, pace_s: float
 ) -> tuple[EnergyState, dict[str, Column]]:
-    """Fold the power of packages in: energy by metric id; the reason of the power where it has one.
+    """Fold the power of packages in: energy by metric id, or the reason of the power.
 
-    `at_ns` is CLOCK_MONOTONIC of the answer, `pace_s` the seconds from sample to sample that were
-    asked for. WARMING where no two answers were close enough yet to count the time between them.
+    `at_ns` is CLOCK_MONOTONIC of the answer, `pace_s` the requested interval. WARMING until two
+    answers are close enough.
     """
     passed_s = 0.0 if state.at_ns is None else (at_ns - state.at_ns) / 1e9
     longest_s = max(_LONGEST_S, _LONGEST_SAMPLES * pace_s)
@@ -101,10 +99,9 @@ class PcmRates:
     """Rates of a server, rows as in the topology.
 
     Attributes:
-        cpus: by metric id of the catalogue, scope `cpu`.
-        packages: by metric id, scope `package`.
+        cpus, packages: by metric id of that scope.
         links: by package, its links to others.
-        busy: bool (n_cpu,), CPUs that have not halted in the server's last second.
+        busy: bool (n_cpu,), CPUs that did not halt in the server's last second.
         accelerators: by device and counter, counts per second.
         why: reason if the server gave nothing, else None.
     """
@@ -119,8 +116,6 @@ class PcmRates:
 
 @dataclass(frozen=True, slots=True)
 class PcmState:
-    """The last document that was rated, when it was read, and what it gave."""
-
     table: PcmTable | None = None
     read_at_ns: int = 0
     changed_at_ns: int = 0
@@ -231,7 +226,7 @@ def _links(
 
 
 def _accelerators(this: DocumentPair) -> Mapping[str, Mapping[str, Reading]]:
-    """Counts per second; of totals only where both documents have them."""
+    """Counts per second; of totals only if both documents have them."""
     before = {} if this.before is None else {name: dict(all_) for name, all_ in
                                              this.before.accelerators}  # fmt: skip
     result: dict[str, Mapping[str, Reading]] = {}
@@ -255,7 +250,7 @@ _RATIO = 0.05
 def taken(before: Floats | None, first: Floats, second: Floats) -> Floats:
     """Append a pair of readings to float64 (at most READINGS, 2, n).
 
-    `first` and `second` are float64 (n,), NaN where absent. A change of rows starts a new history.
+    `first` and `second` are float64 (n,), NaN if absent. A change of rows starts anew.
     """
     pair = np.array([[first, second]])
     if before is None or before.shape[2] != pair.shape[2]:
@@ -264,15 +259,14 @@ def taken(before: Floats | None, first: Floats, second: Floats) -> Floats:
 
 
 def differ(readings: Floats, pace_s: float) -> Bools:
-    """bool (n,): rows of which two sources tell different numbers; `readings` as `taken` has them.
+    """bool (n,): rows on which two sources disagree; `readings` as from `taken`.
 
-    Both are read every `pace_s` seconds, the first of all that time, the second of one second that
-    ends up to one before. So where the pace is a second their sums over READINGS readings differ by
-    what is in a part of a second at either end: by no more than the largest of those numbers less
-    the smallest. The further the pace is from a second, the more of that they may differ by: with
-    the square of how often the one time is in the other, READINGS times at most. (The square is
-    chosen so that noise of 5 % a second gives an alarm in fewer than 1 of 1000 readings.) Beyond
-    that they must differ by 5 %, and in each reading the same one must be the larger.
+    Both are read every `pace_s` seconds; the first covers all that time, the second one second that
+    ended up to one second earlier. At a pace of 1 s their sums over READINGS readings may differ by
+    the largest number minus the smallest. The further the pace is from 1 s, the more they may
+    differ: by the square of the ratio of both times, at most READINGS times. (With the square,
+    noise of 5 % per second gives an alarm in fewer than 1 of 1000 readings.) Beyond that they must
+    differ by 5 %, and the same one must be larger in each reading.
     """
     if len(readings) < READINGS:
         return np.zeros(readings.shape[2], dtype=np.bool_)
@@ -298,7 +292,7 @@ _PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.re
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Latest readings of perf and of the server, by metric, as `taken` has them."""
+    """Latest readings of perf and of the server, by metric."""
 
     rates: PcmRates | None = None
     readings: Mapping[str, Floats] = field(default_factory=dict)
@@ -306,19 +300,17 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """State of the server's rates and of their comparison with perf."""
-
     pcm: PcmState = field(default_factory=PcmState)
     apart: Apart = field(default_factory=Apart)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOutput:
-    """What the server contributes to a frame.
+    """Contribution of the server to a frame.
 
     Attributes:
-        remark: note on the source, which includes `apart`.
-        apart: how perf and the server disagree; "" if they agree.
+        remark: note on the source, including `apart`.
+        apart: disagreement of perf and the server, or "".
     """
 
     cpus: CpuTable
@@ -337,12 +329,10 @@ def step_server(
     *,
     pace_s: float,
 ) -> tuple[ServerState, ServerOutput]:
-    """Fold one document in, behind what has been counted without the server.
+    """Fold one document into the tables counted without the server.
 
-    `pace_s` is the seconds from sample to sample that were asked for.
-    `others` are the sources that were read. Where none counts cores (`perf`), or what is outside
-    them (`uncore`), a number that the server lacks too has the server's reason; else theirs, which
-    says what may be done about it.
+    `pace_s` is the requested interval. `others` are the sources read: without `perf` (cores) or
+    `uncore` a missing number has the server's reason, else theirs.
     """
     pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
     apart, message = _step_apart(state.apart, table, packages, rates, pace_s)
@@ -355,7 +345,7 @@ def step_server(
 def _with_second_choice(
     table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates, others: Collection[str]
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
-    """CPUs and packages with the server's numbers where perf has none, and their origins."""
+    """CPUs and packages with the server's numbers where perf has none, and origins."""
     columns = dict(table.columns)
     origins = {}
     for name, second in rates.cpus.items():
@@ -376,12 +366,7 @@ def _with_second_choice(
 def _step_apart(
     state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates, pace_s: float
 ) -> tuple[Apart, str]:
-    """Compare what perf counted (not yet with the server's in its place) with the server's.
-
-    A sentence where the two have differed by more than 5 % in five documents in a row; "" where
-    not. Of CPUs only those are compared that never halted, since IPC of others is that of the
-    moments they ran, which are other ones in a tick and in the server's second.
-    """
+    """Compare perf's own numbers with the server's; a sentence if they disagree."""
     if rates.why is not None:
         return Apart(), ""
     readings = dict(state.readings)
@@ -432,7 +417,7 @@ def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> Pa
 
 
 def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
-    """perf's number, else the server's; of two reasons the one that `_better` selects."""
+    """perf's number, else the server's, else the reason by `_better`."""
     gone = _open(first) & second.present
     if alone:
         gone |= first.reasons == Reason.SOURCE
@@ -440,7 +425,7 @@ def _first_of(first: Column, second: Column, *, alone: bool) -> Column:
 
 
 def _open(first: Column) -> Bools:
-    """bool (n,): absent numbers that the server may fill; not those known not to exist."""
+    """bool (n,): absent numbers that the server may fill."""
     # Ten times as fast as np.isin; runs for every column in every tick.
     wanted = ~first.present
     for reason in _SETTLED_NUMBERS:

@@ -83,7 +83,7 @@ def package_columns(this: DocumentPair, pcie: Column | Floats) -> dict[str, Colu
 
 
 def links(this: DocumentPair) -> Mapping[int, tuple[BoxTraffic, ...]]:
-    """By the server's number of a package its links, ascending."""
+    """Links by the server's number of a package, ascending."""
     incoming = this.rate(lambda table: table.of_link(_INCOMING))
     result: dict[int, list[BoxTraffic]] = {}
     for row, (socket, number) in enumerate(this.table.links.tolist()):
@@ -96,7 +96,7 @@ def _rate(this: DocumentPair, field: str) -> Column:
 
 
 def _over_links(this: DocumentPair, field: str) -> Column:
-    """The sum over a package's links, if each has a number, else the reason of the first."""
+    """Sum over a package's links, or the first reason."""
     one = this.rate(lambda table: table.of_link(field))
     rows: list[Reading] = []
     for socket in this.table.sockets.tolist():
@@ -110,7 +110,7 @@ def _over_links(this: DocumentPair, field: str) -> Column:
 
 
 def _least_headroom(this: DocumentPair) -> Column:
-    """That of the hottest core; PCM has none of a package as a whole."""
+    """Headroom of the hottest core; PCM has none of a package."""
     cores = without_sentinels(this.table.of_cpu("thermal_headroom"))
     rows: list[Reading] = []
     for socket in this.table.sockets.tolist():
@@ -124,7 +124,7 @@ def _least_headroom(this: DocumentPair) -> Column:
 
 
 def _pcie(requests: Column | Floats, names: tuple[str, ...], sockets: int) -> dict[str, Column]:
-    """The metrics of requests; of events that this CPU does not have, SOURCE."""
+    """Metrics of requests; SOURCE for events that this CPU does not have."""
     absent = dict.fromkeys(_ENDS, missing(sockets, _NO_ENDS))
     if isinstance(requests, Column):
         return {**absent, **dict.fromkeys(_REQUESTS, requests)}
@@ -179,12 +179,9 @@ _RESTARTED = Missing(Reason.RESET, "the server's totals of devices' requests res
 
 @dataclass(frozen=True, slots=True)
 class TotalsStep:
-    """Totals went up.
+    """An increase of the totals, between `since_ns` and `seen_ns` (reads of two documents).
 
-    Attributes:
-        seen_ns: when the first document that has it was read. since_ns: when the document before
-            was read: the step lies between the two.
-        totals: float64 (s, e).
+    `totals`: float64 (s, e).
     """
 
     seen_ns: int
@@ -194,13 +191,13 @@ class TotalsStep:
 
 @dataclass(frozen=True, slots=True)
 class PcieState:
-    """What was seen so far.
+    """State of the totals.
 
     Attributes:
-        table: the last document; at_ns: when it was read, CLOCK_MONOTONIC.
-        steps: of the totals, newest last; at most `_STEPS` of them.
-        rests: whether the server rests between its samples; None before that is known.
-        late: so long lay before the last document that a step in it may not have been seen.
+        table: the last document; at_ns: CLOCK_MONOTONIC of its read.
+        steps: of the totals, newest last; at most `_STEPS`.
+        rests: whether the server sleeps between its samples; None if unknown.
+        late: the last document was so late that a step may have been missed.
     """
 
     table: PcmTable | None = None
@@ -212,7 +209,7 @@ class PcieState:
 
 
 def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState, Floats | Column]:
-    """Fold one document in: requests per second, float64 (s, e), or a column that says why not."""
+    """Fold one document in: requests per second, float64 (s, e), or a column of reasons."""
     before, sockets = state.table, len(table.sockets)
     why = _uncounted(table)
     if why is not None:
@@ -236,14 +233,13 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
 
 
 def _uncounted(table: PcmTable) -> Missing | None:
-    """Why the server has no totals at all; None where it has."""
+    """Why the server has no totals at all, or None."""
     if np.isnan(table.pcie).all():
         return _NO_COLLECTOR
     return None if np.any(table.pcie > 0) else _NOT_COUNTED
 
 
 def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) -> PcieState:
-    """The state after one more document of the same totals."""
     steps, still_since_ns, rests = state.steps, state.still_since_ns, state.rests
     late = at_ns - state.at_ns >= _RESTING_FROM_S * 1e9
     if late:
@@ -260,16 +256,12 @@ def _gone_on(state: PcieState, before: PcmTable, table: PcmTable, at_ns: int) ->
 
 
 def _shows_pace(state: PcieState, at_ns: int) -> bool:
-    """Whether the document before was read so shortly ago that steps show when they come."""
+    """Whether the previous document is recent enough to time steps."""
     return at_ns - state.at_ns < _RESTING_FROM_S / 2 * 1e9
 
 
 def _rests(steps: tuple[TotalsStep, ...]) -> bool | None:
-    """Whether the server rests between its samples; None while the steps can be of either kind.
-
-    A step is seen up to a poll after it was made, so that the mean time between steps lies within
-    bounds.
-    """
+    """Whether the server sleeps between its samples, by bounds of the mean time between steps."""
     first, last, intervals = steps[0], steps[-1], len(steps) - 1
     if (last.since_ns - first.seen_ns) / 1e9 / intervals >= _RESTING_FROM_S:
         return True
@@ -283,7 +275,7 @@ def _elapsed_s(steps: tuple[TotalsStep, ...]) -> float:
 
 
 def _odd(before: Floats, after: Floats) -> bool:
-    """Whether these are no totals that went on: one stepped back, is gone, new, or can't be."""
+    """Whether totals stepped back, appeared, disappeared or are impossible."""
     same = np.array_equal(np.isnan(before), np.isnan(after))
     with np.errstate(invalid="ignore"):
         return not same or bool(np.any((after < before) | (after < 0) | (after >= 2.0**63)))

@@ -1,7 +1,6 @@
-"""Values of a pcm-sensor-server: numbers, and sentinels that stand for absent ones.
+"""Values of a pcm-sensor-server: numbers, and sentinels for absent ones.
 
 The server writes 0 or a sentinel for what its CPU can't count, and its differences may wrap around.
-None of these may pass for a number.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ _BY_REASON: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DocumentPair:
-    """A document with the one before, if that is needed and comparable.
+    """A document with the previous one, if that is needed and comparable.
 
-    Attributes:
-        seconds: divisor of the document's counts.
+    `seconds`: divisor of the document's counts.
     """
 
     table: PcmTable
@@ -59,7 +57,7 @@ class DocumentPair:
         return cls(table, before, (table.interval_us - before.interval_us) / 1e6)
 
     def rate(self, of: Callable[[PcmTable], Floats], *, zero_is_one: bool = False) -> Column:
-        """Counts per second of what `of` takes from a table; `zero_is_one` as `told` has it."""
+        """Counts per second of a field; `zero_is_one` as in `without_sentinels`."""
         now = without_sentinels(of(self.table), zero_is_one=zero_is_one)
         if not self.table.since_start:
             return scaled(now, 1 / self.seconds)
@@ -75,7 +73,7 @@ class DocumentPair:
         return where(back, missing(len(now), _STEPPED_BACK), where(now.present, per_s, now))
 
     def average(self, values: Floats, factor: float = 1.0, *, zero_is_one: bool = False) -> Column:
-        """The server's own average, times a factor; only for documents of the last second."""
+        """The server's own average x `factor`; only in documents of the last second."""
         if self.table.since_start:
             return missing(len(values), _ONLY_SINCE_START)
         return scaled(without_sentinels(values, zero_is_one=zero_is_one), factor)
@@ -84,7 +82,7 @@ class DocumentPair:
 def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
     """Numbers as written, with sentinels replaced by reasons.
 
-    All 0 means that the CPU can't count it, unless `zero_is_one` (0 is a number).
+    All zeros mean that the CPU can't count it, unless `zero_is_one` (0 is a number).
     """
     reasons = np.zeros(len(values), dtype=np.uint8)
     reasons[np.isnan(values)] = Reason.SOURCE
@@ -102,12 +100,11 @@ def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
 
 
 def scaled(one: Column, factor: float) -> Column:
-    """A column in another unit."""
     return Column(one.values * factor, one.reasons, one.details, one.by_reason)
 
 
 def within(one: Column, least: float, most: float) -> Column:
-    """Numbers from 0 to 1 where the server's rounding went a little beyond; further is an error."""
+    """Numbers clipped to 0..1; ERROR beyond `least` and `most`, the server's rounding."""
     with np.errstate(invalid="ignore"):
         far = one.present & ((one.values < least) | (one.values > most))
     inside = Column(np.clip(one.values, 0.0, 1.0), one.reasons, one.details, one.by_reason)

@@ -1,4 +1,4 @@
-"""Top-down of all CPUs, by the formulas of `uarch` or by those of the kernel (perf metrics)."""
+"""Top-down of all CPUs, by the formulas of `uarch` or of the kernel (perf metrics)."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _NOWHERE: Bools = np.zeros((), np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How one whole was divided; each array of shape (rows,).
+    """Division of a whole into parts; each array of shape (rows,).
 
     Attributes:
-        shares: by part, 0..1 of the whole; NaN where it is not known.
-        spread: how many ticks before the newest of its counts the oldest was taken.
+        shares: by part, 0..1 of the whole; NaN if unknown.
+        spread: ticks between its oldest and its newest count.
         since: ticks since then.
     """
 
@@ -76,12 +76,12 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """What a tick leaves.
+    """State of one tick.
 
     Attributes:
         divisions: by the first of their parts.
-        cpus: whose rows they are.
-        rates: those they were made of.
+        cpus: of the rows.
+        rates: from which they were computed.
         usage: by node with a value in this tick, the events it was computed from.
     """
 
@@ -99,14 +99,14 @@ def settling(
     *,
     rows: slice = slice(None),
 ) -> tuple[Settle, ShareState]:
-    """How to settle one tick's top-down of these rows of the topology, and the state it leaves.
+    """How to settle one tick's top-down of these rows, and the next state.
 
-    The state is whole when `topdown.evaluate` has settled every node with it.
+    The state is complete when `topdown.evaluate` has settled every node.
 
-    Parts of which all is counted in every tick must be `consistent`. Others are UNDEFINED where
-    they contradict each other, for no other program needs to be blamed: they don't fit into their
-    whole (or, for shares of cycles, into 0..1) by more than `MOMENTS_TOLERANCE`, and the whole is
-    larger than that. Where it is not, or they lack less, they are put back to the bound.
+    Parts whose events are counted in every tick must be `consistent`. Others come from different
+    moments: if they exceed their whole (or 0..1, for shares of cycles) by more than
+    `MOMENTS_TOLERANCE`, and the whole is larger than that, they are UNDEFINED; else they are put
+    back to the bound.
     """
     cpus = tuple(info.cpu for info in topology.cpus[rows])
     known = before if before.cpus == cpus else ShareState()
@@ -145,7 +145,7 @@ def settling(
 
 
 def _ages(ages: Mapping[str, Floats], usages: Iterable[Usage], settled: Usage) -> list[Floats]:
-    """Of each event in use with an age, float64 (rows,), NaN where it is not used or is settled."""
+    """Ages of the events in use, float64 (rows,), NaN if not used or already settled."""
     used: dict[str, Bools] = {}
     for usage in usages:
         for event in usage.keys() & ages.keys():
@@ -166,7 +166,7 @@ def _division(
     newest: Floats,
     oldest: Floats,
 ) -> Division:
-    """The division that holds from this tick on, by when the parts' counts were taken."""
+    """The division from this tick on: the new one if all its counts have had their turn."""
     known: Bools = np.all([column.present for column in parts.values()], axis=0)
     # Of groups that have their turns one after the other the last one's is the time to divide.
     turn = known & (newest == 0) & ((oldest <= held.spread) | (held.since > oldest))
@@ -182,7 +182,7 @@ def _division(
 
 
 def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> dict[str, Column]:
-    """The parts of the whole of now; of a small one it matters little how it is divided."""
+    """The parts of the present whole by the held division."""
     fitting, _ = _fitting(parts, whole.values, complete=False)
     small = whole.values <= MOMENTS_TOLERANCE
     settled = {}
@@ -196,7 +196,7 @@ def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> 
 
 
 def _bounded(parts: Mapping[str, Column], family: NodeFamily) -> dict[str, Column]:
-    """The parts of all slots or cycles, put back to the bound where they exceed it by little."""
+    """The parts of all slots or cycles, put back to the bound if they exceed it by little."""
     rows = len(next(iter(parts.values())))
     fitting, misfit = _fitting(parts, np.ones(rows), complete=family.complete)
     clear = misfit <= MOMENTS_TOLERANCE
@@ -206,10 +206,7 @@ def _bounded(parts: Mapping[str, Column], family: NodeFamily) -> dict[str, Colum
 def _fitting(
     parts: Mapping[str, Column], whole: Floats, *, complete: bool
 ) -> tuple[dict[str, Floats], Floats]:
-    """The parts made to fit into the whole, none negative, and by how much they did not fit.
-
-    Parts that are all there is (`complete`) do not fit either where they fall short of the whole.
-    """
+    """Parts scaled to fit their whole, none negative, and by how much they did not fit."""
     values = np.array([np.where(column.present, column.values, 0.0) for column in parts.values()])
     positive = np.clip(values, 0.0, None)
     total = positive.sum(axis=0)
@@ -222,7 +219,7 @@ def _fitting(
 
 
 def _with_values(column: Column, values: Floats, clear: Bools) -> Column:
-    """The part with these values, where it has any, and MOMENTS where they are not clear."""
+    """The part with these values, MOMENTS where they are not clear."""
     now = np.where(column.present, values, np.nan)
     result = Column(now, column.reasons, column.details, column.by_reason)
     return withhold(result, ~clear & column.present, MOMENTS)
@@ -252,13 +249,10 @@ _TURNED_ON = Missing(
 def tma_columns(
     state: ShareState, uarch: Uarch | None, rates: CounterRates, topology: Topology
 ) -> tuple[ShareState, Mapping[str, Column]]:
-    """Every `tma.` metric of the catalogue, ratios 0..1, rows as in the topology.
+    """All `tma.` metrics, ratios 0..1, rows as in the topology; SOURCE without a table.
 
-    The threads of a core share its slots, so they show the same numbers. SOURCE without a table
-    for this CPU.
-
-    Counts are those of `counts_of_cores`; below level 1 what takes turns is divided as `shares`
-    has it.
+    The threads of a core share its slots and numbers. Below level 1 parts of different turns are
+    divided by `settling`.
     """
     rows = len(topology.cpus)
     if uarch is None or uarch.topdown is None:
@@ -291,12 +285,11 @@ def tma_columns(
 
 
 def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> dict[str, Column]:
-    """Counts per second of every core by event, as `topdown.evaluate` wants them.
+    """Counts per second of every core by event, for `topdown.evaluate`.
 
-    Events of groups that took turns are put in proportion to the cycles their own groups saw:
-    count / own cycles x cycles of the CPU. Those that count for the whole core are taken by time:
-    they go on while the CPU's own thread is halted, and are in no proportion to its cycles.
-    A core of one thread has no other.
+    Events of groups that took turns are scaled by cycles: count / cycles seen by its group x cycles
+    of the CPU. Events of the whole core are scaled by time, since they go on while the CPU's own
+    thread is halted.
     """
     alone = not any(info.siblings for info in topology.cpus)
     of_core = frozenset[str]() if alone else uarch.of_core
@@ -311,11 +304,7 @@ def counts_of_cores(uarch: Uarch, rates: CounterRates, topology: Topology) -> di
 def _of_busy_cores(
     columns: Mapping[str, Column], rates: CounterRates, topology: Topology
 ) -> dict[str, Column]:
-    """The columns, IDLE where both threads of a core slept most of the time.
-
-    Shares of so few slots say nothing of a packet's cost; and where the clock of the core is that
-    of its busier thread, they contradict each other as soon as the threads sleep in turn.
-    """
+    """The columns, IDLE if both threads of a core slept most of the time."""
     asleep = asleep_rows(rates, topology)
     if not asleep.any():
         return dict(columns)
@@ -332,10 +321,9 @@ def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
 
 
 def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
-    """Whether the events that are counted are those of a host with hyper-threading.
+    """Whether the counted events are those for hyper-threading, which may change while nftop runs.
 
-    They are chosen when nftop starts, and hyper-threading may change after that. Where they do not
-    tell, what the host has now does.
+    If they do not show it, whether the host has it now.
     """
     with_it, without = (
         frozenset[str]().union(*events_read(topdown.terms(smt=smt)).values())
@@ -366,11 +354,10 @@ def tma_of_counts(uarch: Uarch, counts: Mapping[str, Reading], *, smt: bool) -> 
 def core_shares(
     usages: Sequence[Usage], rates: CounterRates, topology: Topology
 ) -> NDArray[np.float64]:
-    """float64 (usages, rows): the smallest share of time in which a core's event was counted.
+    """float64 (usages, rows): least share of time in which a usage's event was counted.
 
-    A usage has the rows of the topology, or one for all of them. NaN where no event in use was
-    counted. Cycles count as often as the better of their clocks: an event is held against the
-    cycles that its own group saw, by whichever clock.
+    NaN if none was counted. Cycles count as the better of their clocks, since an event is scaled by
+    the cycles of its own group, whichever clock counted them.
     """
     shares = np.full((len(usages), len(topology.cpus)), np.nan)
     counted = dict(rates.shares)
@@ -388,7 +375,7 @@ def core_shares(
 
 
 def _coverage(share: Floats, shown: Sequence[Column]) -> Column:
-    """`share` where some node has a number; where none has, why the first has none."""
+    """`share` if some node has a number, else the first node's reasons."""
     some = np.any([node.present for node in shown], axis=0)
     values = np.where(some, share, np.nan)
     why = shown[0]
@@ -402,20 +389,18 @@ _DEEPER = Missing(Reason.SOURCE, "only level 1 is counted by the kernel's own fo
 
 
 def brings_topdown(table: CounterTable) -> bool:
-    """Whether the table has formulas of top-down metrics, or says why it has none."""
+    """Whether the table has formulas of top-down metrics, or reasons for having none."""
     return any(
         metric.id in item for metric in TMA_METRICS for item in (table.formulas, table.details)
     )
 
 
 def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str, Column]:
-    """Every `tma.` metric of the catalogue, ratios 0..1, rows as those of `rates`.
+    """All `tma.` metrics by `CounterTable.formulas`, ratios 0..1, rows as those of `rates`.
 
-    The formulas are the table's own (`CounterTable.formulas`) over events per second of the time
-    each was counted. They are of the logical CPU, as the kernel states them and `perf stat -A`
-    shows them, not of the physical core. A share outside 0..1 by more than RATIO_TOLERANCE is
-    ERROR, and so are then all of that row: which of the counts is wrong can't be seen. IDLE for a
-    CPU that slept nearly all the time, where reference cycles tell.
+    They are of the logical CPU, as in `perf stat -A`, not of the physical core. If a share is
+    outside 0..1 by more than RATIO_TOLERANCE, all of that row are ERROR, since any count may be
+    wrong. IDLE for a CPU that slept nearly all the time, if reference cycles show it.
     """
     rows = len(rates.coverage)
     formulas, unreadable = _compiled(table.formulas)
@@ -441,7 +426,7 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
 
 
 def _compiled(texts: Mapping[str, str]) -> tuple[dict[str, Formula], dict[str, Missing]]:
-    """The formulas, and why the others are none: a recording may hold any text."""
+    """Formulas, and reasons for invalid ones: a recording may contain any text."""
     formulas, unreadable = {}, {}
     for metric, text in texts.items():
         try:
@@ -463,7 +448,7 @@ def _why(table: CounterTable, metric: str) -> Missing:
 def _formula_coverage(
     table: CounterTable, rates: CounterRates, nodes: Mapping[str, Column]
 ) -> Column:
-    """The share of the interval of their least counted event; where no node is, the first's why."""
+    """Coverage of the least counted event, else the first node's reasons."""
     rows = len(rates.coverage)
     share = np.full(rows, np.nan)
     formulas, _ = _compiled(table.formulas)
@@ -477,8 +462,6 @@ def _formula_coverage(
 
 @dataclass(frozen=True, slots=True)
 class FocusState:
-    """As for all CPUs, of the core's own counter groups."""
-
     counters: CounterState = field(default_factory=CounterState)
     shares: ShareState = field(default_factory=ShareState)
 
@@ -489,9 +472,9 @@ def step_focus(
     uarch: Uarch | None,
     topology: Topology,
 ) -> tuple[FocusState, CoreFocus | None]:
-    """Fold one perf reading in; None where it tells of no core more than of all.
+    """Fold one perf reading in; None without counters of a selected core.
 
-    What depends on a group that has not had its turn yet is WARMING.
+    Metrics of a group that had no turn yet are WARMING.
     """
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value.focus
     if reading is None or table is None or uarch is None or not len(table.cpus):
@@ -544,7 +527,7 @@ def _asleep(node: TmaNode) -> TmaNode:
 
 
 def _run(state: ShareState, tick: FoldTick) -> tuple[ShareState, Mapping[str, Column]]:
-    """By the formulas that came with the counts where some did."""
+    """By the formulas that came with the counts, if any."""
     reading, rates = tick.sample.readings.get("perf"), tick.output(COUNTERS)
     table = None if reading is None else reading.value
     if isinstance(table, Missing):

@@ -1,9 +1,8 @@
-"""Every metric nftop knows: the one place that says what a number means and how far to trust it.
+"""The metric catalogue: definition, unit and reliability of every metric.
 
-Screens, exports and `nftop explain` read these rows; nothing else keeps a table by metric. A CPU
+Screens, exports and `nftop explain` read these rows; there is no other table by metric. A CPU
 metric of counter rates has its formula in its row (`compute`) and may be registered from outside
-(`metric.register`); others are computed by a stage of the fold. How a unit is printed is
-`render.format`'s.
+(`metric.register`); stages of the fold compute the others.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS
 
 
 def cpu_metric(metric_id: str) -> Metric:
-    """The catalogue's row of a per-CPU metric.
+    """A per-CPU metric of the catalogue.
 
     Raises:
         KeyError: there is no such metric.

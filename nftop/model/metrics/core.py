@@ -1,7 +1,4 @@
-"""What is counted of one physical core only, while somebody looks at it.
-
-The probes, and those nodes of the top-down tree that are not counted of every core.
-"""
+"""Metrics counted for the selected core only: probes, and deeper nodes of the top-down tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a cache class: a resctrl group in one last-level cache."""
+"""Metrics of a cache class: a resctrl group in one last-level cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the metric catalogue is made of."""
+"""Types of the metric catalogue, and registration of metrics."""
 
 from __future__ import annotations
 
@@ -63,24 +63,23 @@ class Metric:
     """One row of the catalogue.
 
     Attributes:
-        id: its name in frames and JSON; a dot nests (`tma.retiring`).
-        label: the column header, at most eight characters.
-        scope: what a row is.
-        meaning: what it says, for an operator.
-        formula: how it is computed, in the names of the catalogue and of the counters.
-        origin: where the definition comes from.
-        good: which direction is better, None where neither is.
+        id: name in frames and JSON; a dot nests (`tma.retiring`).
+        label: column header, at most eight characters.
+        scope: what a row of its table is.
+        meaning: for an operator.
+        formula: in the names of the catalogue and of the counters.
+        origin: source of the definition.
+        good: which direction is better, or None.
         priority: columns with a lower number stay longer on a narrow screen; None: never a column.
-        coverage: the metric that says in which share of the interval its events were counted: it
-            is an estimate while that is below ESTIMATE_BELOW. None where it rests on no counters.
-        per_clock: it counts cycles, so it is an estimate where their clock is not the core's.
-        bounded: it includes empty polls, so it is an upper bound of what a packet costs unless the
-            core is saturated.
-        bad_above: above this something is wrong; None where no value says that by itself.
-        optional: a column only where some CPU has a value.
-        compute: of a CPU metric that needs only counter rates, how it is computed; None where a
-            stage of the fold gives it.
-        shows_reasons: such a column is shown too where some CPU has a reason other than SOURCE.
+        coverage: metric with the share of the interval in which its events were counted: below
+            ESTIMATE_BELOW it is an estimate. None without counters.
+        per_clock: it counts cycles: an estimate if their clock is not the core's.
+        bounded: it includes empty polls: an upper bound of a packet's cost unless the core is
+            saturated.
+        bad_above: a value above this is bad; None if no value is by itself.
+        optional: a column only if some CPU has a value.
+        compute: its formula over counter rates; None if a stage of the fold computes it.
+        shows_reasons: the optional column is also shown if some CPU has a reason other than SOURCE.
     """
 
     id: str
@@ -105,12 +104,10 @@ _REGISTERED: dict[str, Metric] = {}
 
 
 def register(metric: Metric) -> Metric:
-    """Add a CPU metric to the catalogue: to screens, exports and `nftop explain`.
-
-    Call it before `catalogue` is imported: its tables are assembled then.
+    """Add a CPU metric to screens, exports and `nftop explain`, before `catalogue` is imported.
 
     Raises:
-        ValueError: it is not of CPUs, has no `compute`, or another is registered under its id.
+        ValueError: its scope is not `cpu`, it has no `compute`, or its id is taken.
     """
     if metric.scope != "cpu" or metric.compute is None:
         raise ValueError(f"{metric.id}: only CPU metrics with `compute` can be registered")
@@ -121,7 +118,6 @@ def register(metric: Metric) -> Metric:
 
 
 def registered() -> tuple[Metric, ...]:
-    """Metrics that were registered so far."""
     return tuple(_REGISTERED.values())
 
 

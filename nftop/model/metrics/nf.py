@@ -1,4 +1,4 @@
-"""The catalogue's rows of network functions, which say what all cores of one do together."""
+"""Metrics of network functions, over all their cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a package: its memory, and what devices ask of it over PCIe."""
+"""Metrics of packages: memory, and PCIe requests of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics that only a pcm-sensor-server tells: power, C-states, what RDT meters per CPU.
+"""Metrics that only a pcm-sensor-server gives: power, C-states, RDT monitors of CPUs.
 
 Definitions: Intel PCM, src/pcm-sensor-server.cpp and src/cpucounters.h (June 2026).
 """
@@ -190,5 +190,5 @@ CAVEATS: Mapping[str, str] = MappingProxyType({"pcie.": _SAMPLED, "mmio.": _SAMP
 
 
 def caveat_of(metric: str) -> str:
-    """What to know of a package's metric where the server told it; "" where nothing."""
+    """Restriction of a package's metric if the server gave it; "" for none."""
     return next((caveat for head, caveat in CAVEATS.items() if metric.startswith(head)), "")

@@ -1,6 +1,6 @@
-"""The top-down method's metrics: where the issue slots of a physical core went.
+"""Top-down metrics: how the issue slots of a physical core were used.
 
-Ids are the vendor's node names behind `tma.`. Siblings share a core's slots, so both show the same.
+Ids are the vendor's node names after `tma.`. Siblings share a core's slots and numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OF_PARENT = "; where groups take turns, its share of its parent in the tick of 
 
 
 def _node(name: str, label: str, meaning: str, *, priority: int | None = None) -> Metric:
-    """One of level 1, which has a column, or of level 2, which has none."""
+    """A level 1 metric, which has a column, or a level 2 metric, which has none."""
     return Metric(
         id=f"tma.{name}",
         label=label,

@@ -20,10 +20,11 @@ _OPTION = "--record-core-cycles"
 
 @dataclass(frozen=True, slots=True)
 class BusyAdvice:
-    """Attributes.
+    """Why busy cycles are missing.
 
-    why: the reason, a clause without a full stop.
-    fix: what the operator can do; "" where nothing in the application's options helps.
+    Attributes:
+        why: a clause without a full stop.
+        fix: what the operator can do; "" if no option of the application helps.
     """
 
     why: str
@@ -31,7 +32,7 @@ class BusyAdvice:
 
 
 def busy_advice(app: DpdkApp) -> BusyAdvice:
-    """By the application's DPDK release, program and own arguments, as far as these are known."""
+    """By the application's DPDK release, program and arguments, if known."""
     if app.name == _OVS:
         return BusyAdvice("OVS reports its own on its control socket (source ovs)", "")
     release = _RELEASE.match(app.version)

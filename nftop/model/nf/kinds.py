@@ -19,11 +19,10 @@ POLLING_RATIO = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ThreadRole:
-    """Threads that forward, by name; the kernel keeps 15 bytes of a name.
+    """Forwarding threads, recognized by name; the kernel keeps 15 bytes of it.
 
     Attributes:
-        name: of the role.
-        pattern: of their names; its group, if any, is the index. "" where no name shows the role.
+        pattern: of thread names; its group, if any, is the index. "" if names do not show the role.
         worker: it always polls; a main thread may sleep.
     """
 
@@ -34,12 +33,12 @@ class ThreadRole:
 
 @dataclass(frozen=True, slots=True)
 class NfKind:
-    """One row.
+    """One kind of network function.
 
     Attributes:
         id: in outputs and recordings.
         roles: of its threads.
-        address: what its source reads, for messages; "" where nftop reads no statistics of it.
+        address: what its source reads, for messages; "" if nftop reads no statistics of it.
         source: id of its source; "" for `id`.
     """
 

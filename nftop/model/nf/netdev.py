@@ -1,4 +1,4 @@
-"""Source `netdev`: what the kernel's own network stack takes in, by CPU and by interface."""
+"""Source `netdev`: packets received by the kernel's network stack, by CPU and by interface."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Interface:
 
     Attributes:
         name: untrusted text.
-        driver: of its device; "" where it has none. node: its device's NUMA node, if known.
-        owner: pid of the network function that holds it (a tap of OVS or VPP mirrors what they
-            count themselves); None if no known one does.
+        driver: of its device; "" if none. node: NUMA node of its device, if known.
+        owner: pid of the network function that uses it (a tap of OVS or VPP, which count its
+            packets too), or None.
         rx_packets, tx_packets: from /proc/net/dev.
-        rx_missed: what its device dropped for lack of buffers; None if unknown.
+        rx_missed: packets its device dropped for lack of buffers; None if unknown.
     """
 
     name: str
@@ -44,20 +44,20 @@ class Interface:
 
     @property
     def counts_once(self) -> bool:
-        """Its packets are the kernel's work, and no other interface has them too."""
+        """Whether the kernel processes its packets and no other interface counts them too."""
         return self.owner is None and self.kind in _ENTRANCES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetdevTable:
-    """What the kernel's network stack counts.
+    """Counters of the kernel's network stack.
 
     Attributes:
         cpus: the n CPUs of /proc/net/softnet_stat.
-        softnet: uint64 (n, 3), modulo 2**32: packets taken in, dropped since the backlog was full,
-            and how often polling was left with packets waiting. The same in every namespace.
-        interfaces: of nftop's own network namespace; containers have others.
-        forwarded: IP packets forwarded, in nftop's namespace; None if unknown.
+        softnet: uint64 (n, 3), modulo 2**32: packets received, packets dropped for a full backlog,
+            and polls that ended with packets waiting. The same in every namespace.
+        interfaces: of nftop's network namespace only.
+        forwarded: IP packets forwarded in nftop's namespace; None if unknown.
     """
 
     cpus: NDArray[np.int32]
@@ -69,9 +69,9 @@ class NetdevTable:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceRow:
-    """One network interface of the kernel's. What is named as in `Interface` is the same.
+    """One network interface of the kernel; fields as in `Interface`.
 
-    `missed_per_s` is what its device dropped for want of buffers.
+    `missed_per_s`: packets its device dropped for lack of buffers.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Source `ovs`: what every ovs-vswitchd with a userspace datapath counts.
+"""Source `ovs`: counters of every ovs-vswitchd with a userspace datapath.
 
-From unixctl's `dpif-netdev/pmd-stats-show`, `pmd-perf-show` and `pmd-rxq-show`, OVS 2.6 to 4.0:
-their absolute numbers only, all since the last `pmd-stats-clear`. What its NICs dropped is not
-there; OVS' own DPDK telemetry socket (source `dpdk`, same pid) has it.
+Absolute numbers of unixctl's `dpif-netdev/pmd-stats-show`, `pmd-perf-show` and `pmd-rxq-show`, OVS
+2.6 to 4.0, all since the last `pmd-stats-clear`. Drops of NICs are in OVS' DPDK telemetry (source
+`dpdk`, same pid).
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from nftop.model.struct import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class OvsQueue:
-    """One receive queue, as pmd-rxq-show has it.
+    """One receive queue of pmd-rxq-show.
 
     Attributes:
-        port: the port's name (untrusted text).
-        enabled: whether its device has it switched on; False too where OVS says `disabled`. Why a
-            queue brings nothing.
-        used_ratio: share (0..1, to a hundredth) of its PMD's time that went into it over the last
-            `OvsSwitch.usage_window_s`; None where that says NOT AVAIL, as in a window not full yet.
+        port: name (untrusted text).
+        enabled: whether its device has it enabled; False too if OVS says `disabled`.
+        used_ratio: share (0..1, to a hundredth) of its PMD's time in the last
+            `OvsSwitch.usage_window_s`; None for NOT AVAIL, as before the first full window.
     """
 
     port: str
@@ -36,26 +35,25 @@ class OvsQueue:
 
 @dataclass(frozen=True, slots=True)
 class OvsPmd:
-    """One PMD thread. None where OVS of that version, or for that PMD, prints no such line.
+    """One PMD thread. None where this OVS version prints no such line, or not for this PMD.
 
-    A PMD that has received nothing prints no cycles; right after a clear it prints nothing at all.
+    A PMD without packets prints no cycles; right after a clear it prints nothing.
 
     Attributes:
-        core: the CPU it is bound to (`core_id`). numa: its `numa_id`, to set beside that of
-            its ports.
-        rx_packets: `packets received` or `Rx packets`, once each however often recirculated. None
-            before 2.10, which counts passes through the flow tables only.
+        core: the CPU it is bound to (`core_id`). numa: its `numa_id`.
+        rx_packets: `packets received` or `Rx packets`, without recirculation. None before 2.10,
+            which counts passes through the flow tables only.
         tx_packets: `Tx packets`.
-        used_cycles: TSC cycles of all its iterations, idle ones too, sleep left out: `Used TSC
+        used_cycles: TSC cycles of all iterations, idle ones included, sleep excluded: `Used TSC
             cycles`, or `idle cycles` + `processing cycles` (2.6: `polling cycles`).
-        busy_cycles: those of iterations that found packets (`processing cycles`); None from 4.0 on.
+        busy_cycles: those of iterations with packets (`processing cycles`); None from 4.0 on.
         sleep_us: `Sleep time (us)`, from 3.1 on.
-        upcalls, lost_upcalls: packets that missed every flow table; of these, the ones dropped.
-            They are what a packet costs most by: the raw side of a high CPP.
-        overhead_ratio: as a queue's `used_ratio`, for work on no queue.
-        hits: packets by the flow table that knew them: `phwol`, `simple`, `emc`, `smc`, `megaflow`.
-        counted_s: `Measurement duration`: how long it has been counting, so that a clear shows
-            even where the counters are higher again; from 2.10 on.
+        upcalls, lost_upcalls: packets that missed all flow tables, and those of them dropped: the
+            most expensive packets.
+        overhead_ratio: as `OvsQueue.used_ratio`, for work on no queue.
+        hits: packets by the flow table that matched: `phwol`, `simple`, `emc`, `smc`, `megaflow`.
+        counted_s: `Measurement duration`, from 2.10 on: shows a clear even if counters are higher
+            again.
     """
 
     core: Cpu
@@ -78,15 +76,15 @@ class OvsSwitch:
     """One ovs-vswitchd.
 
     Attributes:
-        pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
+        pid, start_ticks: identity from the socket's peer; both 0 before the first connection.
         name: program name (untrusted text).
-        rundir: the directory of its control socket; socket: the path it was found at.
+        rundir: directory of its control socket; socket: its path.
         version: output of its `version` command; "" before that.
-        problem: why it could not be asked; None when all is well. The PMDs, `read_at_ns` and
-            `took_ns` are then of the last time that worked: no PMDs and 0 if it never did.
-        usage_window_s: over what pmd-rxq-show's shares are; None where that was not read.
-        read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's counters.
-        owner: user it belongs to; None in recordings without it.
+        problem: why it could not be queried, or None. PMDs, `read_at_ns` and `took_ns` are then of
+            the last success: no PMDs and 0 if there was none.
+        usage_window_s: window of pmd-rxq-show's shares; None if not read.
+        read_at_ns: CLOCK_MONOTONIC at the middle of the read of its counters.
+        owner: of the socket; None in older recordings.
     """
 
     pid: int
@@ -112,5 +110,5 @@ class OvsTable:
 
     @property
     def gaps(self) -> str:
-        """What could not be seen, in words; "" when nothing is."""
+        """What could not be read, a text; "" if nothing."""
         return nf_gaps(self.hidden, self.switches)

@@ -11,12 +11,12 @@ NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
 
 @dataclass(frozen=True, slots=True)
 class NfThread:
-    """One thread that polls for it.
+    """One polling thread.
 
     Attributes:
         name: untrusted text.
-        packets_per_s: what it took in; sent, where the NF only generates.
-        busy_ratio: share of time in which it worked, by the NF's own count, 0..1.
+        packets_per_s: received; sent if the NF only generates.
+        busy_ratio: share of time it worked, by the NF's own count, 0..1.
         run_ratio: share of time it was on a CPU, 0..1.
     """
 
@@ -33,8 +33,8 @@ class NfPort:
 
     Attributes:
         name: untrusted text.
-        missed_packets_per_s: what its NIC dropped for want of a free descriptor.
-        drop_packets_per_s: what the NF itself dropped, by policy too.
+        missed_packets_per_s: dropped by its NIC for lack of descriptors.
+        drop_packets_per_s: dropped by the NF itself, by policy too.
     """
 
     name: str
@@ -65,14 +65,14 @@ class NfQueue:
 
 @dataclass(frozen=True, slots=True)
 class NfNode:
-    """One node of its packet graph, over all its threads and as last counted.
+    """One node of its packet graph, over all threads, as last counted.
 
     Attributes:
         name: untrusted text.
-        clocks_ratio: its share (0..1) of the clocks of all nodes.
-        clocks_per_packet: TSC cycles for each packet it worked on.
-        packets_per_call: how many packets a call had.
-        polls: calls that found nothing are among its clocks.
+        clocks_ratio: share (0..1) of the clocks of all nodes.
+        clocks_per_packet: TSC cycles per packet.
+        packets_per_call: packets per call.
+        polls: its clocks include calls that found nothing.
     """
 
     name: str

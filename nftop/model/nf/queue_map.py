@@ -17,7 +17,7 @@ _ENTRY = re.compile(r"\s*\(\s*(\d{1,5})\s*,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*\)\s*"
 
 
 def parse_triples(text: str) -> dict[Queue, Lcore] | None:
-    """`(port,queue,lcore),...` as l3fwd's --config takes it; None if the text is anything else."""
+    """Parse `(port,queue,lcore),...` as l3fwd's --config; None for any other text."""
     queues: dict[Queue, Lcore] = {}
     position = 0
     while entry := _ENTRY.match(text, position):
@@ -33,7 +33,7 @@ def parse_triples(text: str) -> dict[Queue, Lcore] | None:
 
 
 def parse_queue_map(texts: Iterable[str]) -> QueueMap:
-    """`PREFIX:(port,queue,lcore),...`, any number of them, as `--queue-map` takes them.
+    """Parse texts `PREFIX:(port,queue,lcore),...` of `--queue-map`.
 
     Raises:
         ValueError: a text is not of that form, or names a queue twice.

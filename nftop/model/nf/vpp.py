@@ -1,4 +1,4 @@
-"""Source `vpp`: what every VPP counts, as its stats segment (version 2) gives it."""
+"""Source `vpp`: counters of every VPP, from its stats segment (version 2)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class VppThread:
     """One VPP thread: index 0 is `vpp_main`, index n is `vpp_wk_<n-1>`.
 
     Attributes:
-        cpu: where it is bound to, by /proc; None where it may move or was not found.
-        rx_queues: how many receive queues it polls (`show interface rx-placement`); None where only
-            the segment was read, which does not tell.
-        loops_per_s: of its main loop, as VPP last computed it (/sys/loops_per_worker).
-        vector_rate: packets per call of a graph node, likewise (/sys/vector_rate_per_worker).
-            Both are how busy a worker is where VPP keeps no counters per node.
+        cpu: to which it is bound, by /proc; None if it may move or was not found.
+        rx_queues: number of receive queues it polls (`show interface rx-placement`); None if only
+            the segment was read.
+        loops_per_s: of its main loop (/sys/loops_per_worker).
+        vector_rate: packets per call of a graph node (/sys/vector_rate_per_worker). Both show the
+            load of a worker if VPP keeps no counters per node.
     """
 
     index: int
@@ -34,13 +34,12 @@ class VppInterfaces:
     """/if/*, of i hardware interfaces and the t threads of `VppInstance.threads`, cumulative.
 
     Attributes:
-        names: of the interfaces (untrusted text).
+        names: untrusted text.
         rx_packets, tx_packets: uint64 (t, i).
-        rx_misses: uint64 (t, i), what a NIC dropped for want of descriptors (/if/rx-miss).
-        drops: uint64 (t, i), what the graph dropped (/if/drops), by policy too: no loss for
-            want of time, so beside `rx_misses` and not in it.
-        kinds: of the interfaces, by VPP's API (`interface_dev_type`: `dpdk`, `bond`, `Loopback`);
-            () where only the segment was read, which does not tell.
+        rx_misses: uint64 (t, i), dropped by a NIC for lack of descriptors (/if/rx-miss).
+        drops: uint64 (t, i), dropped by the graph (/if/drops), by policy too.
+        kinds: by VPP's API (`interface_dev_type`: `dpdk`, `bond`, `Loopback`); () if only the
+            segment was read.
     """
 
     names: tuple[str, ...]
@@ -55,14 +54,13 @@ class VppInterfaces:
 class VppNodes:
     """/sys/node/*, of k graph nodes and the t threads, cumulative.
 
-    VPP copies them into the segment once an update-interval (10 s unless configured), when the
-    heartbeat advances, so their clock is VPP's and not the reader's. An input node's clocks
-    include its empty polls.
+    VPP updates them once per update-interval (10 s by default), when the heartbeat advances: rates
+    divide by VPP's clock. Clocks of input nodes include empty polls.
 
     Attributes:
-        names: of the nodes; a source may leave out nodes that never ran.
+        names: nodes that never ran may be left out.
         clocks: uint64 (t, k), TSC cycles spent in the node.
-        vectors: uint64 (t, k), packets it worked on; of an input node, packets it brought.
+        vectors: uint64 (t, k), packets it worked on; of an input node, packets received.
         calls: uint64 (t, k).
     """
 
@@ -77,17 +75,17 @@ class VppInstance:
     """One VPP.
 
     Attributes:
-        pid, start_ticks: its identity, from the socket's peer; both 0 before the first connection.
+        pid, start_ticks: identity from the socket's peer; both 0 before the first connection.
         name: program name (untrusted text).
-        socket: of its stats segment; its directory's name is what the operator calls it.
+        socket: of its stats segment; the name of its directory is what the operator calls it.
         version: of VPP; "" if only the segment was read.
-        problem: why it could not be read, a frozen heartbeat among that; None when all is well.
-            The counters, `read_at_ns` and `took_ns` are then of the last read that worked: no
-            threads, no interfaces and 0 if none ever did.
-        heartbeat: /sys/heartbeat, advances by one whenever VPP has updated the segment.
+        problem: why it could not be read, or None; a frozen heartbeat counts. Counters,
+            `read_at_ns` and `took_ns` are then of the last success: no threads, no interfaces and 0
+            if there was none.
+        heartbeat: /sys/heartbeat, advances whenever VPP has updated the segment.
         nodes: None if VPP keeps no counters per node, which is its default.
-        read_at_ns: CLOCK_MONOTONIC at the middle of the read of this one's interfaces.
-        owner: user it belongs to; None in recordings without it.
+        read_at_ns: CLOCK_MONOTONIC at the middle of the read of its interfaces.
+        owner: of the socket; None in older recordings.
     """
 
     pid: int
@@ -114,5 +112,5 @@ class VppTable:
 
     @property
     def gaps(self) -> str:
-        """What could not be seen, in words; "" when nothing is."""
+        """What could not be read, a text; "" if nothing."""
         return nf_gaps(self.hidden, self.instances)

@@ -1,4 +1,4 @@
-"""What may be allocated of a cache: masks of its ways."""
+"""Capacity bit masks of caches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Cbm:
     """A capacity bit mask over a cache of `width` ways; bit n is way n.
 
     Raises:
-        ValueError: a bit is set that the cache has no way for, or it has more than MAX_WAYS.
+        ValueError: a bit beyond the cache's ways, or more than MAX_WAYS ways.
     """
 
     bits: int
@@ -26,29 +26,27 @@ class Cbm:
 
     @property
     def ways(self) -> int:
-        """How many ways it has."""
         return self.bits.bit_count()
 
     @property
     def contiguous(self) -> bool:
-        """Whether its ways are side by side, as most CPUs demand; no way at all is not."""
+        """Whether its ways are adjacent, as most CPUs require; False without ways."""
         lowest = self.bits & -self.bits
         filled = self.bits + lowest
         return self.bits > 0 and filled & (filled - 1) == 0
 
     @property
     def hex(self) -> str:
-        """As resctrl prints it on Linux 6.1: `0f0`, as many digits as the cache's ways need."""
+        """As resctrl prints it on Linux 6.1: `0f0`, with the digits that the cache's ways need."""
         return f"{self.bits:0{-(-self.width // 4)}x}"
 
     def has(self, way: int) -> bool:
-        """Whether a way is in it."""
         return bool(self.bits >> way & 1)
 
     def union(self, other: Cbm) -> Cbm:
-        """The ways that either has; ValueError where the other's cache has more ways."""
+        """Ways of either; ValueError if the other's cache has more ways."""
         return Cbm(self.bits | other.bits, self.width)
 
     def bytes(self, cache_bytes: float) -> float:
-        """How much of a cache of this size its ways are."""
+        """Size of its ways in a cache of `cache_bytes`."""
         return self.ways * cache_bytes / self.width

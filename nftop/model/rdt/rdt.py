@@ -1,7 +1,6 @@
-"""Source `resctrl`: control groups, the ways they may use and what the kernel meters for them.
+"""Source `resctrl`: control groups, the ways they may use, and their monitors.
 
-A payload as those in `model.sample`: raw and cumulative. Facts: the Linux kernel's documentation,
-`Documentation/filesystems/resctrl.rst`, called `ORIGIN` below.
+Raw and cumulative. Facts: the Linux kernel's `Documentation/filesystems/resctrl.rst` (`ORIGIN`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def owner_of(name: str) -> str | None:
-    """Who a group of this name is likely to belong to; None where the name does not tell."""
+    """Program that a group of this name probably belongs to, or None."""
     return next((owner for owner, names in _NAMES if names.fullmatch(name)), None)
 
 
@@ -57,7 +56,7 @@ def class_name(group: str, monitor: str = "") -> str:
 
 
 def class_directory(name: str) -> str:
-    """The group of a name as `class_name` shows it or as a command line has it."""
+    """The group of a name as `class_name` shows it or a command line gives it."""
     if name in (ROOT, DEFAULT):
         return ROOT
     return name.removeprefix("/") if name == f"/{DEFAULT}" else name
@@ -110,14 +109,14 @@ IO_ORIGINS: Mapping[IoOrigin, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class IoWays:
-    """The ways that devices write into (DDIO) beside whichever class has them."""
+    """The ways that devices write into (DDIO), whichever class has them."""
 
     cbm: Cbm
     origin: IoOrigin
 
     @property
     def provenance(self) -> str:
-        """How far to trust it, in few words; `shareable_bits` is only what CPUID says."""
+        """How reliable it is, in few words; `shareable_bits` is only what CPUID says."""
         return IO_ORIGINS[self.origin]
 
 
@@ -126,13 +125,12 @@ class CacheDomain:
     """One last-level cache that can be allocated or monitored.
 
     Attributes:
-        ways: bits of `info/L3/cbm_mask`; None where only monitoring is there.
-        size_bytes: all of it; None where the kernel does not tell.
-        io: the ways of I/O, or why they are unknown.
-        usage: a letter of `USAGE` for every way, the highest first; "" where the kernel shows none.
-        parts: with sub-NUMA clusters the nodes it is divided into, whose counters are summed here.
-        read_on: the CPU on which the kernel reads its counters; None where none are read, or it
-            is not known.
+        ways: bits of `info/L3/cbm_mask`; None if it can only be monitored.
+        size_bytes: None if unknown.
+        io: ways of I/O, or why they are unknown.
+        usage: a letter of `USAGE` for every way, highest first; "" if unknown.
+        parts: its nodes with sub-NUMA clusters, whose counters are summed.
+        read_on: CPU on which the kernel reads its counters; None if it reads none, or unknown.
     """
 
     l3: L3Domain
@@ -155,12 +153,12 @@ class GroupCache:
     """One control group in one cache.
 
     Attributes:
-        cbm: its mask, or why it has none; with CDP that of data.
-        code: with CDP the mask of code; None without.
-        mba: its limit on memory bandwidth in the table's unit, or why it has none.
+        cbm: mask (with CDP the mask for data), or why there is none.
+        code: with CDP the mask for code, else None.
+        mba: memory bandwidth limit in the table's unit, or why there is none.
         values: by every name of `EVENTS`: bytes, or why there is none. `llc_occupancy` is a state,
-            the others are cumulative. What the group's monitoring groups count is included.
-        read_at_ns: CLOCK_MONOTONIC when the values were read; 0 where the table's own time is it.
+            others are cumulative. Includes the group's monitoring groups.
+        read_at_ns: CLOCK_MONOTONIC when the values were read; 0 for the table's own time.
     """
 
     l3: L3Domain
@@ -172,7 +170,7 @@ class GroupCache:
 
     @property
     def ways(self) -> Cbm | Missing:
-        """All ways it may fill, be it with data or code."""
+        """All ways it may fill, with data or code."""
         if isinstance(self.cbm, Missing) or self.code is None:
             return self.cbm
         return self.cbm.union(self.code)
@@ -189,7 +187,7 @@ class L2Mask:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What one cache's monitor says of a monitoring group; as in `GroupCache`."""
+    """One cache's monitor of a monitoring group; fields as in `GroupCache`."""
 
     l3: L3Domain
     values: Mapping[Event, int | Missing]
@@ -198,14 +196,13 @@ class Metered:
 
 @dataclass(frozen=True, slots=True)
 class MonitoringGroup:
-    """A group that is only metered: part of a control group, whose class it has.
+    """A group that is only monitored: part of a control group, whose class it has.
 
     Attributes:
-        name: its directory's name (untrusted text).
-        inode: its directory's.
-        rmid: the hardware's monitor; None where the kernel does not show it.
+        name, inode: of its directory; the name is untrusted text.
+        rmid: the hardware's monitor; None if unknown.
         cpus: its `cpus` file: some of its control group's.
-        caches: ascending by L3; empty where nothing is metered.
+        caches: ascending by L3; empty if nothing is monitored.
     """
 
     name: str
@@ -220,18 +217,16 @@ class ResctrlGroup:
     """One control group; monitoring groups below it are part of it.
 
     Attributes:
-        name: its directory's name (untrusted text), `ROOT` for the root group.
-        inode: its directory's: a group that was made anew has another. Of a class that is no
-            directory, as without resctrl, the class' own number: lower than any directory has.
-        clos: the hardware's class; None where the kernel does not show it.
-        cpus: its `cpus` file; a CPU is in exactly one group. A task in a group other than the root
-            has that group's class wherever it runs.
+        name: directory name (untrusted text), `ROOT` for the root group.
+        inode: of its directory: a group created anew has another. Without resctrl the number of the
+            class, lower than any inode.
+        clos, rmid: the hardware's class and monitor; None if unknown.
+        cpus: its `cpus` file; a CPU is in exactly one group. A task in another group than the root
+            group has that group's class on any CPU.
         mode: `shareable`, `exclusive`, `pseudo-locked`, ...
         caches: ascending by L3, each one of the table's domains.
-        rmid: the hardware's monitor; None where the kernel does not show it.
-        tasks: thread ids in it, ascending, as last read; empty of the root group, which has all
-            that no other has.
-        l2: ascending; empty where second-level caches can't be allocated.
+        tasks: thread ids in it, ascending, as last read; empty for the root group.
+        l2: ascending; empty if second-level caches can't be allocated.
         monitors: its monitoring groups, by name.
     """
 
@@ -248,21 +243,21 @@ class ResctrlGroup:
 
     @property
     def owner(self) -> str | None:
-        """Who has made it as far as its name tells; nobody has made a class of the hardware."""
+        """Program that its name belongs to; None for a class of the hardware."""
         return None if self.inode == self.clos else owner_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the hardware has to give, from `info`; None where the kernel does not tell.
+    """Limits of the hardware, from `info`; None if unknown.
 
     Attributes:
-        closids: how many control groups there can be: the fewest classes that any resource has.
-        rmids: how many groups of either kind can be metered.
-        min_bits: the ways that a mask of an L3 must have at least.
-        sparse: masks of an L3 need not be contiguous.
-        cdp: code and data have masks of their own in the L3.
-        mba_least, mba_step: the least limit on bandwidth, and what limits are rounded up to.
+        closids: maximum number of control groups: the fewest classes of any resource.
+        rmids: maximum number of groups of either kind with monitors.
+        min_bits: least number of ways of an L3 mask.
+        sparse: L3 masks need not be contiguous.
+        cdp: the L3 has separate masks for code and data.
+        mba_least, mba_step: least bandwidth limit and granularity.
     """
 
     closids: int | None = None
@@ -276,9 +271,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ResctrlTable:
-    """Source `resctrl`: every control group, and the caches they share, ascending by L3.
+    """Source `resctrl`: control groups and the caches they share, ascending by L3.
 
-    `notes` say what could not be read or made no sense, a sentence each.
+    `notes`: what could not be read or was invalid, sentences.
     """
 
     groups: tuple[ResctrlGroup, ...]
@@ -289,7 +284,7 @@ class ResctrlTable:
 
     @property
     def gaps(self) -> str:
-        """What no group has, why, and the notes, in words; "" when there is nothing to say."""
+        """What no group has, why, and the notes; "" if nothing."""
         caches = [cache for group in self.groups for cache in group.caches]
         columns: dict[str, list[object]] = {"mask": [cache.cbm for cache in caches]}
         columns |= {event: [cache.values[event] for cache in caches] for event in EVENTS}

@@ -1,6 +1,6 @@
-"""One module per kind of network function that has statistics; each registers its fold.
+"""Kinds of network functions with statistics; each module registers its fold.
 
-A new module is imported here.
+Import a new module here.
 """
 
 from nftop.derive.nf.kinds import dpdk, ovs, vpp

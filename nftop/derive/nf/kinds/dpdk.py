@@ -45,10 +45,10 @@ _ONLY_TOTAL = Missing(
 
 @dataclass(frozen=True, slots=True)
 class DpdkState:
-    """By application: pid and start time, so that a restart is another application.
+    """State by application: pid and start time.
 
-    `attributions` are the last ones of when it answered: while it hangs its cores stay its own.
-    `generators` are those that only sent when they last moved a packet.
+    `attributions`: the last ones, which stay while the application does not answer. `generators`:
+    those that only sent when packets last moved.
     """
 
     apps: Mapping[str, Rated[DpdkCounter]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class DpdkState:
 def step_dpdk(
     state: DpdkState | None, table: DpdkTable, context: NfContext
 ) -> tuple[DpdkState, tuple[NfRates, ...]]:
-    """Fold one reading in; applications that are gone leave no trace."""
+    """Fold one reading in; applications that ended are dropped."""
     state = state or DpdkState()
     apps: dict[str, Rated[DpdkCounter]] = {}
     attributions: dict[str, Attribution] = {}
@@ -87,7 +87,7 @@ def step_dpdk(
 
 
 def _map_of(app: DpdkApp, queue_map: QueueMap, own_prefixes: set[str]) -> QueueMap:
-    """The operator's map; an unprivileged application has no part of a privileged one's prefix."""
+    """The operator's map, without a privileged prefix for an unprivileged application."""
     if rank(app.owner) == 0 or app.prefix not in own_prefixes:
         return queue_map
     return {prefix: item for prefix, item in queue_map.items() if prefix != Prefix(app.prefix)}
@@ -98,7 +98,7 @@ def _rate(app: DpdkApp, before: Rated[DpdkCounter] | None) -> Rated[DpdkCounter]
 
 
 def _counters(app: DpdkApp) -> dict[DpdkCounter, int]:
-    """Every cumulative counter the application gave, flat."""
+    """All cumulative counters of the application, by name."""
     counters: dict[DpdkCounter, int | None] = {}
     for port in app.ports:
         counters[_of_port("rx", port)] = port.rx_packets
@@ -121,10 +121,7 @@ def _of_lcore(what: str, lcore: Lcore) -> DpdkCounter:
 
 
 def _only_generates(rates: _AppRates, *, held: bool) -> bool:
-    """Whether it sends now and does not receive; a stray packet in thousands changes nothing.
-
-    Totals are no evidence: they may be old. While no packets move, or rates are unknown, `held`.
-    """
+    """Whether it sends now and hardly receives; `held` if no packets move or rates are unknown."""
     received, sent = rates.ports("rx"), rates.ports("tx")
     if isinstance(received, Missing) or isinstance(sent, Missing) or received == sent == 0:
         return held
@@ -167,7 +164,7 @@ def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
-    """Every receive queue of its ports, with its CPU if the polling lcore is known."""
+    """All receive queues, with the CPU of the polling lcore if known."""
     cpu_of = {poller.lcore: poller.cpu for poller in attribution.pollers}
     all_on = None if attribution.all_on is None else attribution.all_on.cpu
     lcore_of = {
@@ -188,7 +185,7 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _AppRates:
-    """An application's rates by name, with a reason for each that is not there."""
+    """Rates of an application by name, or reasons."""
 
     app: DpdkApp
     state: Rated[DpdkCounter] | None
@@ -208,7 +205,7 @@ class _AppRates:
         return any(not isinstance(item, Missing) and item > 0 for item in both)
 
     def ports(self, what: str) -> Reading:
-        """One counter's rate over all ports: over bonding ports, and not over their members."""
+        """One counter's rate over all ports, without members of bonding ports."""
         if self.app.problem is None and self._counts_twice is not None:
             return self._counts_twice
         return total(
@@ -218,7 +215,7 @@ class _AppRates:
 
     @property
     def _counts_twice(self) -> Missing | None:
-        """Why its ports can't be added up; None where they can."""
+        """Why its ports can't be added up, or None."""
         bond = next((port for port in self.app.ports if port.name.startswith(_BONDS)), None)
         if bond is None or all(port.bond_member is not None for port in self.app.ports):
             return None
@@ -233,13 +230,13 @@ class _AppRates:
 
     @property
     def no_busy(self) -> Missing:
-        """Why there are no busy cycles, and what would change that."""
+        """Why there are no busy cycles, and what would help."""
         advice = busy_advice(self.app)
         parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
         return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
 
     def queues(self, queues: Sequence[Queue]) -> Reading:
-        """The receive rate of some queues; a port's own counter serves where it has one queue."""
+        """Receive rate of some queues; a port with one queue has the port's rate."""
         return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
 
     def rate(self, name: DpdkCounter, uncounted: Missing | None = None) -> Reading:

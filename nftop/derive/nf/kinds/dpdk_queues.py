@@ -1,7 +1,7 @@
 """Which core polls which queue of a DPDK application.
 
-DPDK does not report it. In this order: the application's own `--config`; a single polling lcore
-has all queues; the operator's map; otherwise only the application's total is known, with a reason.
+DPDK does not report it. In order of precedence: the application's own `--config`; a single polling
+lcore; the operator's map; else only the total is known, with a reason.
 
 Grammar: DPDK Programmer's Guide, "EAL parameters" (`-c`, `-l`, `--lcores`) and the l3fwd sample
 application (`--config`).
@@ -35,7 +35,7 @@ def enabled_lcores(eal_params: Sequence[str]) -> frozenset[Lcore]:
 
 
 def config_queues(app_params: Sequence[str]) -> Mapping[Queue, Lcore]:
-    """Queue to lcore from an l3fwd-like `--config`; empty where there is none."""
+    """Queue to lcore from an l3fwd-like `--config`, or empty."""
     for text in _values(app_params, ("--config",)):
         return parse_triples(text) or {}
     return {}
@@ -59,7 +59,7 @@ def _from_mask(text: str) -> Iterator[int]:
 
 
 def _from_lcores(text: str) -> Iterator[int]:
-    """`--lcores`: sets with optional CPUs, `1,2@(5-7),(3-5)@(0,2)`; only the lcores matter here."""
+    """Lcores of `--lcores`: sets with optional CPUs, `1,2@(5-7),(3-5)@(0,2)`."""
     without_cpus = re.sub(r"@(\([^)]*\)|[\d-]+)", "", text)
     return iter(parse_cpu_list(without_cpus.replace("(", "").replace(")", "")))
 
@@ -93,10 +93,10 @@ class LcoreThread:
 
     Attributes:
         lcore: None if unknown.
-        cpu: it is bound to or, if it may move, ran on last; None if unknown.
-        allowed: the CPUs it may run on.
-        polls: None while that is not known yet.
-        rate: its run and wait shares; None where its thread was not found.
+        cpu: to which it is bound or, if it may move, on which it ran last; None if unknown.
+        allowed: CPUs it may run on.
+        polls: None if unknown.
+        rate: its run and wait shares; None if its thread was not found.
     """
 
     lcore: Lcore | None
@@ -108,20 +108,20 @@ class LcoreThread:
 
     @property
     def loose(self) -> Missing | None:
-        """Why its cycles are not those of one CPU; None when they are."""
+        """Why its cycles are not those of one CPU, or None."""
         return not_bound(self.name, self.allowed)
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Who polls what.
+    """Queues of an application by polling lcore.
 
     Attributes:
-        how: in words, for the screen.
+        how: a text for the screen.
         pollers: every lcore that polls or is configured to.
-        queues: by lcore, the queues it polls. None where only the total is known.
-        all_on: the lcore that has every queue, where there is just one.
-        uncounted: why the pollers on known CPUs are not all there are; None when they are.
+        queues: by lcore; None if only the total is known.
+        all_on: the lcore that has every queue, or None.
+        uncounted: why the pollers on known CPUs are not all, or None.
     """
 
     how: str
@@ -144,7 +144,7 @@ def attribute(
     Args:
         app: the application.
         threads: every watched thread of the host.
-        counting: lcores whose own cycle counter advances: they poll, whatever else is known.
+        counting: lcores whose own cycle counter advances: they poll.
         queue_map: the operator's.
         moves: whether its packets move.
     """
@@ -183,7 +183,7 @@ def _nobody(*, moves: bool, seen: bool) -> Attribution:
 
 
 def refreshed(held: Attribution, threads: Sequence[ThreadRate]) -> Attribution:
-    """An attribution of before with the threads' shares of now; those that are gone have none."""
+    """An earlier attribution with the present shares of its threads."""
     now = {(rate.thread.tid, rate.thread.start_ticks): rate for rate in threads}
 
     def fresh(poller: LcoreThread) -> LcoreThread:
@@ -278,7 +278,7 @@ def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
 
 
 def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
-    """What of a map does not fit the application's queues, in words."""
+    """What of a map does not fit the application's queues, a text."""
     queues_of = {port.port: port.rx_queues for port in app.ports}
     if None in queues_of.values() or not any(queues_of.values()):
         return

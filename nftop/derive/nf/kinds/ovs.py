@@ -70,7 +70,7 @@ _LAG_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class OvsState:
-    """By process: pid and start time, so that a restart is another."""
+    """State by process: pid and start time."""
 
     switches: Mapping[str, Rated[OvsCounter]] = field(default_factory=dict)
 
@@ -78,10 +78,9 @@ class OvsState:
 def step_ovs(
     state: OvsState | None, table: OvsTable, context: NfContext
 ) -> tuple[OvsState, tuple[NfRates, ...]]:
-    """Fold one reading in; processes that are gone leave no trace.
+    """Fold one reading in; processes that ended are dropped.
 
-    Packets are those PMD threads received, as CPP divides by them; what the main thread takes from
-    taps is not among them.
+    Packets are those received by PMD threads, without taps of the main thread.
     """
     known = {} if state is None else state.switches
     switches: dict[str, Rated[OvsCounter]] = {}
@@ -101,7 +100,7 @@ def _rate(switch: OvsSwitch, before: Rated[OvsCounter] | None) -> Rated[OvsCount
 
 
 def _cleared(rated: Rated[OvsCounter]) -> bool:
-    """Whether statistics were cleared between two readings, higher again though they may be."""
+    """Whether statistics were cleared between two readings, even if higher again."""
     if rated.interval_s is None:
         return False
     lags_s = (
@@ -113,7 +112,7 @@ def _cleared(rated: Rated[OvsCounter]) -> bool:
 
 
 def _counters(switch: OvsSwitch) -> dict[OvsCounter, int]:
-    """Every cumulative counter OVS gave, flat."""
+    """All cumulative counters of OVS, by name."""
     return {
         (what, pmd.core): count
         for pmd in switch.pmds
@@ -127,7 +126,6 @@ def _counted_ms(pmd: OvsPmd) -> int | None:
 
 
 def _rated_counters(pmd: OvsPmd) -> dict[str, int | None]:
-    """Counters of a PMD thread that are rated."""
     return {
         "rx_packets": pmd.rx_packets,
         "tx_packets": pmd.tx_packets,
@@ -139,7 +137,7 @@ def _rated_counters(pmd: OvsPmd) -> dict[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _PmdRates:
-    """One vswitchd's rates by name, with a reason for each that is not there."""
+    """Rates of one vswitchd by name, or reasons."""
 
     switch: OvsSwitch
     rated: Rated[OvsCounter] | None
@@ -157,7 +155,7 @@ class _PmdRates:
         )
 
     def busy_awake(self, pmd: OvsPmd) -> Reading:
-        """Share of the time it was awake that a PMD thread worked: busy cycles of used ones."""
+        """Share of its awake time that a PMD thread worked."""
         busy, used = self.rate("busy_cycles", pmd), self.rate("used_cycles", pmd)
         ratio = quotient(busy, used)
         if pmd.busy_cycles is None and not isinstance(used, Missing):
@@ -165,7 +163,7 @@ class _PmdRates:
         return ratio
 
     def busy(self, pmd: OvsPmd) -> Reading:
-        """The same of all time."""
+        """Share of all time that a PMD thread worked."""
         ratio = self.busy_awake(pmd)
         asleep = self.rate("sleep_us", pmd)
         if isinstance(ratio, Missing) or isinstance(asleep, Missing):
@@ -174,7 +172,6 @@ class _PmdRates:
 
 
 def _uncounted(what: str, pmd: OvsPmd) -> Missing:
-    """Why a PMD thread has no such counter."""
     if all(count is None for count in _rated_counters(pmd).values()):
         return _CLEARED
     if what.endswith("_cycles") and pmd.used_cycles is None and pmd.rx_packets == 0:
@@ -185,10 +182,7 @@ def _uncounted(what: str, pmd: OvsPmd) -> Missing:
 
 
 def _of_its_queues(pmd: OvsPmd) -> Reading:
-    """Busy ratio from pmd-rxq-show: the shares of its queues, and the overhead.
-
-    Source: OVS 4.0, whose pmd-stats-show is pmd-perf-show and has no exact busy cycles.
-    """
+    """Busy ratio from the shares in pmd-rxq-show; OVS 4.0 has no exact busy cycles."""
     shares_of_time = [*(queue.used_ratio for queue in pmd.queues), pmd.overhead_ratio]
     known = [share for share in shares_of_time if share is not None]
     # Each share is rounded.
@@ -230,7 +224,7 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
 
 
 def _queues(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> tuple[NfQueue, ...]:
-    """Those of one PMD thread: what it received is its queue's where it polls no other."""
+    """Queues of one PMD thread; a single queue has the thread's packets."""
     received = rates.rate("rx_packets", pmd)
     return tuple(
         NfQueue(

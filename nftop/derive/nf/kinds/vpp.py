@@ -1,15 +1,14 @@
-"""Rates of VPP: packets of each thread by interface, and how busy its graph nodes show it was.
+"""Rates of VPP: packets of each thread by interface, and busy time from the clocks of graph nodes.
 
-VPP counts a packet on each interface it passes: on a NIC, on the bond the NIC belongs to, on the
-tunnel it came in. Only interfaces that consist of no others are summed.
+VPP counts a packet on each interface it passes: NIC, bond, tunnel. Only interfaces that consist of
+no others are summed.
 
-VPP counts the clocks of every node, but an input node's include polls that found nothing, so work
-lies between two bounds: the clocks of the other nodes, and those of all. Where the number of queues
-is known, the bounds are closer: a call brings at most a frame of each queue, so some calls must
-have found packets, and an empty call costs no more than those.
+Clocks of an input node include empty polls, so work lies between two bounds: the clocks of all
+other nodes, and those of all nodes. A known number of queues narrows them: a call returns at most a
+frame of each queue, so some calls must have found packets, and an empty call costs no more.
 
-Clocks and packets are both of the nodes' own counters, which VPP refreshes at its own pace, so
-clocks per packet are kept; times packets per second, that is clocks per second.
+VPP refreshes node counters at its own pace, so clocks per packet are kept; times packets per
+second, that is clocks per second.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class NodeState:
 
     Attributes:
         heartbeat, nodes: as read then.
-        delta: what they counted since the refresh before; why there is none.
+        delta: counts since the previous refresh, or why there are none.
     """
 
     heartbeat: int
@@ -80,10 +79,7 @@ class NodeState:
 def step_nodes(
     before: NodeState | None, heartbeat: int, nodes: VppNodes | None
 ) -> NodeState | None:
-    """Fold one reading in; between two of VPP's refreshes the last values hold.
-
-    A new node may have been left out before because it had never run.
-    """
+    """Fold one reading in; values hold between refreshes. Nodes that never ran may be left out."""
     if nodes is None:
         return None
     known = None if before is None else _with_names(before.nodes, nodes.names)
@@ -102,12 +98,12 @@ def step_nodes(
 def clocks_per_packet(
     state: NodeState | None, row: int, queues: int | None
 ) -> tuple[float, float] | Missing:
-    """Least and most TSC cycles of work for each packet that the thread in `row` took in.
+    """Least and most TSC cycles of work per packet received by the thread in `row`.
 
     Args:
-        state: None where VPP keeps no counters per node.
+        state: None if VPP keeps no counters per node.
         row: of the nodes' arrays.
-        queues: from how many it receives; None where that is not known, and the bounds are wide.
+        queues: number of its receive queues; None if unknown, which widens the bounds.
     """
     if state is None:
         return _OFF
@@ -128,7 +124,7 @@ def clocks_per_packet(
 
 
 def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
-    """Every node that ran since VPP's refresh before the last, over all threads, dearest first."""
+    """Nodes that ran since the last but one refresh, over all threads, most clocks first."""
     if state is None:
         return _OFF
     if isinstance(state.delta, Missing):
@@ -158,12 +154,11 @@ def busy_ratio(
 
     Args:
         bounds: `clocks_per_packet`.
-        packets_per_s: what it receives.
+        packets_per_s: received.
         tsc_hz: the clock of `bounds`.
 
     Returns:
-        The middle of the bounds where they are close to each other; otherwise SOURCE, with a
-        message that has both.
+        The middle of the bounds if they are close; else SOURCE with a message that has both.
     """
     if isinstance(bounds, Missing):
         return bounds
@@ -181,12 +176,11 @@ def busy_ratio(
 
 
 def _share(amount: Floats, whole: Floats) -> Floats:
-    """part / whole, at most 1; 0 of nothing."""
     return np.minimum(np.divide(amount, whole, out=np.zeros_like(amount), where=whole > 0), 1.0)
 
 
 def _with_names(nodes: VppNodes, names: tuple[str, ...]) -> VppNodes | None:
-    """The same in this order, others of these `names` with 0; None where one of it is missing."""
+    """The same for `names` in this order, others as 0; None if one of its own is not among them."""
     if nodes.names == names:
         return nodes
     column_of = {name: index for index, name in enumerate(names)}
@@ -234,17 +228,16 @@ _HIDDEN_BOND = Missing(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatedPackets:
-    """One VPP's counters when last rated, and the rates that gave.
+    """One VPP's counters when last rated, and the rates.
 
     Attributes:
         read_at_ns: when they were read.
         rows: the threads' indices, of the arrays' rows; columns: the interfaces' names.
         counts: uint64 (4, t, i), in the order of `_COUNTED`.
-        per_s: by counter, float64 (t,), each thread's over all interfaces that are made of no
-            other; why there is none.
-        by_interface: likewise, float64 (i,), each interface's over all threads, whatever it is
-            made of.
-        interval_s: between the two readings; None without rates, 0 where they were rated before.
+        per_s: by counter, float64 (t,), each thread's over all interfaces that consist of no
+            others, or a reason.
+        by_interface: by counter, float64 (i,), each interface's over all threads.
+        interval_s: between the two readings; None without rates, 0 if they were already rated.
     """
 
     read_at_ns: int
@@ -257,10 +250,10 @@ class RatedPackets:
 
 
 def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
-    """Fold one reading in; one that was rated before keeps its rates.
+    """Fold one reading in; one that was already rated keeps its rates.
 
-    After a counter went back all is RESET, after a change of threads or interfaces WARMING: an
-    index may be given to another one. So it is after a reading from before the last.
+    All are RESET after a counter stepped back, and WARMING after a change of threads or interfaces,
+    which may reuse an index, or after an older reading.
     """
     if before is not None and before.read_at_ns == vpp.read_at_ns:
         return replace(before, interval_s=held(before.interval_s))
@@ -298,7 +291,7 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
 
 
 def _stacked(interfaces: VppInterfaces) -> Bools:
-    """bool (i,): which interfaces are made of others."""
+    """bool (i,): interfaces that consist of others."""
     if interfaces.kinds:
         return np.array(
             [kind.lower().startswith(_STACKED_KINDS) for kind in interfaces.kinds], bool
@@ -307,7 +300,7 @@ def _stacked(interfaces: VppInterfaces) -> Bools:
 
 
 def _hides_a_bond(interfaces: VppInterfaces, nodes: VppNodes | None) -> bool:
-    """Whether packets passed a bond, and no interface is known as one."""
+    """Whether packets passed a bond that is not known as an interface."""
     if nodes is None or _BOND_NODE not in nodes.names:
         return False
     known = any(kind.startswith(_BONDS) for kind in interfaces.kinds or interfaces.names)
@@ -325,15 +318,13 @@ _NOWHERE = Missing(
 
 @dataclass(frozen=True, slots=True)
 class VppState:
-    """By process: pid and start time, so that a restart is another."""
+    """State by process: pid and start time."""
 
     instances: Mapping[str, _Known] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """One VPP's packets and nodes when last rated."""
-
     packets: RatedPackets
     nodes: NodeState | None
 
@@ -341,7 +332,7 @@ class _Known:
 def step_vpp(
     state: VppState | None, table: VppTable, context: NfContext
 ) -> tuple[VppState, tuple[NfRates, ...]]:
-    """Fold one reading in; processes that are gone leave no trace."""
+    """Fold one reading in; processes that ended are dropped."""
     known = {} if state is None else state.instances
     instances: dict[str, _Known] = {}
     rates = []
@@ -361,13 +352,13 @@ def _step_instance(vpp: VppInstance, before: _Known | None) -> _Known:
 
 @dataclass(frozen=True, slots=True)
 class _VppRates:
-    """One VPP's rates, with a reason for each that is not there."""
+    """Rates of one VPP, or reasons."""
 
     vpp: VppInstance
     known: _Known | None
 
     def thread(self, what: VppCounter, thread: VppThread) -> Reading:
-        """One counter's rate of one thread, over all interfaces that are not made of others."""
+        """One counter's rate of one thread, over interfaces that consist of no others."""
         return self._rate(what, self.vpp.threads.index(thread))
 
     def all_threads(self, what: VppCounter) -> Reading:
@@ -386,7 +377,7 @@ class _VppRates:
         return bool(self.vpp.interfaces.rx_packets[row].any())
 
     def interfaces(self) -> tuple[NfPort, ...] | Missing:
-        """Each interface, those made of others too: a packet is on every one that it passed."""
+        """All interfaces; a packet counts on every one that it passed."""
         if self.vpp.problem is not None or self.known is None:
             return self.vpp.problem or Missing(Reason.WARMING)
         rates = self.known.packets.by_interface
@@ -442,14 +433,14 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
 
 
 def _index_of(rate: ThreadRate) -> int:
-    """VPP's index of a thread: 0 is vpp_main, n is vpp_wk_<n-1>; -1 where its name is odd."""
+    """VPP's index of a thread: 0 is vpp_main, n is vpp_wk_<n-1>; -1 for other names."""
     if rate.thread.role == "vpp_main":
         return 0
     return -1 if rate.thread.role_index is None else rate.thread.role_index + 1
 
 
 def _forwarding(rates: _VppRates) -> Sequence[VppThread]:
-    """The workers, and the main thread where there are none or it has received packets itself."""
+    """The workers, and the main thread if there are none or it receives packets."""
     threads = rates.vpp.threads
     workers = [thread for thread in threads if thread.index != 0]
     return [thread for thread in threads if thread.index or not workers or rates.receives(thread)]
@@ -481,7 +472,7 @@ def _core(
 
 
 def _of_awake_time(busy: Reading, run: Reading) -> Reading:
-    """Share of the time its thread ran, from that of all time: in interrupt mode it sleeps."""
+    """From the busy share of all time to that of the thread's run time."""
     ratio = quotient(busy, run)
     return ratio if isinstance(ratio, Missing) else min(ratio, 1.0)
 
