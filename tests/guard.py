@@ -155,9 +155,11 @@ MAY: Mapping[str, str] = {
     "os.lseek os.SEEK_SET pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "cli/compose/baselines.py": "os.environ pathlib.Path",
-    "store/user/baselines.py": "os.fsync os.close os.pread os.fdopen os.getpid pathlib.Path",
+    "store/user/baselines.py": "os.close os.pread pathlib.Path",
     # What the operator has in his own configuration folder.
-    "store/user/config_dir.py": "os.close os.pread os.fstat pathlib.Path",
+    "store/user/config_dir.py": "os.close os.pread os.fstat os.fsync os.fdopen os.getpid "
+    "pathlib.Path",
+    "store/user/rules.py": "pathlib.Path",
     "store/reading/pipe.py": "os.close os.read",
     "store/reading/bytes.py": "os.close os.pread os.fstat",
     # What waits to be written.

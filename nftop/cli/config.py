@@ -11,12 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nftop.export.output import OK, put
+from nftop.export.output import OK, USAGE, fail, put
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import config_folder, read_text
+
+if TYPE_CHECKING:
+    from nftop.store.user.rules import RulesFile
 
 MAX_BYTES = 1 << 16
 HOST_FILE = Path("/etc/nftop/config.toml")
@@ -51,6 +54,8 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("pmu", "--pmu", "text", '"auto"', hardware=True),
     ConfigKey("pqos", "--pqos", "text", '"auto"', hardware=True),
 )
+# A table with settings of rules: `store.user.rules`.
+RULES = "rules"
 _BY_NAME = {key.name: key for key in KEYS}
 
 
@@ -91,7 +96,8 @@ def read_config(
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
         for name, value in table.items():
-            settings[name] = _setting(path, name, value, taken)
+            if name != RULES:
+                settings[name] = _setting(path, name, value, taken)
     return list(settings.values())
 
 
@@ -133,9 +139,27 @@ def _joined(key: ConfigKey, value: str) -> str:
     return f"{key.option}{'=' if key.option.startswith('--') else ''}{value}"
 
 
+def open_rules() -> RulesFile:
+    """The operator's settings of rules. Raises ConfigError."""
+    from nftop.store.user.rules import rules_file  # noqa: PLC0415 - it imports all rules
+
+    try:
+        return rules_file(os.environ, *files(os.environ))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def show(options: argparse.Namespace) -> int:
     """The command `config`: the files have been read and checked with the command line."""
+    from nftop.store.user.rules import rules_text  # noqa: PLC0415 - it imports all rules
+
+    try:
+        rules = open_rules()
+    except ConfigError as error:
+        return fail(str(error), USAGE)
     put(sys.stdout, shown(options.settings, files(os.environ)))
+    if rules.settings.rows or rules.settings.acknowledged:
+        put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}\n")))
     return OK
 
 

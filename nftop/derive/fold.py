@@ -27,6 +27,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing, Reason
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Host, Topology
@@ -83,6 +84,7 @@ class FoldState:
         queue_map: the operator's.
         before: sample of the previous tick.
         stages: state of each stage, by name.
+        rules: the operator's settings of rules.
     """
 
     host: Host
@@ -91,6 +93,7 @@ class FoldState:
     queue_map: QueueMap = field(default_factory=dict)
     before: Sample | None = None
     stages: Mapping[str, object] = field(default_factory=dict)
+    rules: RuleSettings = NO_SETTINGS
 
     @property
     def baseline(self) -> BaselineState:
@@ -106,7 +109,9 @@ def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
     """
     fresh = _fresh(sample)
     topology, change = _topology(state.topology, fresh)
-    tick = FoldTick(state.host, topology, state.uarch, state.queue_map, fresh, state.before, change)
+    tick = FoldTick(
+        state.host, topology, state.uarch, state.queue_map, fresh, state.before, change, state.rules
+    )
     stages = {stage.name: stage.advance(state.stages, tick) for stage in STAGES}
     after = replace(state, topology=topology, before=sample, stages=stages)
     incidents = tick.output(INCIDENTS)

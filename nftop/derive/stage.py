@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from nftop.model.column import Column
 from nftop.model.nf.queue_map import QueueMap
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Host, Topology
@@ -39,6 +40,7 @@ class FoldTick:
         sample: with STALE in place of readings that are too old.
         previous: sample of the previous tick, or None.
         change: change of the topology since then, or None.
+        rules: the operator's settings of rules.
     """
 
     host: Host
@@ -48,6 +50,7 @@ class FoldTick:
     sample: Sample
     previous: Sample | None = None
     change: TopologyChange | None = None
+    rules: RuleSettings = NO_SETTINGS
     outputs: dict[str, object] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
 from nftop.model.owner import Owner
 from nftop.model.reading import Missing
@@ -225,23 +226,6 @@ class ProcessFacts:
     name: str = ""
     container: str = ""
     node_bytes: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CpuUse:
-    """What one process ran on a CPU between two scans of /proc.
-
-    Attributes:
-        name: its program, or the kernel thread (untrusted text).
-        run_ns: run time of its threads that were last on this CPU.
-        over_ns: time between the scans.
-    """
-
-    cpu: Cpu
-    pid: int
-    name: str
-    run_ns: int
-    over_ns: int
 
 
 @dataclass(frozen=True, slots=True)

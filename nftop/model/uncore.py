@@ -12,7 +12,7 @@ from nftop.model.sample import Counts, event_gaps
 from nftop.model.struct import dataclass, field
 
 # Why what is counted on demand is absent: nobody looks at it.
-UNWANTED = "sampled every few ticks; counted all the time while the Memory/PCIe screen is up"
+UNWANTED = "sampled every few ticks; counted all the time while the Traffic screen is up"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
+from nftop.model.rule_settings import RuleSettings
 
 
 class FeedError(Exception):
@@ -34,6 +35,9 @@ class Feed(Protocol):
 
         Safe from any thread.
         """
+
+    def set_rules(self, settings: RuleSettings) -> None:
+        """Use these settings of rules from the next tick on. Safe from any thread."""
 
     def frames(self) -> Generator[Frame, None, None]:
         """Every frame in order; blocks between ticks and ends after `stop`.

@@ -17,6 +17,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.rule_settings import RuleSettings
 from nftop.model.sample import Sample, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
@@ -163,6 +164,7 @@ class Live:
         self._on_finding = on_finding or (lambda _finding, _wall_ns, _monotonic_ns: None)
         self._on_baseline = on_baseline or (lambda *_: None)
         self._keeps: deque[bool] = deque()
+        self._rules = start.rules
         self._clock = clock or SystemClock()
         self._looking = Focus()
         self._stopped = False
@@ -187,6 +189,9 @@ class Live:
 
     def baseline(self, *, keep: bool) -> None:
         self._keeps.append(keep)
+
+    def set_rules(self, settings: RuleSettings) -> None:
+        self._rules = settings
 
     def stop(self) -> None:
         self._stopped = True
@@ -235,12 +240,12 @@ class Live:
             sampler.close()
 
     def _heed(self, state: FoldState, sample: Sample) -> FoldState:
-        """Keep or forget baselines as requested since the last tick."""
+        """Apply what was requested since the last tick: baselines, settings of rules."""
         while self._keeps:
             kept = keep(state.baseline) if self._keeps.popleft() else None
             self._on_baseline(kept, sample.wall_ns, sample.monotonic_ns)
             state = comparing(state, kept)
-        return state
+        return replace(state, rules=self._rules)
 
     def _rest(self, sampler: Sampler, began_ns: int, focus: Focus, *, waited_for: bool) -> int:
         """Wait for the deadline of the next tick, or until `stop`; returns the deadline.

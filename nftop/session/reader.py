@@ -11,6 +11,7 @@ from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame, Lost
+from nftop.model.rule_settings import NO_SETTINGS
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
@@ -89,6 +90,7 @@ class Tape:
         self._on_marker = on_marker or (lambda _: None)
         self._scan = Scan(data)
         self._state: FoldState | None = None
+        self.rules = NO_SETTINGS  # of the operator, from the next tick on
         self._state_at = state_at or (lambda _: None)
         self._resumed: FoldState | None = None
         self._began_ns: int | None = None
@@ -271,7 +273,7 @@ class Tape:
             raise AssertionError("a tick without a header")
         sample, self._next = tick.sample, None
         try:
-            state, frame = step(self._state, sample)
+            state, frame = step(replace(self._state, rules=self.rules), sample)
             if self.header.cpus is not None:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
         except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file

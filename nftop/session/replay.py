@@ -9,6 +9,7 @@ from typing import Any
 
 from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
+from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
 from nftop.session.markers import marker_before, next_marker
@@ -347,6 +348,9 @@ class Replay:
         """One of its own in place of the recording's, from the next tick on; or that one again."""
         self._order(lambda: self._baseline(keep=keep))
 
+    def set_rules(self, settings: RuleSettings) -> None:
+        self._order(lambda: self._set_rules(settings))
+
     def stop(self) -> None:
         self._stopped = True
         self._data.stop()
@@ -508,6 +512,10 @@ class Replay:
 
     def _baseline(self, *, keep: bool) -> tuple[ReplayedTick, ...]:
         self._tape.baseline(keep=keep)
+        return ()
+
+    def _set_rules(self, settings: RuleSettings) -> tuple[ReplayedTick, ...]:
+        self._tape.rules = settings
         return ()
 
     def _step(self, ticks: int) -> tuple[ReplayedTick, ...]:

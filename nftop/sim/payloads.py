@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
@@ -18,7 +19,6 @@ from nftop.model.sample import (
     CounterTable,
     Counts,
     CpuTimes,
-    CpuUse,
     ProcessFacts,
     ThreadRow,
     ThreadTable,

@@ -12,6 +12,7 @@ from nftop.control.profile.profile import Listing
 from nftop.model.struct import dataclass, field
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
+from nftop.store.user.rules import RulesFile
 from nftop.ui.theme import ThemeChoice
 
 ColorChoice = Literal["auto", "always", "never"]
@@ -30,6 +31,7 @@ class Options:
     rw: editors are unlocked; `gate.apply` is called only then.
     profiles: profiles for the class editor, by name.
     recorder: records what is shown into a sink of `new_sink`; None: no recording.
+    rules: keeps settings of rules that are made on screen; None: they last for the session.
     """
 
     color: bool = True
@@ -43,6 +45,7 @@ class Options:
     profiles: Mapping[str, Listing] = field(default_factory=dict)
     recorder: Recorder | None = None
     new_sink: Callable[[], Sink] | None = None
+    rules: RulesFile | None = None
 
 
 def options_from(

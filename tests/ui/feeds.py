@@ -6,6 +6,7 @@ from collections.abc import Generator
 from queue import SimpleQueue
 
 from nftop.model.frame import Focus, Frame
+from nftop.model.rule_settings import RuleSettings
 
 
 class StepFeed:
@@ -27,6 +28,9 @@ class StepFeed:
 
     def set_interval(self, seconds: float) -> None:
         self._interval_s = seconds
+
+    def set_rules(self, settings: RuleSettings) -> None:
+        pass
 
     def baseline(self, *, keep: bool) -> None:
         self.keeps.append(keep)

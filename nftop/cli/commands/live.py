@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nftop.cli.compose.baselines import Book, open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
+from nftop.cli.config import open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
 from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
@@ -30,6 +31,7 @@ _SCREEN_THREADS = 24
 if TYPE_CHECKING:
     from nftop.model.sample import Sample
     from nftop.store.history.history import TickHistory
+    from nftop.store.user.rules import RulesFile
     from nftop.ui.options import Options
 
 
@@ -38,6 +40,7 @@ def live(options: argparse.Namespace) -> int:
     try:
         here = open_requested(options)
         book = open_book(options, here.host)
+        rules = open_rules()
     except ValueError as error:
         return fail(str(error), USAGE)
     session = {
@@ -45,17 +48,22 @@ def live(options: argparse.Namespace) -> int:
         "cpus": options.cpu_list,
         "queue_map": options.queue_map,
         "baselines": book.begun,
+        "rules": rules.settings,
     }
     if wants_batch(options):
         return batch(here.feed(**session), options)
     if not has_screen():
         say("nftop: no terminal here, so frames as text (--batch)")
         return batch(here.feed(**session), options)
-    return _live_screen(here, session, book, options)
+    return _live_screen(here, session, book, rules, options)
 
 
 def _live_screen(
-    here: OpenHost, session: dict[str, Any], book: Book, options: argparse.Namespace
+    here: OpenHost,
+    session: dict[str, Any],
+    book: Book,
+    rules: RulesFile,
+    options: argparse.Namespace,
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
@@ -81,7 +89,7 @@ def _live_screen(
     )
     try:
         sink = partial(default_sink, here.host.name)
-        drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink)
+        drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink, rules=rules)
         if here.gate is not None:
 
             def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it

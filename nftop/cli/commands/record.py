@@ -15,6 +15,7 @@ from nftop.cli.commands.live import batch, has_screen, screen, style_of, wants_b
 from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import default_sink, header_of
+from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.struct import replace
@@ -32,6 +33,7 @@ from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
 from nftop.store.reading.scan import Loss
 from nftop.store.recording.recorder import Recorder, Recording
 from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
+from nftop.store.user.rules import RulesFile
 
 BAD_RECORDING = 4
 _TERMINAL = "/dev/tty"
@@ -204,11 +206,14 @@ def replay(options: argparse.Namespace) -> int:
         on_loss=on_loss,
     )
     try:
+        rules = open_rules()
+        feed.set_rules(rules.settings)
         if not data.piped:
             feed.open()
-        code = batch(feed, options) if batched else _on_screen(feed, history, options)
-    except NoMomentError as error:
-        return fail(f"{printable(options.file)}: {printable(str(error))}", USAGE)
+        code = batch(feed, options) if batched else _on_screen(feed, history, options, rules)
+    except (NoMomentError, ConfigError) as error:
+        where = "" if isinstance(error, ConfigError) else f"{printable(options.file)}: "
+        return fail(f"{where}{printable(str(error))}", USAGE)
     except FeedError as error:
         return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     if batched and feed.unfinished:
@@ -216,9 +221,11 @@ def replay(options: argparse.Namespace) -> int:
     return BAD_RECORDING if batched and damaged and code == OK else code
 
 
-def _on_screen(feed: Replay, history: TickHistory, options: argparse.Namespace) -> int:
+def _on_screen(
+    feed: Replay, history: TickHistory, options: argparse.Namespace, rules: RulesFile
+) -> int:
     """Draw until the operator quits. Raises FeedError."""
-    drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE)
+    drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules)
     code = screen(feed, history, drawn)
     if feed.is_none and code == OK:
         raise FeedError("it is no recording")

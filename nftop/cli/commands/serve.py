@@ -7,6 +7,7 @@ import signal
 
 from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
+from nftop.cli.config import open_rules
 from nftop.cli.signals import stopping
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
@@ -14,6 +15,7 @@ from nftop.export.output import FAILURE, OK, USAGE, fail, say
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Focus
+from nftop.model.rule_settings import RuleSettings
 
 # The first frame, without rates, is served only for this time.
 _SOON_S = 1.0
@@ -30,25 +32,31 @@ def serve(options: argparse.Namespace) -> int:
         try:
             here = open_requested(options)
             book = open_book(options, here.host)
+            rules = open_rules().settings
         except ValueError as error:
             return fail(str(error), USAGE)
         # Before the frames, whose start moves all existing threads off the polling cores.
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
         say(f"nftop: {badge}http://{serving.where.shown}/metrics")
-        return _frames(here, options, board, book.begun)
+        return _frames(here, options, board, book.begun, rules)
     finally:
         serving.close()
 
 
 def _frames(
-    here: OpenHost, options: argparse.Namespace, board: Board, baselines: Baselines | None
+    here: OpenHost,
+    options: argparse.Namespace,
+    board: Board,
+    baselines: Baselines | None,
+    rules: RuleSettings,
 ) -> int:
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
         queue_map=options.queue_map,
         baselines=baselines,
+        rules=rules,
         soon_s=_SOON_S,
     )
     feed.look_at(Focus(traffic=options.traffic))

@@ -18,6 +18,7 @@ from nftop.model.frame import Finding
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host, Topology
@@ -71,13 +72,15 @@ class OpenHost:
         on_sample: Callable[[Sample], None] | None = None,
         on_finding: Callable[[Finding, int, int], None] | None = None,
         baselines: Baselines | None = None,
+        rules: RuleSettings = NO_SETTINGS,
         on_baseline: Callable[[Baselines | None, int, int], None] | None = None,
     ) -> Live:
         """A live feed of its frames, with the arguments of `Live`; nftop avoids polling cores."""
         self.on_pollers((), self.topology)
+        start = FoldState(self.host, self.topology, self.uarch, queue_map or {}, rules=rules)
         return Live(
             self.sources,
-            comparing(FoldState(self.host, self.topology, self.uarch, queue_map or {}), baselines),
+            comparing(start, baselines),
             interval_s,
             on_pollers=self.on_pollers,
             cpus=cpus,

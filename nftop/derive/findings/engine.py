@@ -15,7 +15,7 @@ Durations are sums of the time between ticks:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.reading import Reason
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
@@ -98,11 +99,12 @@ def step_findings(
     pace_s: float,
     rules: Sequence[Rule] | None = None,
     recent: Recent | None = None,
+    settings: RuleSettings = NO_SETTINGS,
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
     `crowd`: as `FindingInputs` has it. `pace_s`: requested seconds between samples.
-    `recent`: rates of the last minutes.
+    `recent`: rates of the last minutes. `settings`: the operator's limits, and muted rules.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology
@@ -115,9 +117,12 @@ def step_findings(
     seen = FindingInputs(frame, crowd, gone.gone, recent or {})
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
-        now = _step(state.watched.get(rule.id, _NOTHING), rule, rule.measure(seen), tick)
+        measured = rule.measure(seen)
+        nfs = _nfs_of(measured) if any(row.rule == rule.id for row in settings.rows) else None
+        limits = _limits_of(rule, nfs, settings)
+        now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
-        findings += _findings(rule, now)
+        findings += _findings(rule, now, [] if nfs is None else nfs, settings)
     return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(findings)
 
 
@@ -130,14 +135,54 @@ def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding,
 _NOTHING = Watched()
 
 
-def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watched:
+class _Limits(NamedTuple):
+    """Limit and clear limit of a rule, or float64 (n,) where NFs have their own."""
+
+    limit: float | Floats
+    clear: float | Floats
+
+    def printed(self, rule: Rule, index: int) -> str:
+        limit = self.limit
+        return rule.printed(limit if isinstance(limit, float) else float(limit[index]))
+
+
+def _nfs_of(measured: Measured) -> list[tuple[str, ...]]:
+    """NFs by name that each subject is about; empty for others."""
+    names = measured.words.get("nf")
+    if names is not None:
+        return [tuple(text.split(", ")) for text in names]
+    return [(key.where.removeprefix("nf "),) if key.where.startswith("nf ") else ()
+            for key in measured.keys]  # fmt: skip
+
+
+def _limits_of(
+    rule: Rule, nfs: Sequence[tuple[str, ...]] | None, settings: RuleSettings
+) -> _Limits:
+    """The operator's limits; clear limits keep their proportion."""
+    if nfs is None or not any(row.rule == rule.id and row.limit is not None
+                              for row in settings.rows):  # fmt: skip
+        return _Limits(float(rule.limit), float(rule.clear))
+    own = [_limit_for(rule, names, settings) for names in nfs]
+    limit = np.array(own, dtype=np.float64)
+    changed = limit != rule.limit
+    scaled = limit * (rule.clear / rule.limit if rule.limit else 1.0)
+    return _Limits(limit, np.where(changed, scaled, rule.clear))
+
+
+def _limit_for(rule: Rule, nfs: Iterable[str], settings: RuleSettings) -> float:
+    """The limit of the first of these NFs that has one, else that of all."""
+    limits = (settings.of(rule.id, name).limit for name in (*nfs, ""))
+    return next((limit for limit in limits if limit is not None), rule.limit)
+
+
+def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick: _Tick) -> Watched:
     old = _aligned(before, tuple(measured.keys))
     if not len(old.keys):
         return old
-    far = _far(rule, measured)
+    far = _far(rule, limits, measured)
     if not far.any() and not old.ticks.any() and not old.active.any():
         return old  # the usual case
-    within = _within(rule, measured)
+    within = _within(rule, limits, measured)
     unknown = ~far & ~within & ~_between(rule, measured)
     unknown_s = np.where(unknown, old.unknown_s + tick.seconds, 0.0)
     lost = unknown_s > UNKNOWN_FOR_S
@@ -153,7 +198,7 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
     active = ((old.active & ~ends) | begins) & ~lost
     known = active | (~lost & (ticks > 0))
-    texts, tails = _texts(rule, measured, old, active, far=far, within=within)
+    texts, tails = _texts(rule, limits, measured, old, active, far=far, within=within)
     return Watched(
         keys=old.keys,
         since_ns=np.where(known, np.where(old.active & active, old.since_ns, since_ns), 0),
@@ -167,24 +212,24 @@ def _step(before: Watched, rule: Rule, measured: Measured, tick: _Tick) -> Watch
     )
 
 
-def _far(rule: Rule, measured: Measured) -> Bools:
+def _far(rule: Rule, limits: _Limits, measured: Measured) -> Bools:
     """Subjects beyond the limit whose conditions are met."""
     column = measured.values
     with np.errstate(invalid="ignore"):
         above = rule.beyond == "above"
-        beyond = column.values > rule.limit if above else column.values < rule.limit
+        beyond = column.values > limits.limit if above else column.values < limits.limit
     far: Bools = beyond & column.present
     for only in rule.only:
         far = far & _met(only, measured.context[only.name])
     return far
 
 
-def _within(rule: Rule, measured: Measured) -> Bools:
+def _within(rule: Rule, limits: _Limits, measured: Measured) -> Bools:
     """Subjects within the clear limit, or with a condition that is not met."""
     column = measured.values
     with np.errstate(invalid="ignore"):
         above = rule.beyond == "above"
-        clear = column.values <= rule.clear if above else column.values >= rule.clear
+        clear = column.values <= limits.clear if above else column.values >= limits.clear
     within: Bools = (clear & column.present) | _settled(column)
     for only in rule.only:
         within = within | _unmet(only, measured.context[only.name])
@@ -255,7 +300,14 @@ def _blank(places: int) -> Watched:
 
 
 def _texts(
-    rule: Rule, measured: Measured, old: Watched, active: Bools, *, far: Bools, within: Bools
+    rule: Rule,
+    limits: _Limits,
+    measured: Measured,
+    old: Watched,
+    active: Bools,
+    *,
+    far: Bools,
+    within: Bools,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Texts and tails of findings; those without a value keep both."""
     if not active.any():
@@ -264,29 +316,30 @@ def _texts(
     texts, tails = list(old.texts), list(old.tails)
     for index in np.flatnonzero(active).tolist():
         if far[index]:
-            texts[index], tails[index] = _text(rule, measured, index), ""
+            texts[index], tails[index] = _text(rule, limits, measured, index), ""
         elif within[index]:
-            tails[index] = f"{_now(rule, measured, index)}, ending"
+            tails[index] = f"{_now(rule, limits, measured, index)}, ending"
         elif measured.values.present[index]:
-            tails[index] = _now(rule, measured, index)
+            tails[index] = _now(rule, limits, measured, index)
     kept = active.tolist()
     return _only(texts, kept), _only(tails, kept)
 
 
-def _text(rule: Rule, measured: Measured, index: int) -> str:
+def _text(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
     context = {name: float(item.values[index]) for name, item in measured.context.items()}
     words = {name: word[index] for name, word in measured.words.items()}
     value = rule.printed(float(measured.values.values[index]))
-    return rule.text.format(value=value, limit=rule.printed(rule.limit), **context, **words)
+    return rule.text.format(value=value, limit=limits.printed(rule, index), **context, **words)
 
 
-def _now(rule: Rule, measured: Measured, index: int) -> str:
+def _now(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
     """Current value, or that the conditions are no longer met."""
     column = measured.values
     if rule.when or not column.present[index]:
         return "; no longer so"
     number = float(column.values[index])
-    beyond = number > rule.limit if rule.beyond == "above" else number < rule.limit
+    limit = limits.limit if isinstance(limits.limit, float) else float(limits.limit[index])
+    beyond = number > limit if rule.beyond == "above" else number < limit
     return "; its conditions are no longer met" if beyond else f"; now {rule.printed(number)}"
 
 
@@ -294,7 +347,13 @@ def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
     return tuple(text if keep else "" for text, keep in zip(texts, kept, strict=True))
 
 
-def _findings(rule: Rule, now: Watched) -> list[Finding]:
+def _findings(
+    rule: Rule, now: Watched, nfs: Sequence[tuple[str, ...]], settings: RuleSettings
+) -> list[Finding]:
+    def is_muted(row: int) -> bool:
+        names = (nfs[row] or ("",)) if row < len(nfs) else ()
+        return bool(names) and all(settings.of(rule.id, name).muted for name in names)
+
     return [
         Finding(
             rule=rule.id,
@@ -304,6 +363,7 @@ def _findings(rule: Rule, now: Watched) -> list[Finding]:
             since_ns=int(now.since_ns[row]),
             is_note=rule.is_note,
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.tails[row]),
+            is_muted=is_muted(row),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
@@ -319,8 +379,9 @@ class FindingOutput(NamedTuple):
 def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutput]:
     crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
     state, findings = step_findings(
-        state, tick.output(FRAME), crowd, pace_s=tick.pace_s, recent=tick.output(RECENT)
-    )
+        state, tick.output(FRAME), crowd, pace_s=tick.pace_s, recent=tick.output(RECENT),
+        settings=tick.rules,
+    )  # fmt: skip
     return state, FindingOutput(findings, state.gone.gone)
 
 

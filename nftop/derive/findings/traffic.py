@@ -17,7 +17,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
-_ON_DEMAND = "Sampled every few ticks, or counted while the Memory/PCIe screen is up, or for JSON."
+_ON_DEMAND = "Sampled every few ticks, or counted while the Traffic screen is up, or for JSON."
 # A sample is of a second or more, and is held until the next.
 _SAMPLED_S = 3.0
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
+from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Party
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing
-from nftop.model.sample import CpuUse, ProcessFacts
+from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass, field, replace
 
 # Less than this share of a CPU disturbs nobody.

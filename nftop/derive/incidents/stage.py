@@ -33,6 +33,7 @@ from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 
@@ -82,7 +83,10 @@ class Incidents:
 
 
 def step_incidents(
-    state: IncidentState, seen: FindingInputs, parties: Parties
+    state: IncidentState,
+    seen: FindingInputs,
+    parties: Parties,
+    rules: RuleSettings = NO_SETTINGS,
 ) -> tuple[IncidentState, Incidents]:
     """Fold one frame with its findings in."""
     frame = seen.frame
@@ -104,9 +108,18 @@ def step_incidents(
         incident = replace(ended.incident, until_ns=frame.wall_ns, victims=ended.harmed)
         past.insert(0, replace(ended, incident=incident, ended_ns=frame.monotonic_ns))
     kept = tuple(past[:MOST_PAST])
+    acknowledged = set(rules.acknowledged)
     shown = sorted((item.incident for item in followed.values()), key=_harm)
-    output = Incidents(tuple(shown), tuple(item.incident for item in kept))
+    output = Incidents(
+        tuple(_marked(item, acknowledged) for item in shown),
+        tuple(_marked(item.incident, acknowledged) for item in kept),
+    )
     return IncidentState(followed, kept, frame.monotonic_ns), output
+
+
+def _marked(incident: Incident, acknowledged: set[str]) -> Incident:
+    known = incident.id in acknowledged
+    return replace(incident, acknowledged=True) if known else incident
 
 
 def _harm(incident: Incident) -> tuple[int, float, float, int]:
@@ -195,6 +208,7 @@ def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Follow
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
+        muted=all(item.is_muted for item in cause.findings),
     )
     incident = _with_evidence(incident, cause, old, seen, began_ns)
     if old is None:
@@ -392,7 +406,7 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
     parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
-    return step_incidents(state, seen, parties)
+    return step_incidents(state, seen, parties, tick.rules)
 
 
 INCIDENTS: FoldStage[IncidentState, Incidents] = FoldStage(

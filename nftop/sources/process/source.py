@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import CpuUse, ProcessFacts, ThreadRow, ThreadTable
+from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import dataclass
 from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import unreadable

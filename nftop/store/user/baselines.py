@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ import msgspec
 from nftop.model.baseline import Baselines
 from nftop.model.bounds import check_all
 from nftop.model.topology import Host
-from nftop.store.folders import Person, caller, open_file, open_folder
+from nftop.store.folders import Person, caller, open_file
+from nftop.store.user.config_dir import replace_file
 
 FOLDER = Path("nftop/baselines")
 SCHEMA = "nftop.baselines/1"
@@ -88,19 +88,6 @@ def write_baselines(
     path: Path, host: Host, baselines: Baselines | None, owner: Person | None
 ) -> None:
     """Replace the file atomically. Raises OSError; the old file then remains."""
-    with open_folder(path.parent, make_for=owner, make=True) as folder:
-        temporary = f".{path.name}.{os.getpid()}"
-        folder.remove(temporary)
-        handle = folder.create(temporary, owner)
-        try:
-            about = {"schema": SCHEMA, "host": _named(host)}
-            data = msgspec.json.encode({**about, "baselines": plain(baselines)})
-            with os.fdopen(handle, "wb") as file:
-                file.write(data + b"\n")
-                file.flush()
-                os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
-            folder.move(temporary, path.name)
-        except OSError:
-            with contextlib.suppress(OSError):
-                folder.remove(temporary)
-            raise
+    about = {"schema": SCHEMA, "host": _named(host)}
+    data = msgspec.json.encode({**about, "baselines": plain(baselines)})
+    replace_file(path, data + b"\n", owner)

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from nftop.store.folders import Folder, caller, open_file, open_folder
+from nftop.store.folders import Folder, Person, caller, open_file, open_folder
 
 _MOST_BYTES = 1 << 20
 
@@ -30,6 +30,27 @@ def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
         ValueError: it is no regular file, or longer than `most_bytes`.
     """
     return text_of(open_file(path), most_bytes)
+
+
+def replace_file(path: Path, data: bytes, owner: Person | None) -> None:
+    """Replace a file atomically; its folder is made. Raises OSError: the old file stays.
+
+    `owner`: of new files and folders; None: the process' user.
+    """
+    with open_folder(path.parent, make_for=owner, make=True) as folder:
+        temporary = f".{path.name}.{os.getpid()}"
+        folder.remove(temporary)
+        handle = folder.create(temporary, owner)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())  # or a power cut may leave the new name with nothing in it
+            folder.move(temporary, path.name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                folder.remove(temporary)
+            raise
 
 
 def text_of(handle: int, most_bytes: int = _MOST_BYTES) -> str:

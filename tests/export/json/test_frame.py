@@ -29,6 +29,7 @@ from nftop.model.metrics.cpu import SETTING_METRICS
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
+from nftop.model.rule_settings import RuleSettings
 from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
@@ -338,6 +339,9 @@ class Stepped:
 
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
+
+    def set_rules(self, settings: RuleSettings) -> None:
+        pass
 
     def baseline(self, *, keep: bool) -> None:
         raise AssertionError(keep)

@@ -1,0 +1,50 @@
+"""Muted rules, other limits and acknowledged incidents, in the fold."""
+
+from __future__ import annotations
+
+from nftop.model.frame import Frame
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.struct import replace
+from tests.sim.hosts import Frozen, S
+
+
+def frame_of(settings: RuleSettings, scenario: str = "default") -> Frame:
+    host = Frozen(scenario, traffic=None)
+    host.state = replace(host.state, rules=settings)
+    host.tick(0)
+    return [host.tick(S) for _ in range(9)][-1]
+
+
+def test_a_muted_rule_is_flagged_for_its_nf_only() -> None:
+    frame = frame_of(NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd"))
+    muted = {item.where: item.is_muted for item in frame.findings if item.rule == "low-ipc"}
+    assert muted == {"cpu 23": True, "cpu 24": False, "cpu 26": False, "cpu 27": False}
+    flagged = [item for item in frame.incidents if item.muted]
+    assert [item.victims[0].party.name for item in flagged] == ["loop/dpdk-testpmd"]
+
+
+def test_an_incident_is_muted_only_with_all_that_shows_it() -> None:
+    frame = frame_of(NO_SETTINGS.with_muted("poller-waits").with_muted("drops"))
+    assert [item.muted for item in frame.incidents if item.kind == "cpu"] == [True]
+    frame = frame_of(NO_SETTINGS.with_muted("drops"))
+    assert [item.muted for item in frame.incidents if item.kind == "cpu"] == [False]
+
+
+def test_another_limit_holds_for_its_nf() -> None:
+    nf = "north/dpdk-l3fwd"
+    frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.2, nf))
+    assert "poller-waits" not in {item.rule for item in frame.findings}
+    frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.2).with_limit("low-ipc", 1.3))
+    assert {"poller-waits", "low-ipc"}.isdisjoint(item.rule for item in frame.findings)
+    frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.1))
+    texts = [item.text for item in frame.findings if item.rule == "poller-waits"]
+    assert texts == ["waited for its CPU 12.0% of the time, above 10.0% (north/dpdk-l3fwd)"]
+
+
+def test_an_acknowledged_incident_is_marked() -> None:
+    plain = frame_of(NO_SETTINGS)
+    first = plain.incidents[0]
+    frame = frame_of(NO_SETTINGS.with_acknowledged(first.id))
+    assert [item.acknowledged for item in frame.incidents] == [
+        item.id == first.id for item in plain.incidents
+    ]
