@@ -17,9 +17,9 @@ from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table
 from nftop.sim.scenario import CLASSES, L3_WAYS, ScenarioGroup
 
-# As a Xeon Gold 6152 has them, RMIDs 8 a core; but MBA, of 8 classes there, has as many as CAT.
+# As on a Xeon Gold 6152, with 8 RMIDs per core; but MBA has as many classes as CAT, not 8.
 LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
-# What CPUID says of Skylake-SP's I/O: the two highest ways, as the register's default has it too.
+# Skylake-SP's I/O ways by CPUID: the two highest, the register's default too.
 IO_WAYS = Cbm(0x600, L3_WAYS)
 ALL_WAYS, ALL_PERCENT = (1 << L3_WAYS) - 1, 100
 L3, MB, SHAREABLE = "L3", "MB", "shareable"

@@ -19,7 +19,7 @@ from nftop.uarch.events import PERF_TYPES
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 
 _RAW = PERF_TYPES["raw"]
-# Whose raw codes are another's.
+# Microarchitectures with the raw codes of another.
 _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
 
 

@@ -136,7 +136,7 @@ def _places(topology: Topology) -> Mapping[int, int]:
     return {info.cpu: (info.core or 0) - first[info.package] for info in topology.cpus}
 
 
-# The limits of the mesh, whose clock stands at the upper one (`pcm`); assumptions.
+# Limits of the mesh frequency, which is at the upper one (`pcm`); assumptions.
 _MESH_HZ = (1_200_000_000, 2_400_000_000)
 _NO_TOOL = Missing(Reason.SOURCE, "the simulated host has no intel-speed-select")
 

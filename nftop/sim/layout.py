@@ -10,7 +10,7 @@ from nftop.model.topology import CpuInfo, L3Cache, Topology
 from nftop.sim.scenario import L3_WAYS, Scenario, Task
 
 FEWEST_CPUS, FEWEST_CORES, MOST_CPUS, FULL_CPUS = 2, 3, 512, 88
-# Xeon Gold 6152: 22 cores and 30.25 MiB of last-level cache a socket; a slice of 1.375 MiB a core.
+# Xeon Gold 6152: 22 cores and 30.25 MiB of last-level cache per socket, 1.375 MiB per core.
 _L3_BYTES_PER_CORE = 1_441_792
 
 

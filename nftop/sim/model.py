@@ -29,7 +29,7 @@ from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
 from nftop.sim.scenario import Scenario
 from nftop.sim.workloads import QUANTITIES
 
-# A cache's time constant: how fast its lines change hands when what they are to be has changed.
+# Time constant of a change of occupancy.
 SETTLE_S = 4.0
 _S = 1_000_000_000
 
@@ -151,7 +151,7 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
         lags=(None,) * len(rates),
         frequencies=(frequencies,) * len(rates),
         before=np.zeros((len(rates), cpus, len(QUANTITIES))),
-        # Neighbouring CPUs swing out of step with each other.
+        # Different phases for adjacent CPUs.
         phase=np.arange(cpus, dtype=np.float64) * GOLDEN % 1.0 * math.tau,
     )
     return _counted_up(model, 1)

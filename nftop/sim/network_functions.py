@@ -146,7 +146,7 @@ def _app(
 
 
 OVS_VERSION = "ovs-vswitchd (Open vSwitch) 3.5.0"
-# pmd-rxq-show -secs 5, and until it has run for so long its shares are NOT AVAIL.
+# Window of pmd-rxq-show -secs 5; its shares are NOT AVAIL before the first full one.
 _WINDOW_S = 5.0
 
 
@@ -216,7 +216,7 @@ _PACKETS_AND_CYCLES = ("packets", "tsc", "work_cycles")
 VPP_VERSION = "26.06"
 _INPUT = "dpdk-input"
 _INTERFACES = ("local0", "port0", "port1")
-# Its statseg section says `update-interval 1.0` and `per-node-counters on`.
+# VPP's statseg section: `update-interval 1.0`, `per-node-counters on`.
 _UPDATE_NS = 1_000_000_000
 # Packets per call under full load (a whole frame) and below, and TSC cycles of an empty poll; the
 # latter two are assumptions.

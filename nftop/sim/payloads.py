@@ -36,7 +36,7 @@ _LEVEL_1 = "--tma-level 1: level 2 is not counted"
 _UNKNOWN = "the simulated host has no such event"
 _USER_HZ = 100
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-# Everything started in the minute before the model's time 0, in the order of the scenario.
+# Start of all processes: in the minute before time 0, in the order of the scenario.
 _FIRST_PID, _PIDS_APART, _START_TICKS = 4000, 1000, 9000
 _THIEF, _NAP_NS = 900, 10_000_000
 _SCAN_NS, _HUGE_BYTES = 5_000_000_000, 4 << 30
@@ -298,7 +298,7 @@ def _thieves(
     ]  # fmt: skip
 
 
-# Program, and name and role of the main thread, where that does not poll; l3fwd's does.
+# Program, and name and role of a main thread that does not poll; l3fwd's does.
 _MAIN_THREADS: Mapping[str, tuple[str, str, str] | None] = MappingProxyType(
     {
         "testpmd": ("dpdk-testpmd", "dpdk-testpmd", "dpdk_main"),
@@ -316,7 +316,7 @@ def _l3fwd_thread(index: int, cpu: Cpu) -> tuple[str, str, int | None]:
     return f"dpdk-worker{cpu}", "dpdk_lcore", cpu
 
 
-# Name, role and role index of the index-th polling thread, on its CPU.
+# Name, role and role index of polling threads.
 _WORKERS: Mapping[str, Callable[[int, Cpu], tuple[str, str, int | None]]] = MappingProxyType(
     {
         "testpmd": lambda _, cpu: (f"dpdk-worker{cpu}", "dpdk_lcore", cpu),

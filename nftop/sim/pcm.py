@@ -92,7 +92,6 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
 
 _CPU = {name: index for index, name in enumerate(CPU_FIELDS)}
 _PACKAGE = {name: index for index, name in enumerate(PACKAGE_FIELDS)}
-# The server's counts by the model's.
 _COUNTED = {
     "instructions_retired_any": "instructions",
     "clock_unhalted_thread": "cycles",
@@ -128,7 +127,7 @@ def _of_links(uncore: NDArray[np.uint64]) -> Floats:
 
 def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores: int) -> Floats:
     """Energy of each core: float64 (cores,); `hz` is each CPU's frequency."""
-    # Both threads of a core have all of its clocks, so one of them is asked.
+    # Each thread of a core has all of its clocks: read one.
     clocks, core_hz = np.zeros(cores), np.zeros(cores)
     core_hz[core_of] = hz
     clocks[core_of] = counted[:, INDEX["core_clocks"]]

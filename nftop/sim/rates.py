@@ -21,13 +21,13 @@ from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
 
 _S = 1_000_000_000
 _SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
-# How much of its time a CPU runs something: one that keeps house, one left alone, one isolated
-# whose sibling polls. Assumptions, as are the context switches a second.
+# Busy share of a CPU that runs the system, of others, and of isolated siblings of pollers.
+# Assumptions, as are the context switches per second.
 _HOUSE_RATIO, _ALONE_RATIO, _ISOLATED_RATIO = 0.04, 0.012, 0.0002
 _SWITCHES_PER_BUSY_S, _SWITCHES_OF_POLLER, _SWITCHES_OF_THIEF = 9000.0, 0.2, 250.0
-# A poller's reads of device registers a second, for its statistics; an assumption.
+# Reads of device registers per second by a poller, for its statistics; an assumption.
 _MMIO_READS_OF_POLLER = 100.0
-# How the kernel books the time of what is not a poller.
+# Shares of user, system and softirq time of other programs.
 _USER_SHARE, _SYSTEM_SHARE, _SOFTIRQ_SHARE = 0.6, 0.3, 0.1
 # Multiples of the golden ratio spread evenly.
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -142,7 +142,6 @@ def rates_of(scenario: Scenario, layout: Layout, now: Now) -> tuple[Floats, Floa
     for cpu in (info.cpu for info in layout.topology.cpus if info.cpu not in polled):
         busy = _ISOLATED_RATIO if cpu in polling_cores else _ALONE_RATIO
         busy = _HOUSE_RATIO if cpu in layout.housekeeping.values() else busy
-        # No two CPUs are alike.
         rates = _Rates(steady[cpu], swinging[cpu], float(hz[cpu]))
         _run_system(rates, busy * (0.5 + cpu * GOLDEN % 1.0))
     cores = [(info.cpu, *info.siblings) for info in layout.topology.cpus]
@@ -174,7 +173,7 @@ def _count_clocks(
         core = list(threads)
         halted = math.prod(1.0 - unhalted[core])
         steady[cpu, INDEX["core_clocks"]] = (1.0 - halted) * hz[cpu]
-        # The clocks of a core are given to its threads in proportion to their own.
+        # The clocks of a core are distributed to its threads in proportion to their own.
         share = unhalted[cpu] / max(unhalted[core].sum(), 1e-9)
         steady[cpu, INDEX["distributed_clocks"]] = steady[cpu, INDEX["core_clocks"]] * share
         alone = math.prod(1.0 - unhalted[core[1:]])
@@ -210,7 +209,7 @@ def _forward(
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
     if stolen is not None:
         stolen = replace(stolen, share=now.stolen.get(task.name, stolen.share))
-    # It is offered what it could take at the processor's `offered_hz`, whatever it runs at.
+    # The offered load is that for the processor's `offered_hz`, at any frequency.
     load *= scenario.processor.offered_hz / rates.hz
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
 
@@ -251,7 +250,7 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
         rates.add(hz * busy, work, swing=scenario.swing)
     else:
         empty = _of_thread(workloads.per_cycle(workloads.load("poll")), paired=offer.paired)
-        # Load that swings takes its cycles from the empty polls, as far as there are any.
+        # A varying load uses cycles of empty polls, if there are any.
         swing = min(task.load_swing, mine / wanted - 1.0) if wanted > 0 else 0.0
         rates.add(hz * busy, work, cycle_swing=swing)
         rates.add(hz * (mine - busy), empty)

@@ -79,12 +79,11 @@ from nftop.sim.rates import GOLDEN, Now, least_cost, phases, rates_of, slowed_by
 from nftop.sim.scenario import L3_WAYS
 from nftop.sim.workloads import INDEX
 
-# By the bytes of a frame.
 SENSITIVITY: Mapping[int, float] = MappingProxyType(
     {64: 0.112, 256: 0.142, 1024: 0.638, 1518: 0.529}
 )
 _FRAME_BYTES = 64
-# What a scenario slows is taken for the cache's doing where less than this was kept.
+# A scenario's slowdown is attributed to the cache if less than this share was kept.
 _DISTURBED = 0.8
 
 
@@ -136,7 +135,7 @@ def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) 
     return {int(cpu): item for cpu, item in result.items()}
 
 
-# How much of its time a CPU that nobody polls on competes for cache; an assumption.
+# Share of time in which a CPU without pollers competes for cache; an assumption.
 _SYSTEM_SHARE = 0.02
 
 
@@ -428,7 +427,7 @@ def _occupancy_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:
     """Whole lines, float64 (g, d)."""
     model, places = rdt.model, rdt.stretches[at].classes.places
     now = _held(rdt, at, t_ns)
-    # It breathes as the rates do, and never beyond what it could fill.
+    # It varies as the rates do, limited by the ways.
     period_ns = round(model.scenario.period_s * 1e9)
     phase = np.array([rdt.stretches[at].classes.rmids[item] for item in places]) * GOLDEN * math.tau
     wave = np.sin(t_ns % period_ns / period_ns * math.tau + phase)

@@ -74,7 +74,7 @@ class TomlTable:
         return TomlTable(f"{self.where}, {key}", value)
 
 
-# Kinds of task. A vm is the one that nftop can't ask for its packets.
+# Kinds of task; a vm does not report packets.
 KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
 # Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
 L3_WAYS, CLASSES = 11, 16

@@ -24,14 +24,14 @@ from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch.table import PmuTerms, Uarch
 
-# What is known of a package beyond the sum over its CPUs: lines that go over its links, and ticks
-# of the clocks that its boxes and its memory run at, which every box counts by itself.
+# Quantities of a package beyond the sum over its CPUs: lines over its links, and clock ticks of
+# boxes and memory, which every box counts.
 _LINKS, _CLOCKS = ("link_lines_sent", "link_lines_received"), ("uncore_clocks", "memory_clocks")
 OF_PACKAGE: tuple[str, ...] = (*QUANTITIES, *_LINKS, *_CLOCKS)
 OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumerate(OF_PACKAGE)})
-# 2.4 GHz, and DDR4-2666: ticks in so many nanoseconds.
+# Ticks per ns of 2.4 GHz and DDR4-2666.
 _TICKS = ((12, 5), (4, 3))
-# Whose boxes are another's.
+# Microarchitectures with the boxes of another.
 _SAME_BOXES: Mapping[str, str] = MappingProxyType({"CLX": "SKX", "HSX": "BDX", "EMR": "SPR"})
 
 
@@ -82,7 +82,7 @@ def package_counts(model: Model, t_ns: int) -> Counts:
     total = np.zeros((len(packages), len(OF_PACKAGE)), dtype=np.uint64)
     for row, package in enumerate(packages):
         total[row, : len(QUANTITIES)] = counts[of == package].sum(axis=0)
-    # What a package's devices write elsewhere leaves it, as does what others read here.
+    # Remote writes of a package's devices leave it, as does what others read here.
     writes, reads = (total[:, INDEX[name]] for name in ("remote_writes", "remote_reads"))
     if len(packages) > 1:
         total[:, OF_PACKAGE_INDEX["link_lines_sent"]] = writes + (reads.sum() - reads)

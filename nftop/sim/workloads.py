@@ -13,8 +13,8 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass, replace
 
-# Everything the model counts on a CPU, one column of its arrays each. What follows `cycles` is per
-# cycle of the thread; the `core_` ones are of the physical core and known only beside its sibling.
+# Quantities of a CPU, one column each. Those after `cycles` are per cycle of the thread; `core_`
+# ones are of the physical core and depend on its sibling.
 QUANTITIES: tuple[str, ...] = (
     "tsc", "ref_cycles", "cycles", "core_clocks", "distributed_clocks", "lone_ref_cycles",
     "instructions", "context_switches",
@@ -31,8 +31,8 @@ QUANTITIES: tuple[str, ...] = (
 )  # fmt: skip
 INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)}
 
-# What follows the packets when their rate swings by a little; a swing in instructions is one in
-# fused pairs too, so that the share of heavy operations stays.
+# Quantities that vary with the packet rate; fused pairs vary with instructions, so that the share
+# of heavy operations is constant.
 SWINGING: tuple[str, ...] = (
     "instructions", "packets", "llc_misses", "cas_reads", "cas_writes", "itom_hit",
     "itom_miss", "rfo_hit", "rfo_miss", "itomcachenear_hit", "itomcachenear_miss",
@@ -42,32 +42,32 @@ SWINGING: tuple[str, ...] = (
 
 _LINE_BYTES = 64
 _SLOTS_PER_CYCLE = 4
-# Share of I/O that misses the cache, where the paper says only that DDIO is effective.
+# Share of I/O that misses the cache; the paper says only that DDIO is effective.
 _IO_MISS_RATIO = 0.005
-# Of the parts of lines that devices write, what later CPUs take in as ItoMCacheNear; an assumption.
+# Share of partial line writes that later CPUs receive as ItoMCacheNear; an assumption.
 _NEAR_RATIO = 0.95
-# Of the lines that devices move, those whose buffer lies in the other package's memory.
+# Share of devices' lines with buffers in the other package's memory.
 REMOTE_RATIO = 0.01
-# A poller rings two doorbells a burst, one for what it took and one for what it sent: assumed full.
+# Two doorbells per burst, for received and sent packets; full bursts are assumed.
 _MMIO_WRITES_PER_PACKET = 2 / 32
-# Core reads of data in the cache for every line that a device reads: Figure 23 of the FD.io paper,
-# 102 M against 45 M. Of lines from memory, two more are found for one that is not.
+# Core data reads that hit, per line that a device reads: Figure 23 of the FD.io paper, 102 M / 45
+# M; and hits per miss.
 _DATA_READS_PER_PCIRDCUR = 102 / 45
 _DATA_READ_HITS_PER_MISS = 2.0
-# Code that a core's own caches lack; assumptions.
+# Code reads beyond a core's own caches; assumptions.
 _CODE_READS_PER_INSTRUCTION, _CODE_MISS_RATIO = 2e-5, 0.01
-# What a line from memory takes at 2.2 GHz: some 90 ns, an assumption.
+# Latency of memory at 2.2 GHz, some 90 ns; an assumption.
 _CYCLES_PER_MISS = 200.0
-# Recovery takes half of what bad speculation costs, some twenty cycles an incident.
+# Recovery is half the cost of bad speculation, some twenty cycles per incident.
 _RECOVERY_SHARE, _CYCLES_PER_INCIDENT = 0.5, 20.0
-# How stalls split: of the memory's those on stores, of the rest those with no port busy, with one.
+# Shares of memory stalls on stores, and of core stalls with no port and one port busy.
 _STORE_SHARE, _NO_PORT_SHARE, _ONE_PORT_SHARE = 0.1, 0.4, 0.4
-# How stalls on loads split; assumptions. Half of a line's time from memory is hidden behind other
-# work, and what waits is never all for memory. Of the rest most is for the last-level cache, where
-# devices put descriptors and headers, and some for the caches above it.
+# Stalls on loads; assumptions. Half of a memory access overlaps other work, and stalls are never
+# all for memory. The rest is mostly for the last-level cache, where devices put descriptors and
+# headers.
 _EXPOSED_RATIO, _MEMORY_AT_MOST = 0.5, 0.9
 _L1_WAIT_SHARE, _L2_WAIT_SHARE = 0.3, 0.1
-# What a load takes that the second or the last-level cache serves.
+# Latency of a load from the second and the last-level cache.
 _CYCLES_PER_L2_HIT, _CYCLES_PER_L3_HIT = 14.0, 70.0
 
 
@@ -148,10 +148,10 @@ def slowed(work: Workload, factor: float) -> Workload:
     Instructions and slots are the same over more cycles; the added cycles are memory bound. A
     factor below 1 removes such waits, down to `least_cost`.
     """
-    # Of a line that was already waited for, part was hidden behind other work.
+    # Existing waits were partly hidden behind other work.
     cycles = _CYCLES_PER_MISS * (1.0 if factor > 1.0 else _EXPOSED_RATIO)
     slower = throttled(work, factor)
-    # A line is read for every miss, and another one written back to make room for it.
+    # Each miss reads a line and writes one back.
     lines = 2 * _LINE_BYTES * (1.0 - 1.0 / factor) / cycles
     return replace(slower, bytes_per_cycle=max(slower.bytes_per_cycle + lines, 0.0))
 
@@ -188,24 +188,21 @@ def per_cycle(work: Workload) -> Floats:
     Each count is what makes the vendor's top-down formulas for Skylake-SP give `work.slots` back;
     of a formula with several unknowns the shares above settle the rest.
     """
+    lines = work.bytes_per_cycle / _LINE_BYTES / 2  # as many are read as written
+    values = _pipeline(work) | _stalls(work, lines) | _traffic(work, lines)
+    vector = np.zeros(len(QUANTITIES))
+    for name, value in values.items():
+        vector[INDEX[name]] = value
+    return vector
+
+
+def _pipeline(work: Workload) -> dict[str, float]:
     slots, width = work.slots, _SLOTS_PER_CYCLE
     bad, retiring = slots["bad_speculation"], slots["retiring"]
     recovery = bad * _RECOVERY_SHARE
     incidents = bad * _RECOVERY_SHARE / _CYCLES_PER_INCIDENT
     mispredicted = min(slots["mispredicts"] / bad, 1.0)
-    memory = min(slots["memory_bound"], slots["backend_bound"])
-    core = slots["backend_bound"] - memory
-    waiting = memory * (1.0 - _STORE_SHARE)
-    two_ports = core * (1.0 - _NO_PORT_SHARE - _ONE_PORT_SHARE) / retiring
-    lines = work.bytes_per_cycle / _LINE_BYTES / 2  # as many are read as written
-    packets = work.packets_per_cycle
-    writes, reads = work.pcie_writes_per_packet, work.pcie_reads_per_packet
-    memory_wait = min(lines * _CYCLES_PER_MISS * _EXPOSED_RATIO, waiting * _MEMORY_AT_MOST)
-    cache_wait = waiting - memory_wait
-    l3_wait = cache_wait * (1.0 - _L1_WAIT_SHARE - _L2_WAIT_SHARE)
-    l2_loads = cache_wait * _L2_WAIT_SHARE / _CYCLES_PER_L2_HIT
-    partial = packets * max(writes - 1.0, 0.0)
-    values = {
+    return {
         "cycles": 1.0,
         "instructions": work.ipc,
         "slots_not_delivered": width * slots["frontend_bound"],
@@ -216,8 +213,21 @@ def per_cycle(work: Workload) -> Floats:
         "mispredicts": incidents * mispredicted,
         "machine_clears": incidents * (1.0 - mispredicted),
         "macro_fused": work.ipc + width * (slots["heavy"] - retiring),
-        # Those of the microcode sequencer, of which as many are thrown away as of all.
+        # Microcode uops are discarded in the same proportion as all.
         "microcode_uops": width * slots["heavy"] * (retiring + bad - recovery) / retiring,
+    }
+
+
+def _stalls(work: Workload, lines: float) -> dict[str, float]:
+    slots = work.slots
+    memory = min(slots["memory_bound"], slots["backend_bound"])
+    core = slots["backend_bound"] - memory
+    waiting = memory * (1.0 - _STORE_SHARE)
+    memory_wait = min(lines * _CYCLES_PER_MISS * _EXPOSED_RATIO, waiting * _MEMORY_AT_MOST)
+    cache_wait = waiting - memory_wait
+    l3_wait = cache_wait * (1.0 - _L1_WAIT_SHARE - _L2_WAIT_SHARE)
+    l2_loads = cache_wait * _L2_WAIT_SHARE / _CYCLES_PER_L2_HIT
+    return {
         "stalls_memory": waiting,
         "stalls_l1_miss": memory_wait + cache_wait * (1.0 - _L1_WAIT_SHARE),
         "stalls_l2_miss": memory_wait + l3_wait,
@@ -227,8 +237,16 @@ def per_cycle(work: Workload) -> Floats:
         "stalls_total": waiting + core * _NO_PORT_SHARE,
         "stalls_store": memory * _STORE_SHARE,
         "one_port": core * _ONE_PORT_SHARE,
-        "two_ports": two_ports,
+        "two_ports": core * (1.0 - _NO_PORT_SHARE - _ONE_PORT_SHARE) / slots["retiring"],
         "executed_few": core * (1.0 - _NO_PORT_SHARE),
+    }
+
+
+def _traffic(work: Workload, lines: float) -> dict[str, float]:
+    packets = work.packets_per_cycle
+    writes, reads = work.pcie_writes_per_packet, work.pcie_reads_per_packet
+    partial = packets * max(writes - 1.0, 0.0)
+    return {
         "llc_misses": lines,
         "cas_reads": lines,
         "cas_writes": lines,
@@ -244,10 +262,6 @@ def per_cycle(work: Workload) -> Floats:
         **_hits("crd", work.ipc * _CODE_READS_PER_INSTRUCTION, _CODE_MISS_RATIO),
         "packets": packets,
     }
-    vector = np.zeros(len(QUANTITIES))
-    for name, value in values.items():
-        vector[INDEX[name]] = value
-    return vector
 
 
 def _hits(kind: str, requests: float, miss_ratio: float = _IO_MISS_RATIO) -> dict[str, float]:

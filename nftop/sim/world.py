@@ -13,7 +13,7 @@ from nftop.sim.classes import SimulatedClasses
 from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.rdt import Rdt, changed, forgetting
 
-# What sources look back, and more: OVS' shares are of the last five seconds.
+# History kept: more than sources need (OVS' shares are of the last five seconds).
 _KNOWN_NS = 60_000_000_000
 
 
@@ -48,7 +48,7 @@ class World:
         with self._lock:
             moment = self._now()
             classes = make(moment.rdt.classes)
-            # Or whoever changes them all day would fill the memory with what nobody asks for.
+            # Bounds the memory.
             known = forgetting(moment.rdt, moment.t_ns - _KNOWN_NS)
             self._rdt = changed(known, moment.t_ns, classes)
 

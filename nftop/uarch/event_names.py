@@ -14,16 +14,15 @@ from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
 from nftop.uarch.table import Uarch
 
 _RAW_TYPE = PERF_TYPES["raw"]
-# `any` is gone from the newer PMUs and so no field of the tables' raw events.
 _FIELDS: Mapping[str, tuple[int, int]] = {**RAW_FIELDS, "any": (21, 1)}
-# Terms of config1; all are registers that an event needs beside its counter.
+# Terms of config1: registers that an event needs beside its counter.
 _REGISTERS = frozenset({"offcore_rsp", "frontend"})
 _CORE_PMU = re.compile(
     r"cpu(?:_core|_atom)?/(?P<inside>[^/]*)/(?P<modifiers>[a-z]*)", re.IGNORECASE
 )
 _MODIFIERS = re.compile(r"(?P<name>.+):(?P<modifiers>[ukhGHIpPSDWe]+)")
 _RAW = re.compile(r"r(?P<config>[0-9a-f]{1,16})", re.IGNORECASE)
-# Modifiers that say of which code to count; the others say how.
+# Modifiers that restrict the code counted; others do not.
 _OF_CODE = frozenset("ukhGH")
 
 
@@ -68,7 +67,6 @@ class EventNames:
         modifiers = ""
         if match := _CORE_PMU.fullmatch(written):
             inside, modifiers = match["inside"], match["modifiers"]
-            # Without its modifiers the whole may have a name of its own.
             whole = written[: len(written) - len(modifiers)]
             event = self._known(whole) or self._known(inside) or self._encoded(inside)
         elif match := _MODIFIERS.fullmatch(written):
@@ -149,5 +147,5 @@ def _config(terms: str, config: int = 0, config1: int = 0) -> _Config | None:
 
 def _code(modifiers: str) -> str:
     of_code = set(modifiers) & _OF_CODE
-    # Both modes of the host are all there is, but for a hypervisor that has counters of its own.
+    # User and kernel mode together are all code outside guests.
     return "" if of_code >= {"u", "k"} else "".join(sorted(of_code))

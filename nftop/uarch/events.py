@@ -10,7 +10,7 @@ from nftop.model.struct import dataclass
 # enum perf_type_id of include/uapi/linux/perf_event.h
 PERF_TYPES: Mapping[str, int] = {"hardware": 0, "software": 1, "cache": 3, "raw": 4}
 CONFIG_WORDS = ("config", "config1", "config2", "config3")
-# The field that says: it counts for all threads of a core, on each of them.
+# Field: the event counts for all threads of a core, on each of them.
 OF_CORE = "of_core"
 # Lowest bit and width of each field of a raw event's `config`: IA32_PERFEVTSELx, Intel SDM volume
 # 3, "Performance Event Select Registers"; the same in sysfs, /sys/.../devices/cpu/format.

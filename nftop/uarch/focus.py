@@ -36,7 +36,6 @@ def evaluate_focus(
     none.
     """
     counts = {name: _one_row(reading) for name, reading in counts_per_s.items()}
-    # Without it, two threads or one as by `smt`; in any case there is a row.
     counts.setdefault(THREADS, column(np.array([2.0 if smt else 1.0])))
     readings = evaluate_probes(uarch, counts)
     unknown = _unknown(uarch)

@@ -22,10 +22,10 @@ from nftop.uarch import grammar
 
 _Blame: TypeAlias = NDArray[np.int16]
 _Used: TypeAlias = NDArray[np.uint64]
-# Who is to blame for a row without a number: nobody, input 1.., or the arithmetic itself.
+# Values of `blame`: nobody, input 1.., or the arithmetic itself.
 _NOBODY, _ZERO, _OVERFLOW = 0, -1, -2
 _MAX_INPUTS = 64  # bits of `_Term.used`
-# The usage of an input from which every value is computed.
+# Usage of an input by every value.
 ALL_ROWS: Bools = np.ones((), np.bool_)
 _NO_INPUT: _Used = np.array(0, np.uint64)
 _DIVISION = Missing(Reason.IDLE)
@@ -98,7 +98,7 @@ class Formula:
             )
             for index, (name, column) in enumerate(zip(self.names, inputs, strict=True), 1)
         }
-        with np.errstate(all="ignore"):  # what is not finite is blamed on something below
+        with np.errstate(all="ignore"):
             result = self.node(terms)
         values = np.broadcast_to(result.values, (rows,))
         blame = np.broadcast_to(result.blame, (rows,))

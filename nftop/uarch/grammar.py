@@ -20,7 +20,7 @@ from collections.abc import Iterator
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 FUNCTIONS = frozenset({"min", "max", "first"})
-# Far beyond any formula of the vendors', and far below what exhausts the parser's stack.
+# Beyond any formula of the vendors, and safe for the parser's stack.
 MAX_LENGTH = 2000
 MAX_DEPTH = 60
 

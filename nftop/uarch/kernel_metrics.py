@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 _OF_PMU = re.compile(r"(?P<pmu>\w+)@(?P<event>[^@]+)@")
 _WORDS = frozenset({"if", "else", "min", "max", "d_ratio"})
 _REFUSED = frozenset({"source_count", "has_event", "strcmp_cpuid_str"})
-# `100%slots`, `1percent of slots`: what to multiply by, and percent of what.
+# Factor and unit of `100%slots`, `1percent of slots`.
 _PERCENT = re.compile(r"(?P<factor>\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 _DEEPEST = 20
 

@@ -12,7 +12,7 @@ from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 
-# Names a formula may use beside events and terms; `topdown` gives them their values.
+# Constants of formulas, set by `topdown`.
 THREADS = "threads"
 CONSTANTS = frozenset({"slots_per_cycle", THREADS})
 BUSIEST = "busiest_"
@@ -131,7 +131,7 @@ def parse_counters(spec: Mapping[str, Any], events: Collection[str]) -> Counters
 def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
     """The section `topdown`; ValueError for an invalid formula or an unknown name."""
     terms = spec["terms"]
-    # What depends on the threads first: the shared terms are made of it.
+    # Terms by threads first: shared terms use them.
     smt_on = {**terms.get("smt_on", {}), **terms["both"]}
     smt_off = {**terms.get("smt_off", {}), **terms["both"]}
     rows = spec["nodes"]

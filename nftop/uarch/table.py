@@ -188,7 +188,7 @@ def identify(vendor: str, family: int, model: int, stepping: int) -> str:
     Values as in /proc/cpuinfo: `GenuineIntel`, 6, 85, 4 is SKX.
     """
     for name in names():
-        # Only the head of a file is looked at: all the rest takes longer to read.
+        # Only the head of a file is read, for speed.
         head = _BEHIND_CPUID.split(_text(name), maxsplit=1)[0]
         cpus = map(sections.parse_model, tomllib.loads(head).get("cpuid", ()))
         if any(cpu.covers(vendor, family, model, stepping) for cpu in cpus):

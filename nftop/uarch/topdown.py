@@ -21,22 +21,22 @@ from nftop.uarch.sections import BUSIEST, CONSTANTS, THREADS, Topdown
 from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
-_COMPLETE_LEVELS = 2  # of which the parts are all there is of their whole
-# How far outside 0..1 a ratio may come out and still count as 0 or 1: what a cell in whole percent
-# rounds away. The counters of one group start and stop within microseconds of each other, so that
-# a tick of a second leaves far less; groups that take turns see different moments and leave more.
+_COMPLETE_LEVELS = 2  # levels whose parts add up to their whole
+# How far a ratio may lie outside 0..1 and still count as 0 or 1, which a cell in whole percent
+# rounds away. Counters of one group start and stop within microseconds of each other, so that a
+# tick of a second leaves far less; groups that take turns leave more.
 RATIO_TOLERANCE = 0.005
-# How far parts may exceed their whole: the vendor corrects level 1 of PERF_METRICS, and on some
-# CPUs compares it with counters that see the same slots a little differently.
+# How far parts may exceed their whole: the vendor corrects level 1 of PERF_METRICS, and some CPUs
+# compare it with counters that differ a little.
 CHILD_TOLERANCE = 0.02
-# By how much all the parts of a whole may fall short of it. Where each part has an event of its own
-# (Sierra Forest) nothing makes them add up, and TOPDOWN_BAD_SPECULATION.ALL_P leaves out what some
-# machine clears lose ("Other nukes are not accounted for", the vendor's event files); those are
-# rare. A group of which a part did not count lacks far more.
+# How far complete parts may fall short of their whole. With an event per part (Sierra Forest)
+# nothing makes them add up, and TOPDOWN_BAD_SPECULATION.ALL_P excludes losses of rare machine
+# clears ("Other nukes are not accounted for", the vendor's event files). A group with an uncounted
+# part lacks far more.
 DEFICIT_TOLERANCE = 0.05
-# By what share two terms that count the same may differ: PERF_METRICS are four numbers of 8 bits.
+# How far terms that should be equal may differ: PERF_METRICS are four numbers of 8 bits.
 EQUAL_TOLERANCE = 0.05
-# By event, bool () or (rows,): where a value was computed from its count.
+# By event, bool () or (rows,): whether a value was computed from its count.
 Usage: TypeAlias = Mapping[str, Bools]
 
 
@@ -58,7 +58,7 @@ class NodeFamily:
     complete: bool
 
 
-# What becomes of the parts of one whole, by node.
+# Settles the parts of one whole.
 Settle: TypeAlias = Callable[[Mapping[str, Column], NodeFamily], Mapping[str, Column]]
 
 
@@ -78,7 +78,7 @@ def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, 
     for row in np.flatnonzero(bad).tolist():
         culprit = next(name for name, outside in beyond.items() if outside[row])
         value = parts[culprit].values[row]
-        # Of what would be no ratio anywhere the whole says nothing more.
+        # The whole matters only for a value within 0..1.
         but = _sum_context(whole, row) if 0 <= value <= 1 else ""
         sentences[row] = _contradiction(culprit, value, but)
     return {name: _erase(column, sentences) for name, column in parts.items()}
@@ -142,37 +142,47 @@ def evaluate(
     known = _inputs(uarch, uarch.events, counts_per_s, rows)
     known["slots_per_cycle"] = column(np.full(rows, float(topdown.slots_per_cycle)))
     known.setdefault(THREADS, column(np.full(rows, 2.0 if smt else 1.0)))
+    usage: dict[str, Usage] = {}
+
+    def compute(name: str, text: str) -> Column:
+        value, used = compile_formula(text).with_usage(known, rows)
+        usage[name] = _events_used(used, usage)
+        return value
+
     terms = topdown.terms(smt=smt)
     read = _read(topdown, terms, levels)
-    usage: dict[str, Usage] = {}
     for name, text in terms.items():
         if name in read:
-            known[name], used = compile_formula(text).with_usage(known, rows)
-            usage[name] = _events_used(used, usage)
+            known[name] = compute(name, text)
     for level in range(1, levels + 1):
-        siblings: dict[str, list[str]] = {}
+        families = _families(topdown, level)
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
-                parent = topdown.parent.get(name)
-                value, used = compile_formula(text).with_usage(known, rows)
-                usage[name] = _events_used(used, usage)
-                share = _clip(value)
-                known[name] = share if parent is None else _with_parent(share, known[parent])
-                key = name if name in topdown.of_cycles else parent or ""
-                siblings.setdefault(key, []).append(name)
-        for names in siblings.values():
-            in_slots = names[0] not in topdown.of_cycles
-            whole = topdown.parent.get(names[0]) if in_slots else None
+                share = _clip(compute(name, text))
+                parent = known[topdown.parent[name]] if name in topdown.parent else share
+                known[name] = where(parent.present, share, parent)
+        for whole, names in families:
             family = NodeFamily(
                 None if whole is None else known[whole],
                 {name: usage[name] for name in names},
-                in_slots,
-                complete=in_slots and level <= _COMPLETE_LEVELS,
+                in_slots=names[0] not in topdown.of_cycles,
+                complete=names[0] not in topdown.of_cycles and level <= _COMPLETE_LEVELS,
             )
             known.update(settle({name: known[name] for name in names}, family))
         if level == 1:
             known.update(_unequal(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
+
+
+def _families(topdown: Topdown, level: int) -> list[tuple[str | None, list[str]]]:
+    """Nodes of a level by the whole of their slots; a share of cycles is alone, without a whole."""
+    families: dict[str, tuple[str | None, list[str]]] = {}
+    for name in topdown.nodes:
+        if topdown.level[name] == level:
+            alone = name in topdown.of_cycles
+            whole = None if alone else topdown.parent.get(name)
+            families.setdefault(name if alone else whole or "", (whole, []))[1].append(name)
+    return list(families.values())
 
 
 def computable(uarch: Uarch, events: Collection[str], *, smt: bool, levels: int = 2) -> set[str]:
@@ -284,17 +294,12 @@ def _clip(column: Column) -> Column:
     return Column(clipped, column.reasons, column.details, column.by_reason)
 
 
-def _with_parent(column: Column, parent: Column) -> Column:
-    return column if parent.present.all() else where(parent.present, column, parent)
-
-
 def _unequal(uarch: Uarch, topdown: Topdown, known: Mapping[str, Column]) -> dict[str, Column]:
     """Level 1, ERROR in rows where terms differ that should be equal."""
     family = {name: known[name] for name, level in topdown.level.items() if level == 1}
     sentences = {}
     for one, other in topdown.equal.items():
         ones, others = known[one].values, known[other].values
-        # What has no number is NaN, and that differs from nothing.
         for row in np.flatnonzero(np.abs(ones - others) > EQUAL_TOLERANCE * others).tolist():
             context = f" of {uarch.vendor_names.get(other, other)}"
             share = ones[row] / others[row] if others[row] > 0 else np.inf
@@ -319,7 +324,7 @@ def _erase(column: Column, sentences: Mapping[int, str]) -> Column:
     return Column(values, reasons, details, column.by_reason)
 
 
-# Events that count time, of which a core has as much as its busier thread.
+# Clocks: a core has as much of them as its busier thread.
 CLOCKS = ("cycles", "aperf")
 _OFFLINE = "the CPU is offline"
 

@@ -14,12 +14,11 @@ from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 
-# How many are remembered; a manager that moves threads all day must not fill the memory.
+# Limit of remembered changes.
 MOST = 32
-# A tool writes group by group, and readings may fall between: what is noticed within this time of
-# the one before is one change.
+# A tool writes group by group, possibly across readings: changes noticed within this time are one.
 TOGETHER_NS = 3_000_000_000
-# A reading takes time: what it shows may have been written so long after its middle, or before.
+# Uncertainty of a reading's time: it takes this long before or after its middle.
 _READING_NS = 1_000_000_000
 
 
@@ -126,11 +125,11 @@ def is_own_change(change: Change, noticed: Noticed, own_changes: Sequence[OwnCha
         for written in entry.changes
     ]
     (was, now), born = _ends(change), False
-    # Several may lie between two readings: from what it came to back to what it was.
+    # Several changes may lie between two readings.
     for item in reversed(own):
         if item.cell == change.cell and _ends(item)[1] == now:
             now = _ends(item)[0]
-            # What a class is born with is not known beforehand.
+            # Initial values of a new class are not predictable.
             born = now is None and change.cell.kind == "schemata"
             if born or now == was:
                 return True
@@ -154,8 +153,7 @@ def _changeable(group: ResctrlGroup) -> object:
 
 def _cells(table: ResctrlTable) -> dict[Cell, str]:
     result: dict[Cell, str] = {}
-    # While a CPU moves two files may have it: the root group is where those come from that are in
-    # no other.
+    # While a CPU moves, two files may have it: one of them is the root group's.
     for group in sorted(table.groups, key=lambda group: group.name != ROOT):
         if group.name != ROOT:
             result[Cell("group", group.name)] = str(group.inode)

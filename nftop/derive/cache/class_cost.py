@@ -61,7 +61,7 @@ def _of_cores(frame: Frame, rows: Collection[int]) -> Iterator[_Share]:
     forwards = {cpus.nf_pid[row] for row, item in packets.items() if item != 0}
     for row, packet in packets.items():
         if cpus.nf[row] is not None and cpus.nf_pid[row] in forwards:
-            # What a core polls in vain is a cost of the others' packets, and nobody counts it.
+            # Empty polls of a core without packets are a cost of the others' packets.
             weight = _IN_VAIN if packet == 0 else packet
             yield _Share(cpus.columns["cpp"][row], weight, cpus.cpp_clock[row], cpus.saturated[row])
 
@@ -81,7 +81,6 @@ def _summed(shares: Sequence[_Share]) -> Cost:
     clocks = {entry.clock for entry in counted}
     if len(set(map(base_clock, clocks))) > 1:
         return Cost(_MIXED)
-    # A sum of which a part is an estimate is one.
     clock = next(
         (element for element in clocks if element != base_clock(element)), next(iter(clocks))
     )

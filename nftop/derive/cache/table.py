@@ -239,8 +239,7 @@ def _of_tasks(table: ResctrlTable) -> Mapping[int, CacheClass]:
 
 
 def _of_cpus(table: ResctrlTable, topology: Topology) -> tuple[CacheClass | Missing, ...]:
-    # While a CPU moves, two files read one after the other may both have it: the root group is
-    # where those come from that are in no other.
+    # While a CPU moves, two files may have it: one of them is the root group's.
     result: dict[int, CacheClass] = {}
     for group in sorted(table.groups, key=_order):
         result |= dict.fromkeys(group.cpus, CacheClass(group.name, group.clos))

@@ -11,7 +11,7 @@ from nftop.model.rdt.rdt import ROOT, CacheDomain, IoWays, MbaUnit
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 
-# What a limit on bandwidth is that limits nothing.
+# Bandwidth limits that do not limit anything.
 _UNLIMITED: Mapping[MbaUnit, float] = {"percent": 100, "MBps": float("inf"), "GBps/8": 2048}
 
 
@@ -106,7 +106,7 @@ def ways_of(cache: GroupCacheRow) -> Cbm | None:
 def in_use(group: GroupRow) -> bool:
     """`is_used` of a class as it was read."""
     cbms = [cache.cbm for cache in group.caches]
-    # Where nothing can be allocated no mask limits anything; any other is not known.
+    # Without allocation no mask limits anything; other missing masks are unknown.
     unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in cbms)
     masks = [cbm for cbm in cbms if not isinstance(cbm, Missing)]
     masks += [cache.code for cache in group.caches if cache.code is not None]

@@ -30,9 +30,9 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 
-# What is kept of a network function and of each of its CPUs. Packets first: the load.
+# Metrics of a network function and of each of its CPUs; packets, the load, first.
 KEPT = ("packets_per_s", "cpp", "busy_cpp", "ipp", "ipc", "llc_misses_per_packet")
-# Counted in turns and held in between: the same number again is no other sample.
+# Counted in turns and held in between: the same number again is no new sample.
 _HELD = ("llc_misses_per_packet",)
 _CYCLES = ("cpp", "busy_cpp")
 _DROPS = "drop_packets_per_s"
@@ -114,7 +114,7 @@ def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
     ticks: list[tuple[BaselineTick, NfRow]] = []
     for tick in reversed(seen):
         row = next((item for item in tick.nfs if item.key == nf.key), None)
-        # The kernel, which has no pid, is where packets happen to come.
+        # The kernel (no pid) has the CPUs that receive packets at the moment.
         if row is None or (row.pid and row.cpus != nf.cpus):
             break
         is_new = nf.kind in tick.new or nf.kind not in sources
@@ -124,7 +124,6 @@ def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
     numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _DROPS)}
     return NfBaseline(
         key=nf.key,
-        # As a recording can have it.
         name=nf.name.encode("utf-8", "replace").decode(),
         kind=nf.kind,
         pid=nf.pid,

@@ -13,13 +13,13 @@ from nftop.model.column import Floats
 from nftop.model.reading import Missing
 from nftop.model.struct import replace
 
-# Cores count as busy all the time where so many of their samples say so.
+# Share of busy samples from which cores count as busy all the time.
 _MOSTLY = 0.9
 _POLLS = "empty polls are in it: not all its cores are busy all the time"
 _BUSY_UNKNOWN = "it is not known whether its cores are busy all the time"
 PACKETS = ("packets_per_s", "drop_packets_per_s")
 _COSTS = ("cpp", "busy_cpp")
-# What has empty polls in it.
+# Metrics that include empty polls.
 _POLLED = ("cpp", "ipp", "ipc")
 _DECIDED: tuple[Word, ...] = ("better", "worse", "more", "less", "no difference")
 
@@ -53,12 +53,12 @@ def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) ->
     if row.word not in _DECIDED:
         return row
     was, now = busy
-    # Cores that are full take what they can, but drop all that is offered beyond it.
+    # Drops of full cores follow the offered load.
     if offered is not None and (row.metric.id == "drop_packets_per_s" or not (was and now)):
         return replace(row, word="inconclusive", why=load_moved(offered), code="load_moved")
     if row.metric.id not in _POLLED or (was and now):
         return row
-    # A bound tells in one direction: what was at most so much, and is more now, is worse.
+    # An upper bound that became a larger exact number did increase.
     certain = (was and row.word == "better") or (now and row.word == "worse")
     if row.metric.bounded and certain:
         return row
@@ -93,7 +93,7 @@ def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
 
 
 _SIDES: tuple[Word, ...] = ("better", "worse")
-# A row's word, and whether the row is a cost: the first of these that there is is the word of all.
+# Word of a row and whether it is a cost; the first of these that occurs is the overall word.
 _SUMS: tuple[tuple[Word, bool], ...] = (
     ("settling", True),
     ("settling", False),

@@ -65,7 +65,6 @@ PACKAGE_COMPARED = (
     "upi.sent_bytes_per_s",
 )
 CLASS_COMPARED = tuple(metric.id for metric in GROUP_METRICS)
-NF_ALL = (*NF_KEPT[:-1], "ipp", "busy_ratio")
 _NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
@@ -134,7 +133,7 @@ class Interval:
         frame.
         """
         if self._began_ns is None or frame.monotonic_ns < self._newest_ns:
-            # The first, or another session behind one.
+            # The first frame, or the first of another session.
             span_ns = (frame.interval_s or 0.0) * 1e9
             self._began_ns = frame.monotonic_ns - span_ns / 2
             self._times = ReadTimes()
@@ -154,7 +153,7 @@ class Interval:
                 series.keys[nf.key] = None
                 series.add(
                     {
-                        # What rests on more than its own counters, and of that nothing is new.
+                        # No sample if one of its sources has nothing new.
                         name: reading
                         if is_renewed(frame, nf_sources(frame, nf, name), new)
                         else np.nan
@@ -201,7 +200,6 @@ class Interval:
     def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
         numbers = nf_sample(frame, nf)
         misses = nf_misses(frame, nf)
-        # They may be counted in turns, and hold in between.
         if misses == self._misses.get(nf.key):
             numbers[_MISSES] = np.nan
         self._misses[nf.key] = misses
@@ -281,7 +279,6 @@ def row_of(
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     blocks_a, blocks_b = blocks(a, b)
     tested = compared(metric, blocks_a, blocks_b, why, over=True, sides=_SIDES)
-    # The word is that of blocks, the numbers are those of all samples.
     numbers = measured(metric, a, b, why)
     result = replace(
         tested,
@@ -296,7 +293,7 @@ def row_of(
     if result.code == "few_samples" and not _can_be_added(a, b, result.lacking):
         result = persistent(result, "noise persists: compare longer intervals")
     if result.word in (*DIFFERS, "no difference", "too few samples") or result.code == "cyclic":
-        # Its period in samples, not in blocks, of which it may be too short to be seen.
+        # Cycles are searched for in samples: blocks may be too long to show them.
         cycle = cycle_of(a, b)
         if cycle is None and context is not None:
             longer_a, longer_b = (samples[np.isfinite(samples)] for samples in context)

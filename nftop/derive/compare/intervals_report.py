@@ -37,7 +37,7 @@ _NF_ROWS = (
     "llc_misses_per_packet",
     "busy_ratio",
 )
-# What the catalogue has of CPUs only, a network function has of its own.
+# Metrics that the catalogue has for CPUs only are used for network functions too.
 _ROWS: Mapping[str, tuple[Metric, ...]] = {
     "nf": tuple(_BY_ID.get(("nf", name)) or _BY_ID["cpu", name] for name in _NF_ROWS),
     "class": tuple(_BY_ID["group", name] for name in CLASS_COMPARED),
@@ -111,7 +111,7 @@ def comparison(
         for entity in both
         if entity.kind == "nf"
     }
-    # What packages do follows the packets: it is better or worse only under the same load.
+    # Package traffic follows the load: better or worse only under the same load.
     loaded = any(moved is not None for _, moved in nfs.values())
     parts = [
         nfs[entity][0]
@@ -152,7 +152,7 @@ def _nf_report(
     clock, notes = _clock(a, b)
     rows = []
     for metric in _ROWS["nf"]:
-        # More packets are no merit of who was offered more, but they are more.
+        # If more was offered, more packets are neither better nor worse.
         own = metric.id in PACKETS and offered is not None and full != [True, True]
         used = replace(metric, good=None) if own else metric
         why = _why(metric.id, a, b)

@@ -24,18 +24,17 @@ from nftop.model.metrics.metric import Metric
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
-# Fewer are not compared at all. How many "no difference" needs is computed: `power`.
+# Fewer samples are not compared. "No difference" needs a computed number.
 LEAST_SAMPLES = 10
-# So many more at a time are looked at for whether they are of the same level.
+# Samples added per step in the search for the last level.
 _STEP = 15
-# What is less is of no use to anybody, however sure.
+# Smaller differences are irrelevant, however significant.
 LEAST_RATIO = 0.01
-# From here on a change is written as a multiple.
+# From this ratio on a change is shown as a multiple.
 _MANIFOLD, _MOST_MANIFOLD = 9.0, 999
-# It is looked at every tick, and chance has so many more of them: simulated, the first z to pass
-# this one in two minutes of noise that persists (lag-1 correlations up to 0.95) does so in less
-# than 1 of 200 cases. (Measured before `ranksum` took the bias out of persistence, which makes it
-# rarer; 3.89, as for one look, did so in 1 of 60.)
+# Limit for a test that is repeated every tick. Simulated: z exceeds it within two minutes of
+# persistent noise (lag-1 correlations up to 0.95) in less than 1 of 200 cases (3.89, as for a
+# single test, in 1 of 60; measured before `ranksum` removed the bias of persistence).
 _EXAMINED_Z = 5.0
 _RULE = (
     f"a difference is {LEAST_RATIO:.0%} or more that noise shows {{}} (rank sums, made wider where "
@@ -44,7 +43,7 @@ _RULE = (
     "would have shown in 4 of 5 cases. A load that rises and falls more slowly than the samples "
     "last looks like a difference"
 )
-# For legends, what the words rest on: of one look, and of a card that is judged anew every tick.
+# For legends: rules of a single test, and of a card tested every tick.
 SAMPLES_NEEDED = least_samples(SURE_Z)
 RULE = _RULE.format(
     "in less than 1 of 1000 cases, of 10 000 where it does not persist", SAMPLES_NEEDED
@@ -52,7 +51,7 @@ RULE = _RULE.format(
 RULE_EVERY_TICK = _RULE.format(
     "at any tick after less than 1 of 200 changes", least_samples(_EXAMINED_Z, studentized=False)
 )
-# From such a part of the difference on, the difference between halves is called a drift.
+# A difference of halves by this share of the difference is a drift.
 _DRIFT_RATIO = 0.5
 
 Word: TypeAlias = Literal[
@@ -66,7 +65,7 @@ Word: TypeAlias = Literal[
     "inconclusive",
     "no number",
 ]
-# Why a word that is no verdict was given, for programs.
+# Reason of a word that is no verdict, for programs.
 Code: TypeAlias = Literal[
     "",
     "few_samples",
@@ -332,7 +331,6 @@ def percent(ratio: float) -> str:
     """
     if ratio >= _MANIFOLD:
         return f"x{ratio + 1:.3g}" if ratio + 1 < _MOST_MANIFOLD else f">x{_MOST_MANIFOLD}"
-    # What is short of all is not all.
     text = f"{ratio:+.1%}" if ratio <= -1 else f"{max(ratio, -0.999):+.1%}"
     if text.strip("+-") != "0.0%":
         return text

@@ -19,12 +19,12 @@ from nftop.model.column import Bools, Floats
 from nftop.model.struct import dataclass
 
 _S = 1_000_000_000
-# What is compared at most, to both sides.
+# Longest time compared on each side.
 SPAN_S = 120
-# Always left out; left out where nobody meters occupancy; and no longer than that.
+# Seconds left out: at least, if occupancy is not monitored, and at most.
 LEAST_S, UNMETERED_S, MOST_S = 5, 15, 60
-# Occupancy stands still where so many readings stay within this share of the cache, or within what
-# so many did before the change.
+# Occupancy has settled if this many readings stay within this share of the cache, or within the
+# range of as many before the change.
 _READINGS, _STILL_RATIO = 5, 0.02
 
 
@@ -107,7 +107,7 @@ def sides_of(
         if settled:
             from_ns, quiet_ns = max(since_ns - SPAN_S * _S, still_ns), still_ns
             break
-        # Nothing was ever measured between the two, so that they are judged together.
+        # Without samples in between, both are judged together.
         own.insert(0, item)
         since_ns = item.since_ns
         from_ns = since_ns - SPAN_S * _S
@@ -162,14 +162,13 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamp
         sides: of the change.
     """
     at = np.flatnonzero(new)
-    # Nobody knows since when the first has been counted.
+    # The begin of the first sample is unknown.
     begins, ends, values = times_ns[at[:-1]], times_ns[at[1:]], values[at[1:]]
     known = np.isfinite(values)
     before = known & (begins >= sides.from_ns) & (ends <= sides.until_ns)
     after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
     earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
     spans_s = (ends - begins)[earlier | after] / _S
-    # A sample must lie between both ends of that time, so that one is lost at its begin.
     most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
     return SideSamples(
         steady(values[before]),

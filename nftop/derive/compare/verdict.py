@@ -182,7 +182,6 @@ def verdict_of(
     frame = window.frame
     caches = {domain.l3 for domain in frame.domains}
     everywhere = [(name, l3) for name in groups for l3 in caches]
-    # Which changes belong to this one is known before how long it takes to settle.
     sides = sides_of(window, changed_at_ns, everywhere, term)
     caches = _caches_in(frame, sides.changes) or caches
     changed = tuple(dict.fromkeys((*groups, *groups_in(sides.changes))))
@@ -357,7 +356,6 @@ def _ipc_row(
         none = np.empty(0)
         return row_of(metric, SideSamples(none, none, none), _NO_CPU, sides)
     new = np.any([track.new(key) for key in keys], axis=0)
-    # A cache without a busy CPU says nothing, whatever the others say.
     values = _middle(np.array([track.of(key, "ipc") for key in keys]))
     busy = bool(len(values)) and bool(np.isfinite(values[-1]))
     why = NO_SAMPLE if busy else _IDLE if _is_on(window.frame, group.name, caches) else _NO_CPU

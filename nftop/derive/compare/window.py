@@ -22,8 +22,8 @@ from nftop.model.struct import dataclass
 Times: TypeAlias = NDArray[np.int64]
 ClassKey: TypeAlias = tuple[str, L3Domain]
 
-# Of a network function. `saturated` is 1 where its cores were busy all the time, 0 where not;
-# `clock` is the place in `CLOCKS` of what its cycles are counted by.
+# Metrics of a network function. `saturated`: 1 if its cores were busy all the time, else 0;
+# `clock`: index in `CLOCKS`.
 NF_KEPT = (
     "packets_per_s",
     "offered_packets_per_s",
@@ -36,19 +36,18 @@ NF_KEPT = (
     "clock",
     "new",
 )
-# Of a class in one cache.
+# Metrics of a class in one cache.
 CACHE_KEPT = ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s", "new")
-# Of a class on its CPUs beside one cache.
+# Metrics of a class' CPUs at one cache.
 CLASS_KEPT = ("ipc", "new")
 CLOCKS: tuple[Clock, ...] = ("core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run")
-# A lone core that leaves such a share of packets to be dropped has no time left, said or not.
+# A single core that drops this share of packets is saturated.
 _DROPPING_RATIO = 0.01
-# CPUs that run less tell nothing of what runs in a class.
+# CPUs below this busy ratio do not represent their class.
 BUSY_RATIO = 0.5
-# Ages of readings are told in seconds: what is nearer to each other was read at the same time.
+# Ages are rounded: readings closer than this are the same.
 _SAME_NS = 1_000_000
-# Whose the cycles of a network function are, beside its own counters; the TSC's pace is the same
-# whenever it was read.
+# Sources of a network function's cycles beside its own counters; the TSC's rate is constant.
 _OF_CPUS = ("ipc", "llc_misses_per_packet")
 _CYCLES_OF: Mapping[Clock, tuple[str, ...]] = {
     "core": ("perf",),

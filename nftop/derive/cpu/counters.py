@@ -16,7 +16,7 @@ from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 
-# A tick may be late and leave no time for a turn; so many may be missed before counts are stale.
+# Turns that late ticks may miss before counts are stale.
 _TURNS_MISSED = 2
 
 
@@ -98,7 +98,7 @@ _GENERAL = {
     int(why.reason): why.message
     for why in (OFFLINE, NEVER_RAN, _STALE, Missing(Reason.WARMING), Missing(Reason.RESET))
 }
-# What every group of a plan counts: IPC, CPP and frequency rest on these.
+# Events of every group of a plan: IPC, CPP and frequency use them.
 _IN_EVERY_GROUP = (
     "cycles", "aperf", "instructions", "ref_cycles", "tsc", "context_switches",
 )  # fmt: skip
@@ -199,8 +199,8 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
     usable = last.usable(turns)
     good = np.equal(change.absent, 0) & usable[:, change.group]
     fresh = good & np.equal(last.age, 0)[:, change.group]
-    # What one group has counted just now is not mixed with what others counted earlier, and what
-    # the first one should have is not taken from them.
+    # Counts of this interval are not mixed with older ones, and events of the first group are not
+    # replaced.
     of_first = np.equal(change.absent, 0) & np.equal(change.group, 0)
     current = events.any(fresh | of_first)
     used = fresh | (good & ~current[:, events.event])
@@ -224,7 +224,7 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
         ages=dict(zip(events.names, ages.T, strict=True)),
     )
     by_cycles = counts / own_cycles * rates.core_cycles.values[:, None]
-    # An event of every group has seen all cycles, and is the same either way but for rounding.
+    # For an event of every group both are equal but for rounding.
     by_time = ~np.isfinite(by_cycles) | (events.columns == change.why.shape[1])
     values = np.where(by_time, per_s, by_cycles).T.copy()
     return replace(
@@ -311,7 +311,7 @@ def _block(
     )
     codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
     gone = ~np.isfinite(per_s)
-    # Of two messages for one reason the source's is the rarer one.
+    # If reasons are equal, the source's message is preferred.
     theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
     awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
     details: list[dict[int, str]] = [{} for _ in events.names]

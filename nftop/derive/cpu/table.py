@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,10 @@ from nftop.model.column import (
     where,
     withhold,
 )
-from nftop.model.frame import CacheClass, Clock, CpuTable
+from nftop.model.frame import Clock, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.reading import Missing, Reading, Reason, total
-from nftop.model.sst import CpuSetting
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
@@ -110,12 +109,11 @@ def sibling_columns(
     instructions, cycles = rates.rate("instructions"), rates.core_cycles
     threads = np.column_stack([np.arange(len(alone)), others])
     count = (threads >= 0).sum(axis=1)
-    # Each thread counts the clocks of the whole core, at a time of its own: their mean.
+    # Each thread counts the clocks of the whole core: take their mean.
     any_thread = _over(threads, rates.rate("cycles_any"), np.add)
     any_thread = Column(
         any_thread.values / count, any_thread.reasons, any_thread.details, any_thread.by_reason
     )
-    # Where neither is counted, it is the cycles that are missed.
     clocks = where(any_thread.present, any_thread, _over(threads, cycles, np.maximum))
     columns = {
         "sibling_busy_ratio": _over(others, busy_ratio, np.maximum),
@@ -178,118 +176,90 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
     return Cycles(first_of(first_of(core, tsc), own), tuple(clock), tsc)
 
 
-def cpu_table(
-    topology: Topology,
-    *,
-    online: tuple[bool, ...],
-    rates: CounterRates,
-    cycles: Cycles,
-    ready: Mapping[str, Column],
-    group: tuple[CacheClass | Missing, ...],
-    settings: tuple[CpuSetting, ...],
-    pollers: Mapping[int, Occupant],
-    undecided: Collection[int],
-    unattached: Callable[[ThreadRate], Missing],
-    misses: MissState,
-) -> tuple[MissState, CpuTable]:
-    """One row per CPU, and what `misses` of the next tick are.
+def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
+    topology, rates, cycles = tick.topology, tick.output(COUNTERS), tick.output(CYCLES)
+    pollers, threads = tick.output(POLLERS), tick.output(THREADS)
+    own = own_times(pollers, tick.columns)
+    clock = [own_clock(label, own.get(row)) for row, label in enumerate(cycles.clock)]
+    state, columns = _poller_columns(state, tick, own, clock)
+    columns |= {metric.id: metric.compute(rates) for metric in CPU_METRICS if metric.compute}
+    columns |= {name: item for name, item in tick.columns.items() if name != TICKS}
+    columns |= sibling_columns(columns["busy_ratio"], rates, topology)
+    poller = [pollers.get(row) for row in range(len(topology.cpus))]
+    has_cpp = columns["cpp"].present.tolist()
+    return state, CpuTable(
+        topology=topology,
+        online=online_rows(tick.sample.readings.get("kernel"), topology),
+        thread=tuple(one.thread if one else None for one in poller),
+        nf=tuple(one.nf[0] if one and one.nf else None for one in poller),
+        nf_pid=tuple(one.nf[1] if one and one.nf else None for one in poller),
+        direction=tuple(one.cores[0][0].direction if one and one.cores else None for one in poller),
+        cpp_clock=tuple(label if has_cpp[row] else None for row, label in enumerate(clock)),
+        saturated=tuple(
+            _saturated(one, own[row]) if one else None for row, one in enumerate(poller)
+        ),
+        attribution=tuple(_attribution(one) for one in poller),
+        group=effective_classes(tick.output(CACHE), threads, topology),
+        settings=tick.output(FREQUENCIES).settings,
+        columns=columns,
+        shared={
+            topology.cpus[row].cpu: why
+            for row, one in pollers.items()
+            if (why := one.shared(own[row]))
+        },
+    )
 
-    Args:
-        topology: gives the rows.
-        online: which of them run.
-        rates: of the counter groups.
-        cycles: of `count_cycles`.
-        ready: columns that are taken as they are: `time.METRICS`, top-down, frequencies; and
-            `time.TICKS`, which is no metric.
-        group: the resctrl group of each.
-        settings: what is set for the frequency of each.
-        pollers: who polls where.
-        undecided: rows where a thread may poll, which the next reading will tell.
-        unattached: why the packets of a poller are unknown to which no NF source is attached.
-        misses: as the tick before left them.
-    """
-    rows = len(topology.cpus)
-    polled = np.zeros(rows, dtype=np.bool_)
+
+def _poller_columns(
+    state: MissState,
+    tick: FoldTick,
+    own: Mapping[int, OwnTime | None],
+    clock: Sequence[Clock | None],
+) -> tuple[MissState, dict[str, Column]]:
+    """Columns of the pollers; other rows have no NF, or NOT_YET where a thread may poll."""
+    pollers, rates, cycles = tick.output(POLLERS), tick.output(COUNTERS), tick.output(CYCLES)
+    rows, nfs = len(tick.topology.cpus), tick.output(NFS)
+    undecided = _undecided_rows(tick.topology, tick.output(THREADS))
+    others: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
+    no_nf = from_readings(others, rows, NO_NF)
+    polled, forwards = np.zeros((2, rows), dtype=np.bool_)
     polled[list(pollers)] = True
-    nobody: dict[int, Reading] = dict.fromkeys(undecided, _NOT_YET)
-    no_nf = from_readings(nobody, rows, NO_NF)
-    packets = from_readings(nobody | _packets(pollers, unattached), rows, NO_NF)
-    received = from_readings(
-        nobody | {row: _received(poller, packets[row]) for row, poller in pollers.items()},
-        rows,
-        NO_NF,
-    )
-    forwards = np.zeros(rows, dtype=np.bool_)
     forwards[[row for row, poller in pollers.items() if poller.forwards]] = True
-    own = own_times(pollers, ready)
-    clock = [own_clock(cycles.clock[row], own.get(row)) for row in range(rows)]
-    busy = from_readings({row: _busy(poller) for row, poller in pollers.items()}, rows, NO_NF)
-    of_cycles = from_readings(
-        {row: _busy(poller, clock[row]) for row, poller in pollers.items()}, rows, NO_NF
+
+    def of_pollers(reading: Callable[[int, Occupant], Reading]) -> Column:
+        readings = {row: reading(row, poller) for row, poller in pollers.items()}
+        return from_readings(others | readings, rows, NO_NF)
+
+    def taken(row: int, poller: Occupant) -> Reading:
+        uncounted = poller.uncounted(own[row])
+        return uncounted or own_cycles(cycles.per_s[row], cycles.clock[row], own[row])
+
+    def packets_of(poller: Occupant) -> Reading:
+        if not poller.cores:
+            return unattached(poller.strangers[0], tick.sample, nfs)
+        return total(core.packets_per_s for _, core in poller.cores)
+
+    packets = of_pollers(lambda _, poller: packets_of(poller))
+    # On shared CPUs instructions and misses include other threads'.
+    own_packets = of_pollers(
+        lambda row, poller: poller.uncounted(own[row]) or poller.shared(own[row]) or packets[row]
     )
-    shared = {row: why for row, poller in pollers.items() if (why := poller.shared(own[row]))}
-    taken = from_readings(
-        {
-            row: poller.uncounted(own[row])
-            or own_cycles(cycles.per_s[row], cycles.clock[row], own[row])
-            for row, poller in pollers.items()
-        },
-        rows,
-        NO_NF,
-    )
-    # Instructions and misses of what else ran there can't be told from the NFs' own.
-    own_packets = from_readings(
-        nobody
-        | {
-            row: poller.uncounted(own[row]) or shared.get(row) or packets[row]
-            for row, poller in pollers.items()
-        },
-        rows,
-        NO_NF,
-    )
-    poller = [pollers.get(row) for row in range(rows)]
-    misses, per_packet = step_misses(
-        misses, rates, own_packets, [item.nf if item else None for item in poller]
-    )
-    cpp = where(polled, ratio(taken, packets), no_nf)
-    columns = {
-        "busy_ratio": where(forwards, busy, ready["cpu_time_ratio"]),
+    owners = [pollers[row].nf if row in pollers else None for row in range(rows)]
+    state, per_packet = step_misses(state, rates, own_packets, owners)
+    cpp = where(polled, ratio(of_pollers(taken), packets), no_nf)
+    busy = of_pollers(lambda _, poller: _busy(poller))
+    of_cycles = of_pollers(lambda row, poller: _busy(poller, clock[row]))
+    return state, {
+        "busy_ratio": where(forwards, busy, tick.columns["cpu_time_ratio"]),
         "packets_per_s": packets,
-        "rx_packets_per_s": received,
+        "rx_packets_per_s": of_pollers(lambda row, poller: _received(poller, packets[row])),
         "cpp": cpp,
         "busy_cpp": where(polled, product(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
-        "run_ratio": from_readings(nobody | _shares(pollers, "run_ratio", min), rows, NO_NF),
-        "wait_ratio": from_readings(nobody | _shares(pollers, "wait_ratio", max), rows, NO_NF),
-        **{metric.id: metric.compute(rates) for metric in CPU_METRICS if metric.compute},
-        **{name: item for name, item in ready.items() if name != TICKS},
+        "run_ratio": of_pollers(lambda _, poller: _worst(poller, "run_ratio", min)),
+        "wait_ratio": of_pollers(lambda _, poller: _worst(poller, "wait_ratio", max)),
     }
-    columns |= sibling_columns(columns["busy_ratio"], rates, topology)
-    return misses, CpuTable(
-        topology=topology,
-        online=online,
-        thread=tuple(entry.thread if entry else None for entry in poller),
-        nf=tuple(entry.nf[0] if entry and entry.nf else None for entry in poller),
-        nf_pid=tuple(element.nf[1] if element and element.nf else None for element in poller),
-        direction=tuple(
-            element.cores[0][0].direction if element and element.cores else None
-            for element in poller
-        ),
-        cpp_clock=tuple(
-            candidate if has_cpp else None
-            for candidate, has_cpp in zip(clock, cpp.present, strict=True)
-        ),
-        saturated=tuple(
-            _saturated(candidate, own[row]) if candidate else None
-            for row, candidate in enumerate(poller)
-        ),
-        attribution=tuple(_attribution(one) for one in poller),
-        group=group,
-        settings=settings,
-        columns=columns,
-        shared={topology.cpus[row].cpu: why for row, why in shared.items()},
-    )
 
 
 def _saturated(poller: Occupant, own: OwnTime | None) -> bool | None:
@@ -304,17 +274,6 @@ def _nf_cycles(poller: Occupant) -> Reading:
     readings = [core.nf_cycles_per_s for _, core in poller.cores]
     numbers = [reading for reading in readings if not isinstance(reading, Missing)]
     return max(numbers) if numbers else readings[0]
-
-
-def _packets(
-    pollers: Mapping[int, Occupant], unattached: Callable[[ThreadRate], Missing]
-) -> dict[int, Reading]:
-    return {
-        row: total(core.packets_per_s for _, core in poller.cores)
-        if poller.cores
-        else unattached(poller.strangers[0])
-        for row, poller in pollers.items()
-    }
 
 
 def _received(poller: Occupant, packets: Reading) -> Reading:
@@ -332,24 +291,19 @@ def _busy(poller: Occupant, clock: Clock | None = "tsc") -> Reading:
     return poller.cores[0][1].busy_of(clock) if len(poller.cores) == 1 else _SHARED_BUSY
 
 
-def _shares(
-    pollers: Mapping[int, Occupant], share: str, worst: Callable[[Iterable[float]], float]
-) -> dict[int, Reading]:
-    """The worst share of the NFs' own threads, else of the first other poller."""
-    readings: dict[int, Reading] = {}
-    for row, poller in pollers.items():
-        sources = [core for _, core in poller.cores] or poller.strangers
-        shares: list[Reading] = [getattr(source, share) for source in sources]
-        numbers = [item for item in shares if not isinstance(item, Missing)]
-        readings[row] = worst(numbers) if numbers else shares[0]
-    return readings
+def _worst(poller: Occupant, share: str, worst: Callable[[Iterable[float]], float]) -> Reading:
+    """The worst share of the NFs' own threads, else of the other pollers."""
+    sources = [core for _, core in poller.cores] or poller.strangers
+    shares: list[Reading] = [getattr(source, share) for source in sources]
+    numbers = [item for item in shares if not isinstance(item, Missing)]
+    return worst(numbers) if numbers else shares[0]
 
 
 def _attribution(poller: Occupant | None) -> str:
     if poller is None:
         return ""
     attributions = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in poller.cores)
-    # Who else is there is the first question where a poller waits.
+    # Other pollers explain why a poller waits.
     names = [f"{core.thread} of {nf.name}" for nf, core in poller.cores]
     names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in poller.strangers]
     do = "poll" if all(rate.thread.role in NF_KINDS for rate in poller.strangers) else "never sleep"
@@ -357,28 +311,11 @@ def _attribution(poller: Occupant | None) -> str:
     return "; ".join(filter(None, (*attributions, together)))
 
 
-def undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:
+def _undecided_rows(topology: Topology, threads: Sequence[ThreadRate]) -> frozenset[int]:
     """Rows with a bound thread that may or may not poll."""
     bound = (rate.cpu for rate in threads if rate.polls is None)
     return frozenset(
         topology.row_of[cpu] for cpu in bound if cpu is not None and cpu in topology.row_of
-    )
-
-
-def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
-    readings, threads, nfs = tick.sample.readings, tick.output(THREADS), tick.output(NFS)
-    return cpu_table(
-        tick.topology,
-        online=online_rows(readings.get("kernel"), tick.topology),
-        rates=tick.output(COUNTERS),
-        cycles=tick.output(CYCLES),
-        ready=tick.columns,
-        group=effective_classes(tick.output(CACHE), threads, tick.topology),
-        settings=tick.output(FREQUENCIES).settings,
-        pollers=tick.output(POLLERS),
-        undecided=undecided_rows(tick.topology, threads),
-        unattached=lambda rate: unattached(rate, tick.sample, nfs),
-        misses=state,
     )
 
 

@@ -15,15 +15,15 @@ from nftop.model.sample import CpuTimes, SourceReading
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
-# Metric: the /proc/stat fields whose share of all time it is. cpu_time_ratio is what is left of
-# idle and iowait, so that fields of newer kernels count as busy rather than vanish.
+# Fields of /proc/stat by metric. cpu_time_ratio is the complement of idle and iowait, so that
+# fields of newer kernels count as busy.
 _SHARES: Mapping[str, tuple[str, ...]] = {
     "steal_ratio": ("steal",),
     "softirq_ratio": ("irq", "softirq"),
 }
 _IDLE = ("idle", "iowait")
 METRICS = ("cpu_time_ratio", *_SHARES)
-# Ticks of USER_HZ that the shares are of.
+# Number of USER_HZ ticks in the interval.
 TICKS = "cpu_time_ticks"
 
 
@@ -70,7 +70,7 @@ def _columns(before: CpuTimes | None, after: CpuTimes, topology: Topology) -> Ma
             item.ticks[np.searchsorted(item.cpus, cpus[both])].astype(np.int64)
             for item in (after, before)
         )
-        # idle and iowait may step back by a few ticks (proc(5)); a share below zero is none.
+        # idle and iowait may step back by a few ticks (proc(5)).
         spent[both] = np.maximum(new - old, 0)
     total = spent.sum(axis=1)
     total = np.where(total > 0, total, np.nan)

@@ -44,7 +44,7 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
         return replace(before, interval_s=held(before.interval_s))
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
     if any(counters[name] < count for name, count in before.counters.items() if name in counters):
-        # One counter went back, so all may have been cleared, even those that look higher again.
+        # If one counter stepped back, all were reset, even if higher again.
         return restarted(Rated(read_at_ns, counters, {}, None))
     rates: dict[K, Reading] = {
         name: (count - before.counters[name]) / elapsed_s

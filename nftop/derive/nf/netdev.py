@@ -29,16 +29,16 @@ from nftop.model.topology import Topology
 # In the order of `NetdevTable.softnet`.
 METRICS = ("kernel_packets_per_s", "softnet_drops_per_s", "softnet_squeezes_per_s")
 _WRAPS_AT = 1 << 32
-# A CPU that counts back by less than this has been reset; one that wraps counts back by nearly all.
+# A counter that steps back by less than this was reset; else it wrapped.
 _RESET_BELOW = 1 << 31
-# From so many packets on the kernel's path is worth a row though it forwards none of them, and
-# until so few: below it is an operator's SSH.
+# Packets per second from which the kernel gets a row although it does not forward, and below which
+# it loses it: less is an operator's SSH.
 _SHOWN_FROM_PER_S, _SHOWN_TO_PER_S = 10_000.0, 1_000.0
-# A row stays for so long after the last reason for it, or it would blink with every stray packet.
+# The row stays for this time after the last reason, so that it does not blink.
 _STAYS_NS = 10_000_000_000
-# Each packet that a CPU takes in came by an interface, and may again by one above it, which all
-# count it. Beyond this times as many, the rest came by another namespace's. It leaves room for
-# drivers that bring their counters up to date but now and then.
+# A received packet is counted by its interface and by each above it. If CPUs receive more than this
+# times the sum of interfaces, the rest is from other namespaces. It allows for drivers that update
+# counters rarely.
 _ELSEWHERE_RATIO = 1.5
 _NOT_READ = Missing(Reason.SOURCE, "/proc/net is not read here")
 _WARMING = Missing(Reason.WARMING)
@@ -253,7 +253,7 @@ def _grown(
 
 def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> InterfaceRow:
     if old is not None and (new.rx_packets < old.rx_packets or new.tx_packets < old.tx_packets):
-        # One counter went back, so it is another interface of that name, or another driver.
+        # A counter stepped back: another interface of that name, or another driver.
         rates: tuple[Reading, ...] = (RESTARTED,) * 3
     else:
         untold = Missing(Reason.SOURCE, "no device is behind it that could drop")

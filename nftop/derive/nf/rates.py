@@ -19,7 +19,7 @@ _NOT_SEEN = Missing(
 _HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
 
 
-# Below this share a thread did not have its CPU to itself, or not all the time.
+# Below this share of run time a thread shares its CPU.
 WHOLE_RATIO = 0.95
 
 

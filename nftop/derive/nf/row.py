@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import (
@@ -50,31 +50,18 @@ def nf_row(
         pollers: by row.
         times: columns of `cpu.time.METRICS`.
     """
-    core_cycles, instructions = counted
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
-    clocks = {cycles.clock[row] for row in rows}
-    if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
-        clocks = {"tsc"}
-        cycles = cycles.by_tsc()
     here = {row: pollers[row] for row in rows if row in pollers}
     own = own_times(here, times, nf)
     why_not = _why_not(nf, topology, here, own)
     shared = next(
         (why for row, occupant in here.items() if (why := occupant.shared(own[row], nf))), None
     )
-    taken = {row: own_cycles(cycles.per_s[row], cycles.clock[row], own.get(row)) for row in rows}
-    labels = {row: own_clock(cycles.clock[row], own.get(row)) for row in rows}
-    all_cycles = why_not or total(taken.values(), _NOBODY)
-    busy_cycles = why_not or _busy_cycles(nf, topology, taken, labels)
-    all_instructions = why_not or shared or total((instructions[row] for row in rows), _NOBODY)
-    all_core_cycles = why_not or shared or total((core_cycles[row] for row in rows), _NOBODY)
-    if len(clocks) > 1 and not isinstance(all_cycles, Missing):
-        all_cycles = busy_cycles = _MIXED
-    cpp = quotient(all_cycles, nf.packets_per_s)
-    clock: Clock | None = None
-    if len(clocks) == 1:  # of one clock, so that the sum is an estimate where one of its parts is
-        by_run = (label for row, label in labels.items() if label != cycles.clock[row])
-        clock = next(by_run, next(iter(clocks)))
+    all_cycles, busy_cycles, clock = _cycles(nf, topology, cycles, rows, own)
+    cpp = quotient(why_not or all_cycles, nf.packets_per_s)
+    core_cycles, instructions = (
+        why_not or shared or total((column[row] for row in rows), _NOBODY) for column in counted
+    )
     verdicts = {saturated(core.busy_ratio, core.run_ratio) for core in nf.cores}
     return NfRow(
         key=nf.key,
@@ -94,12 +81,34 @@ def nf_row(
             "tx_packets_per_s": nf.tx_packets_per_s,
             "drop_packets_per_s": nf.drop_packets_per_s,
             "cpp": cpp,
-            "busy_cpp": quotient(busy_cycles, nf.packets_per_s),
-            "ipp": quotient(all_instructions, nf.packets_per_s),
-            "ipc": quotient(all_instructions, all_core_cycles),
+            "busy_cpp": quotient(why_not or busy_cycles, nf.packets_per_s),
+            "ipp": quotient(instructions, nf.packets_per_s),
+            "ipc": quotient(instructions, core_cycles),
         },
         shared=shared,
     )
+
+
+def _cycles(
+    nf: NfRates,
+    topology: Topology,
+    cycles: Cycles,
+    rows: Sequence[int],
+    own: Mapping[int, OwnTime | None],
+) -> tuple[Reading, Reading, Clock | None]:
+    """Cycles per second of its cores, those of work, and their common clock."""
+    clocks = {cycles.clock[row] for row in rows}
+    if len(clocks) > 1 and cycles.tsc_per_s.present[rows].all():
+        clocks = {"tsc"}
+        cycles = cycles.by_tsc()
+    taken = {row: own_cycles(cycles.per_s[row], cycles.clock[row], own.get(row)) for row in rows}
+    labels = {row: own_clock(cycles.clock[row], own.get(row)) for row in rows}
+    summed, busy = total(taken.values(), _NOBODY), _busy_cycles(nf, topology, taken, labels)
+    if len(clocks) != 1:
+        return (summed, busy, None) if isinstance(summed, Missing) else (_MIXED, _MIXED, None)
+    # The sum is an estimate if one of its parts is.
+    by_run = (label for row, label in labels.items() if label != cycles.clock[row])
+    return summed, busy, next(by_run, next(iter(clocks)))
 
 
 def _why_not(
@@ -131,7 +140,7 @@ def _busy_cycles(
     per_core = [product(core.busy_of(clocks[row]), taken[row]) for core, row in at]
     summed = total(per_core, _NOBODY)
     if isinstance(summed, Missing) and any(one != summed for one in per_core):
-        # The reason of one core is not a reason for all.
+        # Name the core, since not all have this reason.
         cpu = nf.cores[per_core.index(summed)].cpu
         return Missing(summed.reason, f"CPU {cpu}: {summed.message}")
     return summed

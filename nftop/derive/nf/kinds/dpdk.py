@@ -20,16 +20,16 @@ from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 from nftop.model.struct import dataclass, field, replace
 
-# What is counted (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), of which port or lcore, and the
-# port's name and the queue: a port number may be given to another device.
+# Counter (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), port or lcore, and the port's name and
+# queue: a port number may be reused for another device.
 DpdkCounter: TypeAlias = tuple[str, int, str, int]
 Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
-# Packets sent for each received from which on an application is taken to generate them.
+# Ratio of sent to received packets from which an application is a generator.
 _GENERATOR_RATIO = 1000
 
-# How devices are called whose packets are those of other ports, which DPDK lists and counts too. A
-# virtual device's name begins with that of its driver, by which the bus finds it (vdev.c).
+# Names of devices whose packets other ports count too. The name of a virtual device begins with its
+# driver's (vdev.c).
 _BONDS = ("net_bonding", "eth_bond")
 
 _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")

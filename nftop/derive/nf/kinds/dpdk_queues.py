@@ -65,17 +65,17 @@ def _from_lcores(text: str) -> Iterator[int]:
 
 
 def _from_list(text: str) -> Iterator[int]:
-    # -l takes what --lcores takes since 25.03, and plain ranges before.
+    # -l accepts the grammar of --lcores since 25.03, and plain ranges before.
     return _from_lcores(text)
 
 
 _LCORE_OPTIONS = ((("-l",), _from_list), (("--lcores",), _from_lcores), (("-c",), _from_mask))
 
 
-# So many queues are named that a map leaves out or makes up.
+# Maximum number of queues in a message about a wrong map.
 _MOST_ODD = 3
 _UNKNOWN = Missing(Reason.WARMING, "not known yet which of its threads poll")
-# Where its packets move, that nothing is seen to poll says nothing of the application.
+# If its packets move, it polls although nothing is seen to.
 _UNSEEN = Missing(
     Reason.SOURCE,
     "its packets move, but its threads can't be seen from here (another pid namespace?), so its "
@@ -165,8 +165,8 @@ def attribute(
     mapped = queue_map.get(Prefix(app.prefix))
     if mapped:
         return _by_queue(app, "--queue-map", mapped, lcores)
-    # The prefix is a directory's name, which a container may choose: it must not be able to end
-    # the quotes of a command that somebody will paste.
+    # The prefix is a directory's name, which a container may choose: it must not end the quotes of
+    # a command to paste.
     option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
     how = (
         f"{len(pollers)} lcores poll and DPDK does not tell which queue is whose: only the "
@@ -252,8 +252,8 @@ def _by_queue(
     app: DpdkApp, origin: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
 ) -> Attribution:
     declared = set(lcore_of.values())
-    # A lcore without a queue may poll too, as the later stages of a pipeline do; one that has a
-    # queue and sleeps between packets does not.
+    # An lcore without a queue may poll too (later stages of a pipeline); one with a queue may
+    # sleep.
     pollers = tuple(item for item in lcores if item.lcore in declared or item.polls)
     uncounted = _uncounted(pollers)
     remarks = [origin, *_unassigned(app, lcore_of)]

@@ -34,7 +34,7 @@ from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, field, replace
 
-# What is counted (a field of `OvsPmd`), and of the PMD thread on which core.
+# Counter (a field of `OvsPmd`) and core of the PMD thread.
 OvsCounter: TypeAlias = tuple[str, int]
 
 _UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
@@ -62,8 +62,8 @@ _QUEUES_AS_ONE = Missing(
 _NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
 _NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
 
-# OVS reports how long it has counted. That may lag behind the time between two readings by this
-# much, since replies of one reading differ in time; beyond, it was cleared in between.
+# OVS' counting time may lag behind the time between two readings by this much, since replies differ
+# in time; beyond that it was cleared.
 _LAG_RATIO = 0.3
 _LAG_S = 0.25
 
@@ -265,7 +265,7 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         busy_ratio=of_its_own_time(rates.busy(pmd), own),
         awake_busy_ratio=of_its_own_time(rates.busy_awake(pmd), own),
         nf_cycles_per_s=rates.rate("used_cycles", pmd),
-        # OVS binds it; where its thread can't be seen that is all there is to know.
+        # OVS binds it, so its CPU is known even if its thread can't be seen.
         loose=None if thread is None else not_bound(name, thread.thread.allowed),
     )
 

@@ -52,7 +52,7 @@ _DEVICE_INPUTS = (
 )  # fmt: skip
 # VLIB_FRAME_SIZE: as many packets as one call of a node works on.
 _FRAME = 256
-# The bounds are one number when they are no further apart; half of it is the error.
+# Bounds closer than this count as one number; half of it is the error.
 _NEAR_ENOUGH = 0.05
 
 _OFF = Missing(
