@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -121,3 +122,17 @@ def word(verdict: Verdict, name: str, metric: str, kind: str = "nf") -> str:
     rows = part(verdict, name, kind).rows
     row = next(item for item in rows if item.metric.id == metric)
     return f"{row.word}: {row.why}".removesuffix(": ")
+
+
+CHEAPER, SAME = 0.85, 1.0
+
+
+def cost(ratio: float, changed_at: int = 60, **after: float) -> Callable[..., Any]:
+    """Of `fwd`: all it costs a packet is `ratio` of what it was, and `after` is added to that."""
+
+    def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
+        by = ratio if tick >= changed_at else 1.0
+        now = {"cpp": 376.0 * by, "busy_cpp": 281.5 * by}
+        return {"fwd": {**now, **(after if tick >= changed_at else {})}}
+
+    return shown

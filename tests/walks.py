@@ -43,8 +43,8 @@ from nftop.ui.widgets.lines import Lines
 from tests.control.hosts import LabHost
 from tests.samples import HOST, topology
 from tests.sources.perf_kernel import FakeKernel
+from tests.ui.editing import apply, edited
 from tests.ui.gates import MemoryGate, open_gate
-from tests.ui.test_editor import apply, edited
 
 PACKAGE = Path(nftop.__file__).parent
 _TICK_NS = 100_000_000

@@ -143,8 +143,13 @@ class NftopApp(App[None]):
                     self._options,
                     frame=self._main.frame,
                 ),
-                lambda _: self._repaint(),
+                self._previewed_undo,
             )
+
+    def _previewed_undo(self, applied: bool | None) -> None:  # noqa: FBT001 - the preview's answer
+        self._repaint()
+        if applied is None:
+            self._say("nothing to undo: no change of nftop stands on this host")
 
     def on_change_moved(self) -> None:
         standing = self.changes.standing

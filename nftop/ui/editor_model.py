@@ -107,7 +107,12 @@ class EditorModel:
         return (f"{prefix} since the draft began ({_RELOAD}): {changes}",)
 
     def editor_state(
-        self, frame: Frame, *, locked: str = "", keep_within_s: float = KEEP_WITHIN_S
+        self,
+        frame: Frame,
+        *,
+        locked: str = "",
+        waits: str = "",
+        keep_within_s: float = KEEP_WITHIN_S,
     ) -> EditorState:
         """What the screen draws."""
         rules = self.draft.rules
@@ -124,6 +129,7 @@ class EditorModel:
             where=self._where,
             trouble=self.trouble,
             locked=locked,
+            waits=waits,
             keep_within_s=keep_within_s,
         )
 
@@ -236,6 +242,18 @@ class EditorModel:
         notes = "".join(f"; {problem.text}" for problem in result.problems)
         self._take(drafts.ask(self.draft, result.actions))
         self.message = self.message or f"the draft has profile {name}{notes}"
+
+    def pick(self, row: MaskRow, way: int, *, toggle: bool) -> None:
+        """Select a mask and a way, as a click does; `toggle` also adds or removes the way."""
+        if row not in self._rows:
+            return
+        rule = self._line_rules[row.line]
+        self.selection = replace(
+            self.selection, group=row.group, line=row.line, way=max(0, min(way, rule.ways - 1))
+        )
+        self.message = ""
+        if toggle:
+            self.acts["toggle"](0)
 
     # Helpers
 

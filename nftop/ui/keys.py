@@ -222,6 +222,8 @@ EDITOR: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape", "close", "Esc", "back; asks if the draft is changed",
         hint=("Esc", "back"), rank=1),
+    KeyRow("y", "copy", "y", "copy the draft's commands to the clipboard",
+        hint=("y", "copy"), rank=9),
     KeyRow("q,f10", "quit", "q F10", "quit nftop; asks if the draft is changed"),
     *CHANGE,
 )  # fmt: skip

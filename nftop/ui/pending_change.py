@@ -20,6 +20,7 @@ from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.line import Line
 from nftop.render.frame.changes import (
+    PendingFacts,
     applying_lines,
     outcome_lines,
     settling_lines,
@@ -189,7 +190,7 @@ class ChangeControl:
         self._closing = True
         self._heard.set()
 
-    def lines(self, width: int) -> list[Line]:
+    def lines(self, width: int, height: int) -> list[Line]:
         """Banner above every screen."""
         now = self.standing
         if now.phase == "applying":
@@ -198,8 +199,14 @@ class ChangeControl:
             return settling_lines(now.word, width)
         if now.phase == "unkept":
             left_s = max(0, math.ceil(now.until_s - self._clock()))
-            number = None if now.receipt is None else now.receipt.number
-            return unkept_lines(number, left_s, width)
+            receipt = now.receipt
+            facts = PendingFacts(
+                None if receipt is None else receipt.number,
+                () if receipt is None else receipt.changes,
+                left_s,
+                self.keep_within_s,
+            )
+            return unkept_lines(facts, width, height)
         return [] if now.receipt is None else outcome_lines(now.receipt, width)
 
     def _answer(self, *, keeps: bool) -> bool:

@@ -110,7 +110,7 @@ def test_the_selected_class_is_shown_however_few_lines_there_are() -> None:
         for height in range(6, 30):
             shown = editor_lines(model.editor_state(FRAMES[False]), FRAMES[False], 80, height)
             texts = [line.text for line in shown]
-            assert any(text.startswith("> ") for text in texts)
+            assert any(text.startswith("▸ ") for text in texts)
 
 
 def test_a_class_that_somebody_removes_is_not_selected_any_more() -> None:

@@ -28,6 +28,8 @@ from nftop.model.struct import dataclass, replace
 LEAST_SAMPLES = 10
 # Samples added per step in the search for the last level.
 _STEP = 15
+# Fewer samples are not a level.
+_STEP_LEAST = 5
 # Smaller differences are irrelevant, however significant.
 LEAST_RATIO = 0.01
 # From this ratio on a change is shown as a multiple.
@@ -99,6 +101,7 @@ class Compared:
             be added, or the number is unknown.
         detectable: for "no difference" the smallest difference that would have been found in at
             least 4 of 5 cases, in the metric's unit; else UNDEFINED.
+        samples: those before and after, for a picture of them; empty where none is drawn.
     """
 
     metric: Metric
@@ -115,6 +118,7 @@ class Compared:
     bounds: tuple[bool, bool] = (False, False)
     lacking: tuple[int | None, int | None] = (0, 0)
     detectable: Reading = _NOT_KNOWN
+    samples: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
 
     @property
     def detectable_ratio(self) -> Reading:
@@ -307,7 +311,9 @@ def steady(before: Floats) -> Floats:
 
     A load that began shortly before the change must not be compared with what was before it.
     """
-    base = before[-_STEP:]
+    base = _after_step(before[-_STEP:])
+    if len(base) < min(_STEP, len(before)):
+        return base
     kept = len(base)
     while kept + LEAST_SAMPLES <= len(before):
         older = before[-(kept + _STEP) : -kept]
@@ -315,6 +321,25 @@ def steady(before: Floats) -> Floats:
             break
         kept += len(older)
     return before[len(before) - kept :]
+
+
+def _after_step(base: Floats) -> Floats:
+    """The samples since the level last stepped; all of them if it did not.
+
+    A step: all samples before it are further from those since than these are wide, three times as
+    far where there are fewer than `LEAST_SAMPLES` since it. A neighbour that began seconds before
+    a change is otherwise hidden by what was before it.
+    """
+    if len(base) <= _STEP_LEAST or np.ptp(base) <= LEAST_RATIO * abs(median(base)):
+        return base
+    for kept in range(_STEP_LEAST, len(base)):
+        older, since = base[:-kept], base[-kept:]
+        low, high = float(since.min()), float(since.max())
+        width = max(high - low, LEAST_RATIO * abs(median(since)))
+        away = np.maximum(low - older, older - high)
+        if (away > (width if kept >= LEAST_SAMPLES else 3 * width)).all():
+            return since
+    return base
 
 
 def _is_elsewhere(older: Floats, base: Floats) -> bool:

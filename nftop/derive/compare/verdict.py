@@ -46,6 +46,8 @@ class VerdictSection:
         rows: its metrics.
         word, why: overall result, as in `Compared`.
         changed: it is (in) a changed class, else in one whose ways overlap.
+        key: of a network function's row in `Window.nfs`; None for a class.
+        offered_ratio: change of the load offered to a network function; None where none shows.
     """
 
     kind: Literal["class", "nf"]
@@ -55,6 +57,8 @@ class VerdictSection:
     word: Word
     why: str = ""
     changed: bool = False
+    key: str | None = None
+    offered_ratio: float | None = None
 
 
 def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...]) -> VerdictSection:
@@ -78,7 +82,9 @@ def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...])
             rows.append(judged(row, busy, offered))
     rows = [replace(row, bounds=_bounds(row.metric, busy, nf)) for row in rows]
     word, why = summed(rows, offered if None in busy or False in busy else None)
-    return VerdictSection("nf", nf.name, groups, tuple(rows), word, why)
+    return VerdictSection(
+        "nf", nf.name, groups, tuple(rows), word, why, key=nf.key, offered_ratio=offered
+    )
 
 
 def _bounds(metric: Metric, busy: Sequence[bool | None], nf: NfRow) -> tuple[bool, bool]:
@@ -128,6 +134,7 @@ def row_of(metric: Metric, both: SideSamples, why: Missing, sides: Sides) -> Com
         earlier=both.earlier,
         most_after=both.most_after,
     )
+    row = replace(row, samples=(tuple(both.before.tolist()), tuple(both.after.tolist())))
     if row.n_before and not (sides.settled or sides.over):
         return replace(row, word="settling", why="", code="")
     return row
@@ -154,6 +161,7 @@ class Verdict:
         noticed: the observed change, or several if they did not settle in between.
         notes: further facts, sentences.
         parts: changed classes first, then overlapping ones; a class before its network functions.
+        age_s: seconds since the change.
     """
 
     changed_at_ns: int
@@ -166,6 +174,7 @@ class Verdict:
     noticed: tuple[Noticed, ...]
     notes: tuple[str, ...]
     parts: tuple[VerdictSection, ...]
+    age_s: float = 0.0
 
 
 def verdict_of(
@@ -205,6 +214,7 @@ def verdict_of(
         noticed=sides.noticed,
         notes=tuple(filter(None, (_term_note(changed_at_ns, term), sides.note, _several(sides)))),
         parts=tuple(parts),
+        age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / _S),
     )
 
 
@@ -217,12 +227,6 @@ def _term_note(changed_at_ns: int, term: Term) -> str:
     if term.taken_back_ns is not None:
         taken_back_s = _since(changed_at_ns, term.taken_back_ns)
         return f"taken back {taken_back_s:.0f} s after the change: no sample after that counts"
-    if term.until_ns is not None:
-        until_s = _since(changed_at_ns, term.until_ns)
-        return (
-            f"not kept yet: taken back {until_s:.0f} s after the change unless K keeps it; no "
-            "sample after that counts"
-        )
     return ""
 
 

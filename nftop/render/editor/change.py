@@ -148,7 +148,12 @@ def _threads(those: Iterable[Cell]) -> str:
     return ",".join(map(str, tids[:_MOST_THREADS])) + more
 
 
-_TONES = {"can't: ": Tone.BAD, "warning: ": Tone.ACCENT, "note: ": Tone.DIM}
+_MARKS: Mapping[str, tuple[str, Tone]] = {
+    "can't": ("✘", Tone.BAD),
+    "not done": ("✘", Tone.BAD),
+    "warning": ("▲", Tone.WARN),
+}
+_LABEL = 9  # cells of the names of sections
 
 
 def confirm_lines(
@@ -172,26 +177,21 @@ def confirm_lines(
         obstacle: why it cannot be applied now; "": it can.
         keep_within_s: time to keep it.
     """
-    lines = [row for item in against(proposal) for row in paragraph(item, width, tone=_tone(item))]
+    lines = [row for item in against(proposal) for row in _objection(item, width)]
     warned = len(lines)
     lines += [BLANK] * bool(warned and proposal.changes)
-    texts = changed(proposal.changes, ways, unit)
-    texts += [f"note: {printable(effect)}" for effect in proposal.effects]
-    lines += [row for item in texts for row in paragraph(item, width, tone=_tone(item))]
+    lines += _under("change", changed(proposal.changes, ways, unit), width)
+    lines += _under("note", [printable(effect) for effect in proposal.effects], width, Tone.MUTED)
     # Several commands are several changes, each undone separately.
-    commands = proposal.commands
-    for title, shell_lines in (
-        ("written", writes),
-        ("the same by" if len(commands) < 2 else "by single commands", commands),
-    ):
-        if shell_lines:
-            lines += [BLANK, line(Span(title, Tone.HEADER))]
-            lines += [
-                row for text in shell_lines for row in paragraph(text, width, lead=line("  "))
-            ]
+    lines += _under("writes", writes, width)
+    lines += [row for text in proposal.commands for row in _under("$", [text], width, Tone.STRONG)]
+    if len(proposal.commands) > 1:
+        single = "each of these commands is a change of its own, undone by itself"
+        lines += _under("", [single], width, Tone.MUTED)
     lines.append(BLANK)
     if obstacle:
-        return [*lines, *paragraph(obstacle, width, tone=Tone.BAD)], warned
+        lead = line(Span("✘ ", Tone.BAD))
+        return [*lines, *paragraph(obstacle, width, lead=lead, tone=Tone.BAD)], warned
     if proposal.final:
         meaning = "final: kept at once, and not taken back when nftop ends"
     else:
@@ -199,8 +199,18 @@ def confirm_lines(
             f"taken back by itself in {keep_within_s:g} s, or when nftop ends, unless K keeps it"
         )
     ask = f"applies it: locked, compared with what is shown here, written, read back; {meaning}"
-    return [*lines, *paragraph(ask, width, lead=line(Span("y", Tone.TITLE), " "))], warned
+    return [*lines, *paragraph(ask, width, lead=line(Span("y", Tone.ACCENT), " "))], warned
 
 
-def _tone(text: str) -> Tone:
-    return next((tone for head, tone in _TONES.items() if text.startswith(head)), Tone.PLAIN)
+def _objection(text: str, width: int) -> list[Line]:
+    mark, tone = next((look for head, look in _MARKS.items() if text.startswith(f"{head}: ")),
+                      ("▲", Tone.WARN))  # fmt: skip
+    return paragraph(text, width, lead=line(Span(f"{mark} ", tone)), tone=tone)
+
+
+def _under(label: str, texts: Sequence[str], width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    """Texts beside the name of their section."""
+    rows = [row for text in texts for row in paragraph(text, width - _LABEL, tone=tone)]
+    leads = [Span(f"{label:<{_LABEL}}", Tone.MUTED)]
+    leads += [Span(" " * _LABEL, Tone.PLAIN)] * len(rows)
+    return [line(lead, row) for lead, row in zip(leads, rows, strict=False)]

@@ -64,6 +64,7 @@ class EditorState:
     where: resctrl's mount.
     trouble: alerts above the table.
     locked: why nothing can be applied; "": it can.
+    waits: what the draft waits for; "": nothing.
     keep_within_s: time to keep an applied change.
     """
 
@@ -79,6 +80,7 @@ class EditorState:
     where: str = ""
     trouble: tuple[str, ...] = ()
     locked: str = ""
+    waits: str = ""
     keep_within_s: float = KEEP_WITHIN_S
 
     @property

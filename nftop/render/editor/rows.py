@@ -17,11 +17,20 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import Priority
-from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line
 from nftop.render.base.text import cells, fit
-from nftop.render.cache.panel import OVER_RATIO, TONES, group_name, way_mark
+from nftop.render.cache.panel import OVER_RATIO, group_name
+from nftop.render.cache.way_cells import MARKS as WAY_CELL_MARKS
+from nftop.render.cache.way_cells import (
+    ClassLook,
+    WayState,
+    device_cells,
+    looks_of,
+    way_numbers,
+    way_span,
+    way_state,
+)
 from nftop.render.cores.table import is_bound, is_other
 from nftop.render.editor.change import limit
 from nftop.render.editor.model import EditorState, MaskRow, mask_text, shares_at
@@ -83,72 +92,115 @@ def _class_of(frame: Frame, row: int, target: State) -> str:
 
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("+", "way added by the draft"),
-    ("-", "way removed by the draft"),
-    (">", "selected class; v: selected way"),
+    *WAY_CELL_MARKS,
     ("H L", "SST-BF: cores of high, low base frequency"),
     ("<", "CPP of a class: may include empty polls"),
     ("draining", "the class occupies more than its ways until lines are evicted"),
+    ("default", "the class of all CPUs and threads in no other: resctrl's root group"),
 )
-_WIDE_FROM = 120  # cells from which the ways have gaps between them
-_TONES = {**TONES, "+": Tone.RETIRING, "-": Tone.BAD}
+ARROW = "→"
+_SWATCH = "■ "
 
 
-@dataclass(frozen=True, slots=True)
-class _Col:
-    """A column of text: least and most cells, rank for leaving it out (0: never)."""
+class _Col(NamedTuple):
+    """A column behind the ways: least and most cells, rank for leaving it out (0: never).
+
+    `least` 0: as its longest text, which is never cut.
+    """
 
     head: str
     least: int
     most: int
     goes: int = 0
+    right: bool = False
 
 
-_BEFORE = (_Col("", 2, 2), _Col("COS", 5, 6), _Col("CLASS", 7, 20))
-_BEHIND = (
-    _Col("MASK", 4, 14),
-    _Col("MiB USED/CAP", 8, 17),
-    _Col("MBA", 3, 16, 2),
-    _Col("CPUS", 6, 40, 3),
-    _Col("NF", 4, 24, 4),
-    _Col("CPP", 4, CPP, 5),
+_NAME_LEAST, _NAME_MOST = 7, 20
+_LEAD = 4  # cells of the marker of the row and the swatch of the class
+_MASK, _USED, _MBA, _CPUS = range(4)
+_COLUMNS = (
+    _Col("MASK", 0, 20, right=True),
+    _Col("MiB USED/CAP", 8, 20, 1, right=True),
+    _Col("MBA", 0, 16, 5, right=True),
+    _Col("CPUS", 6, 40, 2),
+    _Col("NF", 4, 40, 3),
+    _Col("CPP", 4, CPP, 4, right=True),
+    _Col("COS", 3, 3, 6, right=True),
 )
 
 
-def table_lines(
-    editor: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int
-) -> list[Line]:
-    """Header, ways of devices, and a line per row."""
-    ways = editor.rule.ways
+class _Shape(NamedTuple):
+    """Widths of the table: class names, a cell of a way, columns behind the ways."""
+
+    name: int
+    cell: int
+    columns: tuple[int, ...]
+
+
+class _RowText(NamedTuple):
+    """Texts of a row: name of the class, columns, and which columns the draft changes."""
+
+    name: str
+    columns: tuple[str, ...]
+    changed: frozenset[int] = frozenset()
+
+
+class EditorTable(NamedTuple):
+    """Attributes.
+
+    head: numbers of the ways, names of the columns, ways of devices. rows: a line per mask.
+    pointer: below the rows, the selected way and what the draft does with it.
+    """
+
+    head: list[Line]
+    rows: list[Line]
+    pointer: Line
+
+
+def editor_table(
+    editor: EditorState, frame: Frame, rows: Sequence[MaskRow], width: int, *, pointer: bool = True
+) -> EditorTable:
+    """The table; without a `pointer` below it the selected way is marked in its header."""
     users = class_users(editor, frame)
+    looks = looks_of(frame.groups, editor.groups)
     texts = [_texts(editor, frame, row, users) for row in rows]
-    gap = " " if width >= _WIDE_FROM else ""
-    room = width - (ways + (ways - 1) * len(gap)) - 1
-    widths = _shared_out(texts, room)
-    split = len(_BEFORE)
-    heads = [col.head for col in (*_BEFORE, *_BEHIND)]
-    lines = [
-        line(
-            _joined(heads[:split], widths[:split]),
-            *_scale(editor, gap),
-            " ",
-            _joined(heads[split:], widths[split:]),
-            fill=Tone.HEADER,
-        ),
-        _io_line(editor, frame, widths, gap),
+    shape = _shape_of(texts, editor.rule.ways, width)
+    head = [*_heads(editor, shape, pointer=pointer), _io_line(editor, frame, shape)]
+    drawn = [
+        _row_line(editor, row, text, shape, looks[row.group])
+        for row, text in zip(rows, texts, strict=True)
     ]
-    for row, text in zip(rows, texts, strict=True):
-        here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
-        before = _joined(text[:split], widths[:split])
-        lines.append(
-            line(
-                Span(before, Tone.TITLE if here else Tone.PLAIN),
-                *_ways(editor, row, gap, here=here),
-                " ",
-                _joined(text[split:], widths[split:]),
-            )
-        )
-    return [crop(item, width) for item in lines]
+    return EditorTable(
+        [crop(item, width) for item in head],
+        [crop(item, width) for item in drawn],
+        _pointer_line(editor, shape, width),
+    )
+
+
+def _pointer_line(editor: EditorState, shape: _Shape, width: int) -> Line:
+    left = (editor.rule.ways - 1 - editor.selection.way) * shape.cell + (shape.cell > 2)
+    indent = _LEAD + shape.name + left
+    text = f"way {editor.selection.way}: {_way_text(editor)}"
+    mark = Span("▲", Tone.ACCENT)
+    if indent + 3 + cells(text) > width and cells(text) + 2 <= indent:
+        return line(Span(f"{' ' * (indent - 2 - cells(text))}{text}  ", Tone.MUTED), mark)
+    return crop(line(" " * indent, mark, Span(f"  {text}", Tone.MUTED)), width)
+
+
+def _way_text(editor: EditorState) -> str:
+    selection = editor.selection
+    row = MaskRow(selection.group, selection.line)
+    bits = 1 << selection.way
+    had, has = (bool(editor.bits(row, base=base) & bits) for base in (True, False))
+    name = group_name(selection.group)
+    if had != has:
+        return f"added to {name} by the draft" if has else f"taken off {name} by the draft"
+    if not has:
+        return f"not of {name}"
+    shares = shares_at(editor, row)
+    others = [group_name(other) for other, both in shares.others.items() if both.bits & bits]
+    others += ["devices"] * bool(shares.io.bits & bits)
+    return f"{name} shares it with {', '.join(others)}" if others else f"{name} alone"
 
 
 def draining(editor: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
@@ -186,36 +238,32 @@ def _in_cache(editor: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCa
 
 def _texts(
     editor: EditorState, frame: Frame, row: MaskRow, users: Mapping[str, ClassUsers]
-) -> list[str]:
-    """Texts of the columns before and after the ways."""
-    here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
-    mark = ">" if here else ""
-    group_row = next((group for group in frame.groups if group.name == row.group), None)
-    masks = _changed(*(mask_text(editor.bits(row, base=base), editor.rules[row.line].ways)
-                       for base in (True, False)))  # fmt: skip
+) -> _RowText:
+    masks = [mask_text(editor.bits(row, base=base), editor.rules[row.line].ways)
+             for base in (True, False)]  # fmt: skip
+    mask = _changed(*masks)
+    if not editor.exists(row.group, base=True):
+        mask = f"new {masks[1]}"
+    elif not editor.exists(row.group):
+        mask = f"{masks[0]} gone"
+    at_mask = frozenset({0} if masks[0] != masks[1] else ())
     if row.line.endswith("CODE"):
-        return [mark, "", "  code", masks, "", "", "", "", ""]
-    return [
-        mark,
-        _class_number(editor, row.group, group_row),
-        group_name(row.group),
-        masks,
+        return _RowText("  code", (mask, *[""] * (len(_COLUMNS) - 1)), at_mask)
+    group_row = next((group for group in frame.groups if group.name == row.group), None)
+    number = "" if group_row is None or group_row.clos is None else str(group_row.clos)
+    columns = (
+        mask,
         _used(editor, frame, row),
         _bandwidth(editor, row.group),
         *(users.get(row.group) or NOBODY),
-    ]
-
-
-def _class_number(editor: EditorState, group: str, group_row: GroupRow | None) -> str:
-    if not editor.exists(group, base=True):
-        return "new"
-    if not editor.exists(group):
-        return "gone"
-    return "COS -" if group_row is None or group_row.clos is None else f"COS{group_row.clos}"
+        number,
+    )
+    changed = {at for at in (1, 2) if ARROW in columns[at]} | at_mask
+    return _RowText(group_name(row.group), columns, frozenset(changed))
 
 
 def _changed(old: str, new: str) -> str:
-    return new if old == new else f"{old}->{new}"
+    return new if old == new else f"{old} {ARROW} {new}"
 
 
 def _used(editor: EditorState, frame: Frame, row: MaskRow) -> str:
@@ -247,80 +295,145 @@ def _bandwidth(editor: EditorState, group: str) -> str:
     return _changed(*shown) if editor.selection.cache == "L3" and values != [None, None] else ""
 
 
-def _ways(editor: EditorState, row: MaskRow, gap: str, *, here: bool) -> list[Span]:
+def _row_line(
+    editor: EditorState, row: MaskRow, text: _RowText, shape: _Shape, look: ClassLook
+) -> Line:
+    here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
+    code = row.line.endswith("CODE")
+    spans = [
+        Span("▸ " if here else "  ", Tone.ACCENT),
+        Span("  " if code else _SWATCH, look.hue),
+        Span(fit(fit(text.name, shape.name - 1), shape.name), Tone.STRONG if here else Tone.PLAIN),
+        *_ways(editor, row, shape.cell, look, here=here),
+    ]
+    for at, item in enumerate(_column_texts(text.columns, shape)):
+        spans.append(Span(item, look.hue if at in text.changed else Tone.PLAIN))
+    whole = line(*spans, fill=Tone.SELECTION if here else Tone.PLAIN)
+    return clickable(whole, "select", f"{row.line} {editor.selection.way} {row.group}")
+
+
+def _ways(
+    editor: EditorState, row: MaskRow, cell: int, look: ClassLook, *, here: bool
+) -> list[Span]:
     """A cell per way of a mask, the highest first."""
     old, new = editor.bits(row, base=True), editor.bits(row)
     shares = shares_at(editor, row)
     exclusive = editor.target.get(Cell("mode", row.group)) == "exclusive"
-    spans: list[Span] = []
+    spans = []
     for way in reversed(range(editor.rule.ways)):
-        has, gets = (bool(bits >> way & 1) for bits in (old, new))
-        kind = way_mark(shares, way, exclusive=exclusive)
-        glyph = kind if has and gets else "+" if gets else "-" if has else "."
-        tone = Tone.CURSOR if here and way == editor.selection.way else _TONES[glyph]
-        spans += [Span(glyph, tone)] + [Span(gap, Tone.PLAIN)] * bool(gap and way)
+        had, has = (bool(bits >> way & 1) for bits in (old, new))
+        state: WayState = "empty"
+        if had != has:
+            state = "added" if has else "removed"
+        elif has:
+            state = way_state(shares, way, exclusive=exclusive)
+        selected = here and way == editor.selection.way
+        span = way_span(state, look, cell, selected=selected)
+        spans.append(span._replace(click=_way_click(row, way)))
     return spans
 
 
-def _scale(editor: EditorState, gap: str) -> list[Span]:
-    """The last digit of each way's number; `v` above the selected one."""
-    spans: list[Span] = []
-    for way in reversed(range(editor.rule.ways)):
-        here = way == editor.selection.way
-        spans.append(Span("v" if here else str(way % 10), Tone.TITLE if here else Tone.PLAIN))
-        spans += [Span(gap, Tone.PLAIN)] * bool(gap and way)
-    return spans
+def _way_click(row: MaskRow, way: int) -> Click:
+    """Toggle a way: `clicked_way` reads the argument."""
+    return Click("toggle_at", f"{row.line} {way} {row.group}")
 
 
-def _io_line(editor: EditorState, frame: Frame, widths: Sequence[int], gap: str) -> Line:
-    head = _joined(["", "I/O", "DDIO"], widths[: len(_BEFORE)])
+def clicked_way(argument: str) -> tuple[MaskRow, int]:
+    """Row and way of a click on a cell of the table."""
+    name, way, group = argument.split(" ", 2)
+    return MaskRow(group, name), int(way)
+
+
+def _heads(editor: EditorState, shape: _Shape, *, pointer: bool) -> list[Line]:
+    """Numbers of the ways, the last line with the names of the columns."""
+    selected = None if pointer else editor.selection.way
+    *upper, last = way_numbers(editor.rule.ways, shape.cell, selected)
+    indent = " " * (_LEAD + shape.name)
+    lines = [line(Span(f"{indent}{item}", Tone.HEADER), fill=Tone.HEADER) for item in upper]
+    names = "".join(_column_texts([col.head for col in _COLUMNS], shape))
+    text = f"{' ' * _LEAD}{fit('CLASS', shape.name)}{last}{names}"
+    return [*lines, line(Span(text, Tone.HEADER), fill=Tone.HEADER)]
+
+
+def _io_line(editor: EditorState, frame: Frame, shape: _Shape) -> Line:
+    head = Span(f"  □ {fit('I/O', shape.name)}", Tone.MUTED)
     domain = domain_of(editor, frame)
-    ways = editor.rule.ways
+    ways, room = editor.rule.ways, editor.rule.ways * shape.cell
     if editor.selection.cache != "L3":
-        return line(head, Span(" " * ways, Tone.DIM), Span(" devices write into L3", Tone.DIM))
+        return line(head, " " * room, Span("  devices write into L3", Tone.MUTED))
     if editor.selection.domain in editor.io:
         bits, origin = editor.io[editor.selection.domain]
-        drawn = gap.join("I" if bits >> way & 1 else "." for way in reversed(range(ways)))
-        return line(head, drawn, " ", mask_text(bits, ways), "  ", Span(origin, Tone.DIM))
+        mask = _column_texts([mask_text(bits, ways)], shape)[0]
+        note = f"  devices write here (DDIO, {origin}), not metered"
+        return line(head, device_cells(bits, ways, shape.cell), mask, Span(note, Tone.MUTED))
     why = "unknown"
     if domain is not None and isinstance(domain.io, Missing):
         why = f"{domain.io.reason.mark} {domain.io.message}"
     return line(head, Span(why, Tone.MISSING))
 
 
-def _joined(texts: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(
-        fit(fit(text, width - 1) if width > 2 else text, width)
-        for text, width in zip(texts, widths, strict=True)
-        if width
-    )
-
-
-def _longest(texts: Sequence[Sequence[str]], at: int) -> int:
-    return max((cells(text[at]) for text in texts), default=0)
-
-
-def _shared_out(texts: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Widths of the columns: as their texts need, reduced where room is short."""
-    cols = (*_BEFORE, *_BEHIND)
-    wanted = [
-        0
-        if (col.goes and not any(text[at] for text in texts))
-        else 1 + max(len(col.head), col.least, min(col.most, _longest(texts, at)))
-        for at, col in enumerate(cols)
+def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:
+    """Texts of the columns behind the ways, each with a blank before it."""
+    return [
+        f" {fit(_without_draft(text, width - 1), width - 1, right=col.right)}" if width else ""
+        for text, width, col in zip(texts, shape.columns, _COLUMNS, strict=False)
     ]
-    wanted[0] = cols[0].least
+
+
+def _without_draft(text: str, width: int) -> str:
+    """The text without what the draft makes of it, if that does not fit."""
+    return text if cells(text) <= width else text.partition(f" {ARROW}")[0]
+
+
+def _shape_of(texts: Sequence[_RowText], ways: int, width: int) -> _Shape:
+    """The widest cells of ways beside which the essential columns fit, and the columns' widths."""
+    longest = max((cells(text.name) for text in texts), default=0)
+    name = 1 + max(_NAME_LEAST, min(_NAME_MOST, longest))
+    least = _least(texts)
+    essential = 3 + sum(least[at] for at in (_MASK, _USED, _CPUS))
+    cell = next((item for item in (3, 2) if _LEAD + name + item * ways + essential <= width), 1)
+    room = width - _LEAD - name - cell * ways
+    if room < 1 + least[_MASK]:
+        name = max(1 + _NAME_LEAST, name + room - 1 - least[_MASK])
+    columns = _shared_out(texts, width - _LEAD - name - cell * ways)
+    return _Shape(name, cell, tuple(columns))
+
+
+def _longest(texts: Sequence[_RowText]) -> list[int]:
+    return [
+        max((cells(text.columns[at]) for text in texts), default=0) for at in range(len(_COLUMNS))
+    ]
+
+
+def _least(texts: Sequence[_RowText]) -> list[int]:
+    return [
+        col.least or max(len(col.head), most)
+        for col, most in zip(_COLUMNS, _longest(texts), strict=True)
+    ]
+
+
+def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:
+    """Widths of the columns: as their texts need, reduced where room is short."""
+    longest, least = _longest(texts), _least(texts)
+    # Room for the draft's mask, so that nothing moves when a way is toggled.
+    longest[_MASK] = max([longest[_MASK], *(2 * cells(text.columns[0][:8]) + 3 for text in texts
+                                            if ARROW not in text.columns[0])])  # fmt: skip
+    wanted = [
+        0 if col.goes and not most else 1 + max(len(col.head), low, min(col.most, most))
+        for col, most, low in zip(_COLUMNS, longest, least, strict=True)
+    ]
     while sum(wanted) > room:
         # Shrink the column with most spare cells first; then leave columns out.
-        spare = [
-            item - 1 - col.least if item else 0 for item, col in zip(wanted, cols, strict=True)
-        ]
-        at = max(range(len(cols)), key=lambda index: spare[index])
+        spare = [item - 1 - low if item else 0 for item, low in zip(wanted, least, strict=True)]
+        at = max(range(len(_COLUMNS)), key=lambda index: spare[index])
         if spare[at] > 0:
             wanted[at] -= 1
             continue
-        going = [item for item, col in enumerate(cols) if col.goes and wanted[item]]
+        going = [col for col, item in zip(_COLUMNS, wanted, strict=True) if col.goes and item]
+        # What the draft changes goes last.
+        kept = [_COLUMNS[_MBA]] * any(_MBA in text.changed for text in texts)
+        going = [col for col in going if col not in kept] or going
         if not going:
             break
-        wanted[max(going, key=lambda entry: cols[entry].goes)] = 0
+        wanted[_COLUMNS.index(max(going, key=lambda col: col.goes))] = 0
     return wanted

@@ -9,9 +9,9 @@ from nftop.derive.cache.changes import groups_in, is_own_change
 from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import class_name
-from nftop.model.struct import replace
-from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import printable
+from nftop.model.struct import dataclass, replace
+from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import cells, fit, printable
 
 OURS, THEIRS = "by nftop", "by another program"
 
@@ -71,7 +71,7 @@ def _schemata(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         cell = change.cell
         if cell.kind == "schemata":
-            yield f"{_named(cell.group)} {cell.name} {cell.number} {change.old} -> {change.new}"
+            yield f"{_named(cell.group)} {cell.name} {cell.number} {change.old} → {change.new}"
 
 
 def _groups(changes: Sequence[Change]) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _moves(changes: Sequence[Change]) -> Iterator[str]:
             what = f"CPU {format_cpu_list(map(int, those))}"
         else:
             what = f"{len(those)} threads" if len(those) > 1 else f"thread {those[0]}"
-        yield f"{what} {_named(old)} -> {_named(new)}"
+        yield f"{what} {_named(old)} → {_named(new)}"
 
 
 def _named(group: str) -> str:
@@ -111,15 +111,59 @@ def applying_lines(width: int) -> list[Line]:
     return [crop(line(Span(" APPLYING ", Tone.BADGE), " the guard writes and reads back"), width)]
 
 
-def unkept_lines(number: int | None, left_s: int, width: int) -> list[Line]:
-    """While the change is pending: keys and remaining time; after it the guard reverts."""
-    which = "" if number is None else f" {number}"
-    if left_s <= 0:
-        head = f" CHANGE{which} WAS NOT KEPT "
-        return [crop(line(Span(head, Tone.BADGE), " the guard takes it back"), width)]
-    keys = line(Span("K", Tone.TITLE), " keep   ", Span("u", Tone.TITLE), " take back")
-    head = f" CHANGE{which} IS NOT KEPT: taken back in {left_s} s "
-    return [crop(line(Span(head, Tone.BADGE), "  ", keys), width)]
+@dataclass(frozen=True, slots=True)
+class PendingFacts:
+    """A change that is applied and not kept.
+
+    Attributes:
+        number: in nftop's history; None if it has none.
+        changes: what was written.
+        left_s: seconds until it is taken back; 0: the guard takes it back now.
+        within_s: seconds to keep it, from when it was applied.
+    """
+
+    number: int | None
+    changes: tuple[Change, ...]
+    left_s: int
+    within_s: float
+
+
+_BAR = 20  # cells
+_TALL = 20  # lines of the screen from which the banner has three
+
+
+def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[Line]:
+    """While the change is pending: what was changed, the time left, its keys.
+
+    Three lines, one on a screen of few lines. When the time is up the guard reverts.
+    """
+    which = "" if facts.number is None else f" {facts.number}"
+    what, more = texts(facts.changes), len(texts(facts.changes)) - 1
+    about = "".join(what[:1]) + f" and {more} more" * (more > 0)
+    keys = line(
+        Span("K keep", Tone.PENDING, Click("app.keep")), Span("  ", Tone.PENDING),
+        Span("u undo", Tone.PENDING, Click("app.undo")), Span(" ", Tone.PENDING),
+    )  # fmt: skip
+    if facts.left_s <= 0:
+        keys = line()
+        whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"
+    else:
+        head = f" CHANGE{which} IS NOT KEPT"
+        time_left = f"taken back in {facts.left_s} s"
+        full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
+        bar = "█" * min(full, _BAR) + "░" * (_BAR - full)
+        room = width - cells(f"{head}   {time_left}   ") - keys.width
+        drawn = f"  {bar}" if room >= len(bar) + 2 else ""
+        about = fit(about, min(cells(about), max(0, room - len(drawn) - 3)))
+        left = f"{head}   {about}" if about.strip() else head
+        right = f"{time_left}{drawn}   "
+        if cells(left) + 3 + cells(right) + keys.width > width:
+            left, right = f" CHANGE{which} NOT KEPT", f"{facts.left_s} s: "
+        whole = f"{left}{' ' * max(1, width - cells(left) - cells(right) - keys.width)}{right}"
+    text = Span(fit(whole, max(0, width - keys.width)), Tone.PENDING)
+    middle = crop(line(text, keys, fill=Tone.PENDING), width)
+    edge = line(Span(" " * width, Tone.PENDING), fill=Tone.PENDING)
+    return [edge, middle, edge] if height >= _TALL else [middle]
 
 
 def settling_lines(word: str, width: int) -> list[Line]:

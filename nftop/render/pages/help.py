@@ -17,10 +17,10 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.cache.page import MARKS as VERDICT_MARKS
 from nftop.render.cache.panel import MARKS as CACHE_MARKS
 from nftop.render.cache.panel import WAY_MARKS
 from nftop.render.cache.table import MARKS as CLASS_MARKS
+from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
 from nftop.render.cores.detail import (
     absence_lines,
     attribution_lines,
@@ -29,6 +29,7 @@ from nftop.render.cores.detail import (
     sibling_lines,
 )
 from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.editor.page import CHECK_MARKS
 from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
 from nftop.render.frame.header import badge_lines, time_of_day
@@ -87,7 +88,11 @@ def help_lines(
 
 def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
     """Keys and marks of the editor of cache classes."""
-    return [*section("Keys", keys, width), *section("Marks", (*WAY_MARKS, *EDITOR_MARKS), width)]
+    return [
+        *section("Keys", keys, width),
+        *section("Marks", (*EDITOR_MARKS, *CHECK_MARKS), width),
+        *section("In a verdict", VERDICT_MARKS, width),
+    ]
 
 
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:

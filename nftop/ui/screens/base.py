@@ -36,7 +36,7 @@ class BannerScreen(Screen[Result]):
         banner, footer = self.query_one_optional(ChangeBanner), self.query_one_optional(Footer)
         if banner is None or footer is None or not self.size:
             return None
-        lines = self.changes.lines(self.size.width)
+        lines = self.changes.lines(*self.size)
         banner.show(lines, len(lines))
         return len(lines)
 

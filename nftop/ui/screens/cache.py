@@ -17,10 +17,11 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, clickable, pointed_at
 from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
-from nftop.render.cache.page import MARKS as VERDICT_MARKS
-from nftop.render.cache.page import CachePage, card, judged, page, upper, whole
+from nftop.render.cache.page import CachePage, judged, page, upper, whole
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import MARKS as CLASS_MARKS
+from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
+from nftop.render.cache.verdict import card
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_class_lines
@@ -76,7 +77,7 @@ class CacheView(ScreenView):
 
         def text(width: int) -> list[Line]:
             detail = class_lines(frame, key, width, trends, own_changes)
-            verdict_lines = [] if verdict is None else card(verdict, width, own_changes)
+            verdict_lines = [] if verdict is None else card(verdict, frame, width, own_changes)
             return explain_class_lines(frame, about, [*detail, *verdict_lines], width)
 
         return text
@@ -113,7 +114,7 @@ class CacheView(ScreenView):
 
         def text(width: int) -> list[Line]:
             detail = [] if key is None else class_lines(frame, key, width, trends, own_changes)
-            verdict_lines = [] if verdict is None else card(verdict, width, own_changes)
+            verdict_lines = [] if verdict is None else card(verdict, frame, width, own_changes)
             return whole(
                 frame, (verdict_lines, detail) if first else (detail, verdict_lines), width
             )
@@ -142,7 +143,7 @@ class CacheView(ScreenView):
             return [detail]
         first = self._verdict_first
         self._shows_verdict = not verdict.over if first is None else first
-        both = [detail, card(verdict, width, session.own_changes)]
+        both = [detail, card(verdict, frame, width, session.own_changes)]
         return both[::-1] if self._shows_verdict else both
 
     def _verdict(self, frame: Frame) -> Verdict | None:

@@ -16,7 +16,7 @@ from nftop.model.change import Proposal
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.struct import dataclass
-from nftop.render.base.line import Line, line
+from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.keys import CONFIRM, bindings
@@ -48,7 +48,7 @@ class PreviewPlan:
 
 
 class PlanReady(Message):
-    """The plan is ready; None if it failed or there is nothing to do: `why` says which."""
+    """The plan is ready; None if it failed, with the reason, or if there is nothing to do."""
 
     def __init__(self, planned: PreviewPlan | None, why: str = "") -> None:
         self.planned = planned
@@ -57,7 +57,7 @@ class PlanReady(Message):
 
 
 class ConfirmScreen(BannerScreen[bool]):
-    """Shows a plan; `y` applies it. Result: whether it was applied.
+    """Shows a plan; `y` applies it. Result: whether it was applied; None: nothing to do.
 
     The plan shown is the one applied: the gate refuses it if the host has changed meanwhile.
     """
@@ -104,6 +104,11 @@ class ConfirmScreen(BannerScreen[bool]):
         self.paint()
 
     def on_plan_ready(self, message: PlanReady) -> None:
+        if message.planned is None and not message.why:
+            if self.is_current:
+                self.dismiss(None)
+                return
+            message.why = "nothing to undo"
         self._planned, self._why, self._seen = message.planned, message.why, 0
         self.paint()
 
@@ -149,9 +154,8 @@ class ConfirmScreen(BannerScreen[bool]):
             self._seen = max(self._seen, upto)
 
     def _lines(self, width: int) -> list[Line]:
-        head = line(
-            *(item_or_gap for item in self._badge for item_or_gap in (item, " ")), self._title
-        )
+        badge = (item_or_gap for item in self._badge for item_or_gap in (item, " "))
+        head = line(*badge, Span(self._title, Tone.STRONG))
         if self._planned is None:
             return [head, *alert_lines(self._why, width=width)]
         planned = self._planned
@@ -218,7 +222,7 @@ class ConfirmScreen(BannerScreen[bool]):
         try:
             result = None if gate is None else self._plan(gate)
             if gate is None or result is None:
-                self.post_message(PlanReady(None, "nothing to undo"))
+                self.post_message(PlanReady(None))
                 return
             proposal, undoes = result
             rules = gate.rules_for(proposal)

@@ -17,17 +17,20 @@ from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
 from nftop.control.rules import Rules
 from nftop.derive.compare.settling import Term
-from nftop.derive.compare.verdict import verdict_of
+from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.window import Window
 from nftop.model.change import State
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, line
 from nftop.render.base.text import printable
-from nftop.render.cache.page import card
 from nftop.render.cache.panel import group_name
+from nftop.render.cache.verdict import card
+from nftop.render.cache.verdict_graph import graph_lines
 from nftop.render.editor.model import EditorState
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
+from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.render.pages.help import editor_help_lines
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
@@ -113,13 +116,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         # Numbers of readings: last requested, last used, last requested before applying.
         self._requested, self._read_last, self._requested_before = 0, 0, 0
         self._seen = changes.standing.changed
-        self._card_about: tuple[int, int, Term, int] | None = None
-        self._card_lines: list[Line] = []
+        # What the verdict was computed for, the verdict and its window.
+        self._judged_for: tuple[int, int, Term] | None = None
+        self._judged: tuple[Verdict, Window] | None = None
         self._acts: Mapping[str, Callable[[], object]] = {
             "preview": self._preview,
             "diff": self._diff,
             "help": self._help,
             "reload": self._read,
+            "copy": self._copy,
             "close": lambda: self._leave("close"),
             "quit": lambda: self._leave("quit"),
             "ask_limit": lambda: self._ask("limit", f"memory bandwidth of {self._named()}"),
@@ -206,6 +211,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if self.is_current:
             self.paint()
 
+    def click(self, action: str, argument: int | str) -> None:
+        if self._asking or self._question:
+            return
+        if isinstance(argument, int):
+            self.action_act(action, argument)
+        elif self._model is not None:
+            self._model.pick(*clicked_way(argument), toggle=action == "toggle_at")
+            self.paint()
+
     def say(self, message: str) -> None:
         self._message = message
         if self._model is not None:
@@ -234,7 +248,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         else:
             model.see(frame)
             editor = self._board(model, frame)
-            lines = editor_lines(editor, frame, width, room, self._card(frame, width))
+            graph = partial(self._graph, frame, width)
+            lines = editor_lines(
+                editor, frame, width, room, card=self._card(frame, width), graph=graph
+            )
             message, spot = model.message, where_text(editor)
         if self._question:
             message, spot = _QUESTIONS[self._question], ""
@@ -320,24 +337,55 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def _board(self, model: EditorModel, frame: Frame) -> EditorState:
         locked = "" if self._options.rw else _LOCKED
+        standing = self.changes.standing
+        number = None if standing.receipt is None else standing.receipt.number
+        waits = ""
+        if standing.phase in ("unkept", "settling"):
+            which = "the change" if number is None else f"change {number}"
+            waits = f"waits until {which} is kept or taken back: one change at a time"
         # The banner reports nftop's own change.
         notice = frame.notice if self.changes.standing.phase == "none" else ""
-        editor = model.editor_state(frame, locked=locked, keep_within_s=self.changes.keep_within_s)
+        editor = model.editor_state(
+            frame, locked=locked, waits=waits, keep_within_s=self.changes.keep_within_s
+        )
         return replace(editor, trouble=(*editor.trouble, *[notice] * bool(notice)))
 
-    def _card(self, frame: Frame, width: int) -> list[Line]:
-        """Verdict on the last applied change; computed once per frame."""
+    def _verdict(self, frame: Frame) -> tuple[Verdict, Window] | None:
+        """Verdict on the last applied change and what it rests on; computed once per frame."""
         applied = self.changes.standing.applied
         if applied is None:
-            return []
+            return None
         term = Term(applied.until_ns, applied.taken_back_ns)
-        about = (frame.monotonic_ns, applied.at_ns, term, width)
-        if self._card_about != about:
+        wanted = (frame.monotonic_ns, applied.at_ns, term)
+        if self._judged_for != wanted:
             window = self._session.history.window(frame)
             verdict = verdict_of(window, applied.at_ns, applied.groups, term)
-            self._card_about = about
-            self._card_lines = card(verdict, width, self._session.own_changes)
-        return self._card_lines
+            self._judged_for, self._judged = wanted, (verdict, window)
+        return self._judged
+
+    def _card(self, frame: Frame, width: int) -> list[Line]:
+        """The verdict as lines."""
+        judged, applied = self._verdict(frame), self.changes.standing.applied
+        if judged is None or applied is None:
+            return []
+        return card(judged[0], frame, width, self._session.own_changes, applied.number)
+
+    def _graph(self, frame: Frame, width: int, height: int) -> list[Line]:
+        judged, applied = self._verdict(frame), self.changes.standing.applied
+        if judged is None or applied is None:
+            return []
+        verdict, window = judged
+        term = Term(applied.until_ns, applied.taken_back_ns)
+        return graph_lines(window, verdict, term, width, height, number=applied.number)
+
+    def _copy(self) -> None:
+        """Copy the draft's commands to the clipboard of the terminal (OSC 52)."""
+        model = self._model
+        commands = () if model is None or not model.draft.changed else model.draft.plan.commands
+        if commands:
+            self.app.copy_to_clipboard("\n".join(commands))
+        count = len(commands)
+        self.say(f"copied {count} command{'s' * (count != 1)}" if count else "no command to copy")
 
     def _read(self) -> None:
         self._requested += 1

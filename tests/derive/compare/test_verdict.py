@@ -2,225 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nftop.derive.cache.changes import groups_in, together
-from nftop.derive.compare.metric import DIFFERS, LEAST_SAMPLES, compared, moved, percent, steady
-from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S, UNMETERED_S, Term
-from nftop.derive.compare.verdict import NO_SAMPLE, Verdict, verdict_of
+from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S
+from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.render.cache.page import verdict_lines as card_lines
 from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, with_cells
-from tests.rdt import MIB, group, in_cache
-from tests.story import Story, part, word
+from tests.rdt import group, in_cache
+from tests.story import CHEAPER, Story, cost, part, word
 
-CHEAPER, SAME = 0.85, 1.0
 WHY = Missing(Reason.SOURCE, "here is what to do")
-
-
-def cost(ratio: float, changed_at: int = 60, **after: float) -> Callable[..., Any]:
-    """Of `fwd`: all it costs a packet is `ratio` of what it was, and `after` is added to that."""
-
-    def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
-        by = ratio if tick >= changed_at else 1.0
-        now = {"cpp": 376.0 * by, "busy_cpp": 281.5 * by}
-        return {"fwd": {**now, **(after if tick >= changed_at else {})}}
-
-    return shown
-
-
-# The words, from two samples
-
-
-@given(st.integers(0, 10_000), st.floats(-0.5, 1.0))
-@settings(max_examples=60)
-def test_the_word_follows_the_metrics_good_direction(seed: int, ratio: float) -> None:
-    random = np.random.default_rng(seed)
-    before = 100 + random.standard_normal(60)
-    after = 100 * (1 + ratio) + random.standard_normal(60)
-    low, high = (compared(cpu_metric(name), before, after, WHY, over=True)
-                 for name in ("cpp", "ipc"))  # fmt: skip
-    opposite = {"better": "worse", "worse": "better"}
-    assert high.word == opposite.get(low.word, low.word)
-    if abs(ratio) > 0.05:
-        assert low.word == ("worse" if ratio > 0 else "better")
-    if abs(ratio) < 0.005:
-        assert low.word == "no difference", "what is less than a hundredth is of no use"
-    assert low.before == pytest.approx(100, rel=0.02)
-    assert low.change_ratio == pytest.approx(ratio, abs=0.02)
-
-
-def test_too_few_samples_none_and_nothing() -> None:
-    cpp = cpu_metric("cpp")
-    few, many = np.arange(LEAST_SAMPLES - 1.0), 1000 + np.arange(float(LEAST_SAMPLES))
-    assert compared(cpp, few, many, WHY, over=True).word == "too few samples"
-    assert compared(cpp, many, few, WHY, over=True).word == "too few samples"
-    assert compared(cpp, many, few[:0], WHY, over=True).word == "no number", "it gives none now"
-    assert compared(cpp, many, few[:0], NO_SAMPLE, over=True).word == "too few samples"
-    none = compared(cpp, few[:0], few[:0], WHY, over=True)
-    assert (none.word, none.why, none.before) == ("no number", WHY.message, WHY)
-    assert compared(cpp, few[:0], many, WHY, over=True).word == "too few samples"
-    grown = compared(cpp, np.zeros(20), np.ones(20), WHY, over=False)
-    assert grown.word == "worse" and isinstance(grown.change_ratio, Missing)
-    assert compared(cpp, np.zeros(20), np.zeros(20), WHY, over=False).word == "no difference"
-
-
-def test_no_difference_is_said_only_where_one_would_have_been_seen() -> None:
-    values = np.random.default_rng(1).standard_normal(60) + 50
-    cpp = cpu_metric("cpp")
-    for count, over, least in ((10, True, 23), (20, True, 23), (20, False, 29), (28, False, 29)):
-        row = compared(cpp, values[:count], values[30 : 30 + count], WHY, over=over)
-        assert (row.word, row.code) == ("too few samples", "few_samples")
-        # More than the least number where the noise seems to persist.
-        for lacking in row.lacking:
-            assert lacking is not None and least - count <= lacking < least
-        assert isinstance(row.detectable, Missing)
-    row = compared(cpp, values[:30], values[30:], WHY, over=True)
-    assert (row.word, row.code, row.lacking) == ("no difference", "", (0, 0))
-    assert not isinstance(row.detectable, Missing) and 0.5 < row.detectable < 2.5
-    assert row.detectable_ratio == pytest.approx(row.detectable / 50, rel=0.02)
-
-
-def test_ten_samples_a_side_never_are_no_difference() -> None:
-    """-35 % packets and 7.6 M drops/s, within what ten wide samples can tell."""
-    random = np.random.default_rng(6)
-    for metric, before, after in (
-        ("packets_per_s", 20e6, 13e6), ("drop_packets_per_s", 0.1e6, 7.7e6)
-    ):  # fmt: skip
-        values = [mean + 8e6 * random.random(10) for mean in (before, after)]
-        of = (
-            next(nf_metric for nf_metric in NF_METRICS if nf_metric.id == metric)
-            if "drop" in metric
-            else None
-        )
-        row = compared(of or cpu_metric(metric), values[0], values[1], WHY, over=True)
-        assert (row.word, row.code) == ("too few samples", "few_samples")
-        assert all(item is not None and item >= 13 for item in row.lacking)
-
-
-def test_a_cyclic_load_gets_no_verdict() -> None:
-    """A sine of 300 s, with the history that nftop keeps: 10 minutes before the change."""
-    random, cpp, wrong = np.random.default_rng(8), cpu_metric("cpp"), 0
-    for _ in range(40):
-        at = np.arange(735) / 300 * 2 * np.pi + random.uniform(0, 6.3)
-        values = 100 + 2 * np.sin(at) + random.standard_normal(735)
-        before, earlier = steady(values[480:600]), values[:600]
-        for count in (20, 60, 120):
-            row = compared(
-                cpp, before, values[615 : 615 + count], WHY, over=count == 120, earlier=earlier
-            )
-            wrong += row.word in DIFFERS
-            assert row.code == "cyclic"
-    assert wrong == 0
-
-
-def test_two_cycles_are_not_asked_for_where_there_are_more() -> None:
-    """A cycle of 16 samples persists, so that five of them are too few."""
-    random, cpp = np.random.default_rng(11), cpu_metric("cpp")
-    values = 100 + 2 * np.sin(np.arange(160) / 16 * 2 * np.pi) + random.standard_normal(160)
-    row = compared(cpp, values[:80], values[80:], WHY, over=True)
-    assert (row.code, "two whole cycles" in row.why) == ("cyclic", False)
-    row = compared(cpp, values[:80], values[80:105], WHY, over=True)
-    assert (row.code, "two whole cycles" in row.why) == ("cyclic", True)
-
-
-def test_a_pause_of_the_traffic_before_a_change_is_no_cycle() -> None:
-    """Switched off and on again, then two minutes of one level and a change of 2 %."""
-    random, cpp, words = np.random.default_rng(9), cpu_metric("cpp"), []
-    for _ in range(30):
-        earlier = np.concatenate([
-            random.normal(100, 1, random.integers(60, 120)),
-            random.normal(20, 1, random.integers(40, 100)),
-            random.normal(100, 1, 120),
-        ])  # fmt: skip
-        after = random.normal(102, 1, 120)
-        before = steady(earlier[-120:])
-        words.append(compared(cpp, before, after, WHY, over=True, earlier=earlier).word)
-    assert words.count("worse") >= 28
-
-
-def test_noise_that_is_looked_at_every_tick_is_hardly_ever_a_difference() -> None:
-    """Noise that persists as a first-order autoregression, and no change: as the legend claims."""
-    random, cpp, wrong = np.random.default_rng(1), cpu_metric("cpp"), 0
-    for _ in range(100):
-        noise = random.standard_normal(2 * SPAN_S) * np.sqrt(1 - 0.95**2)
-        for at in range(1, len(noise)):
-            noise[at] += 0.95 * noise[at - 1]
-        values = 100 + 5 * noise
-        before, after = steady(values[:SPAN_S]), values[SPAN_S:]
-        looks = (compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
-                 for count in range(LEAST_SAMPLES, SPAN_S + 1, 5))  # fmt: skip
-        wrong += any(look.word in ("better", "worse") for look in looks)
-    assert wrong == 0
-
-
-def test_what_moved_is_more_than_its_noise_and_a_hundredth() -> None:
-    values = 100 + np.random.default_rng(1).standard_normal(30) / 10
-    assert moved(values, values * 1.02) == pytest.approx(0.02)
-    assert moved(values, values * 1.005) is None
-    assert moved(values, values[::-1]) is None
-    assert moved(values[:3], values * 2) is None
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (0.1234, "+12.3%"),
-        (-0.5, "-50.0%"),
-        (-1, "-100.0%"),
-        (-0.99999, "-99.9%"),
-        (2e5, ">x999"),
-        (8, "+800.0%"),
-        (0, "0%"),
-        (2e-4, "+0+%"),
-        (-2e-4, "-0+%"),
-        (49, "x50"),
-    ],
-)
-def test_a_change_is_written_so_that_something_is_not_nothing(ratio: float, text: str) -> None:
-    assert percent(ratio) == text
-
-
-def test_what_was_of_another_level_before_is_left_out() -> None:
-    random = np.random.default_rng(2)
-    quiet, loud = random.standard_normal(60), 9 + random.standard_normal(40)
-    kept = steady(np.concatenate((quiet, loud)))
-    assert 15 <= len(kept) <= 45 and (kept < 5).sum() <= 5, "but for the rest of a step"
-    assert kept.tolist() == np.concatenate((quiet, loud))[-len(kept) :].tolist()
-
-
-def test_a_level_that_was_left_gradually_is_left_out_where_noise_is_slow() -> None:
-    """As in the demo: a rate that swings slowly, and a neighbour that fills the cache by and by."""
-    since_s = np.arange(100) - 60.0
-    slowed = np.where(since_s < 0, 0.0, 1 - np.exp(-since_s / 4))
-    values = (210 + 21 * slowed) * (1 + 0.003 * np.sin(np.arange(100) / 20 * 2 * np.pi))
-    kept = steady(values)
-    assert len(kept) == 30 and kept.min() > 227
-
-
-@given(st.integers(0, 100), st.integers(0, 1000))
-def test_noise_is_kept_nearly_always(count: int, seed: int) -> None:
-    values = np.random.default_rng(seed).standard_normal(count)
-    kept = steady(values)
-    assert kept.tolist() == values[count - len(kept) :].tolist()
-    assert len(kept) >= min(count, 15)
-    assert steady(np.full(count, 7.0)).sum() >= 7.0 * (count - LEAST_SAMPLES)
-
-
-# The verdict, from frames
 
 
 @pytest.fixture(scope="module")
@@ -357,8 +156,6 @@ def test_a_cost_that_empty_polls_may_be_in_is_a_bound() -> None:
     assert bounds["cpp"] == (True, True)
     assert bounds["busy_cpp"] == bounds["packets_per_s"] == (False, False)
     assert {row.bounds for row in part(found, "fwd").rows} == {(False, False)}
-    drawn = [line.text for line in card_lines(found, 120)]
-    assert any(item.startswith(" CPP ") and item.count("<") == 2 for item in drawn)
 
 
 def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
@@ -420,126 +217,6 @@ def test_misses_by_packet_where_every_core_tells() -> None:
 
 
 # Which change
-
-
-def again(at: int, bits: int) -> Callable[[int, ResctrlTable], ResctrlTable]:
-    """OVS' mask too, from a tick on."""
-
-    def tables(tick: int, each: ResctrlTable) -> ResctrlTable:
-        if tick < at:
-            return each
-        groups = tuple(
-            replace(own, caches=(in_cache(0, bits, 3 * MIB, 0), *own.caches[1:]))
-            if own.name == "ovs" else own
-            for own in each.groups
-        )  # fmt: skip
-        return replace(each, groups=groups)
-
-    return tables
-
-
-def test_the_change_before_and_the_one_after_bound_the_samples() -> None:
-    story = Story(shown=cost(CHEAPER), tables=again(120, 0x300))
-    frame = story.last(200)
-    window = story.history.window(frame)
-    first, second = together(frame.noticed)
-    old = verdict_of(window, first.at_ns, groups_in(first.changes))
-    new = verdict_of(window, second.at_ns, groups_in(second.changes))
-    [before, after] = [part(item, "fwd").rows[1] for item in (old, new)]
-    assert old.over and before.n_after < 60
-    assert 30 <= after.n_before <= before.n_after, "whole steps of what is of one level"
-    assert before.word == "better" and after.word == "no difference"
-    assert new.groups == ("ovs",)
-
-
-def at_tick(tick: int) -> int:
-    """CLOCK_MONOTONIC of a tick, ns."""
-    return START_NS + tick * SECOND_NS
-
-
-def test_the_time_of_taking_it_back_ends_the_samples() -> None:
-    """Taken back 40 s after it, and no reading shows that: all later ticks are as after it."""
-    story = Story(shown=cost(CHEAPER))
-    frame = story.last(200)
-    window = story.history.window(frame)
-    term = Term(taken_back_ns=at_tick(100))
-    ended = verdict_of(window, at_tick(60), ("vpp",), term)
-    [row] = [row for row in part(ended, "fwd").rows if row.metric.id == "packets_per_s"]
-    assert ended.over and ended.settled
-    assert ended.taken_back_s == 40
-    assert ended.span_s == pytest.approx(40 - ended.left_out_s, abs=1)
-    assert row.n_after == int(ended.span_s)
-    earlier = verdict_of(story.history.window(story.last(110)), at_tick(60), ("vpp",), term)
-    assert [item.word for item in earlier.parts] == [item.word for item in ended.parts]
-    stands = verdict_of(window, at_tick(60), ("vpp",))
-    assert stands.taken_back_s is None and stands.span_s == SPAN_S
-
-
-def test_a_change_that_is_taken_back_before_it_settled_has_no_verdict() -> None:
-    story = Story(shown=cost(CHEAPER))
-    window = story.history.window(story.last(200))
-    ended = verdict_of(window, at_tick(60), ("vpp",), Term(taken_back_ns=at_tick(62)))
-    assert ended.over and not ended.settled
-    assert {row.n_after for item in ended.parts for row in item.rows} == {0}
-
-
-def test_the_window_is_as_long_as_the_guard_waits() -> None:
-    story = Story(shown=cost(CHEAPER))
-    window = story.history.window(story.last(80))
-    waits = verdict_of(window, at_tick(60), ("vpp",), Term(until_ns=at_tick(120)))
-    assert not waits.over and waits.span_s == pytest.approx(60 - waits.left_out_s, abs=1)
-    drawn = "\n".join(line.text for line in card_lines(waits, 200))
-    assert f"up to {waits.span_s:.0f} s" in drawn and str(SPAN_S) not in drawn
-    kept = verdict_of(window, at_tick(60), ("vpp",))
-    assert f"up to {SPAN_S} s" in card_lines(kept, 200)[0].text
-
-
-def test_changes_that_did_not_settle_are_judged_as_one() -> None:
-    story = Story(shown=cost(CHEAPER), tables=again(66, 0x300))
-    frame = story.last(150)
-    window = story.history.window(frame)
-    assert len(together(frame.noticed)) == 2
-    found = verdict_of(window, together(frame.noticed)[-1].at_ns, ("ovs",))
-    assert len(found.noticed) == 2 and "judged as one" in found.notes[0]
-    assert set(found.groups) == {"ovs", "vpp"}
-    assert part(found, "fwd").word == "better"
-    first = verdict_of(window, together(frame.noticed)[0].at_ns, ("vpp",))
-    assert first.over and not first.settled
-    assert part(first, "fwd").word == "too few samples"
-
-
-def test_a_change_that_was_not_noticed_yet_is_judged_by_its_time() -> None:
-    story = Story(shown=cost(CHEAPER))
-    frame = replace(story.last(150), noticed=())
-    found = verdict_of(story.history.window(frame), START_NS + 60 * SECOND_NS, ("vpp",))
-    assert found.noticed == () and part(found, "fwd").word == "better"
-
-
-def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out() -> None:
-    def unmetered(_: int, each: ResctrlTable) -> ResctrlTable:
-        return replace(each, groups=tuple(
-            replace(own, caches=tuple(
-                replace(one, values={**one.values, "llc_occupancy": WHY}) for one in own.caches))
-            for own in each.groups))  # fmt: skip
-
-    found = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
-    assert found.left_out_s == UNMETERED_S
-    assert found.notes == ("occupancy is not metered here",)
-    assert word(found, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
-    assert part(found, "fwd").word == "better"
-
-
-def test_occupancy_that_never_stands_still_is_said() -> None:
-    def restless(tick: int, each: ResctrlTable) -> ResctrlTable:
-        used = tick % 3 * 9 * MIB if tick >= 60 else 9 * MIB
-        return replace(each, groups=tuple(
-            replace(own, caches=tuple(
-                replace(one, values={**one.values, "llc_occupancy": used}) for one in own.caches))
-            for own in each.groups))  # fmt: skip
-
-    found = Story(shown=cost(CHEAPER), tables=restless).verdict(150)
-    assert found.settled and found.left_out_s == MOST_S
-    assert found.notes == (f"occupancy still moves {MOST_S} s after the change",)
 
 
 def of_programs(cpus: tuple[int, ...], ticks: int) -> Verdict:

@@ -28,10 +28,8 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines
-from nftop.render.cache.page import card, judged, page, summary, upper
-from nftop.render.cache.page import verdict_lines as verdict_lines
+from nftop.render.cache.page import judged, page, upper
 from nftop.render.frame.changes import author, texts
-from nftop.store.history.history import TickHistory
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
 from tests.sources.resctrl.trees import captured, read, write
@@ -177,9 +175,9 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     text = row_of(MOVED, "vpp", 200)
     assert " !3f0 " in text and "00:00:02Z" in text
     assert "!" not in row_of(MOVED, "default"), "its CPUs are no mask"
-    said = "changed 00:00:02Z by another program: vpp L3 0 f0 -> 3f0, vpp MB 0 100 -> 50"
+    said = "changed 00:00:02Z by another program: vpp L3 0 f0 → 3f0, vpp MB 0 100 → 50"
     assert said in detail(MOVED, "vpp")
-    assert "CPU 2 default -> vpp" in detail(MOVED, ROOT)
+    assert "CPU 2 default → vpp" in detail(MOVED, ROOT)
 
 
 def test_what_nftop_changed_is_told_from_it() -> None:
@@ -203,8 +201,8 @@ def test_changes_in_few_words() -> None:
         Change(Cell("task", "", "9"), "y", ROOT),
     )
     assert texts(changes) == [
-        "class x created", "class y removed", "class z replaced", "CPU 2-4 default -> x",
-        "thread 7 x -> default", "2 threads y -> default",
+        "class x created", "class y removed", "class z replaced", "CPU 2-4 default → x",
+        "thread 7 x → default", "2 threads y → default",
     ]  # fmt: skip
 
 
@@ -342,49 +340,7 @@ def test_the_table_keeps_half_and_what_is_below_it_has_the_rest() -> None:
     assert page(frame(8), upper(frame(8), 80, (), folded=True), 80, 3, []).fixed == ()
 
 
-@pytest.fixture(scope="module")
-def story() -> tuple[TickHistory, Frame]:
-    def shown(tick: int) -> dict[str, dict[str, float]]:
-        return {"fwd": {"cpp": 320.0, "busy_cpp": 250.0}} if tick >= 60 else {}
-
-    told = Story(shown=shown)
-    return told.history, told.last(120)
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_card(story: tuple[TickHistory, Frame], width: int) -> None:
-    history, shown = story
-    verdict = judged(history.window(shown))
-    assert verdict is not None
-    drawn = [item.text for item in card(verdict, width, ())]
-    assert drawn[0].startswith("VERDICT     before   after  change        n")
-    assert drawn[1].startswith("CHANGED 00:01:00Z by another program: vpp L3 0 f0 -> 3f0")
-    assert drawn[2].startswith("fwd better: CPP -1")
-    cpp = next(item for item in drawn if item.startswith(" CPP"))
-    assert cpp.split()[1:3] == ["376", "319"] and cpp.endswith("better")
-    assert ("/" in cpp.split()[5]) == (width == 120)
-    assert max(map(len, drawn)) <= width
-    assert any(entry.startswith("class ovs, overlaps") for entry in drawn)
-    assert verdict_lines(verdict, width)[0].text == drawn[0]
-
-
-def test_without_a_change_there_is_no_card(story: tuple[TickHistory, Frame]) -> None:
-    history, shown = story
-    assert judged(history.window(replace(shown, noticed=()))) is None
-
-
-def test_a_card_says_what_is_the_matter(story: tuple[TickHistory, Frame]) -> None:
-    history, shown = story
-    verdict = judged(history.window(shown))
-    assert verdict is not None
-    odd = replace(verdict, notes=("occupancy is not metered here",), parts=(), settled=False)
-    texts_of = [line.text for line in verdict_lines(odd, 100)]
-    assert texts_of[0].endswith("settling, 10 s left out so far")
-    assert texts_of[1] == "! occupancy is not metered here"
-    assert texts_of[2] == "all changed classes are gone"
-    assert verdict_lines(replace(odd, over=True), 100)[0].text.endswith("the next change came")
-    assert verdict_lines(replace(verdict, over=True), 100)[0].text.endswith("final, 10 s left out")
-    classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
-    assert summary(classes).text.startswith("vpp more, ovs no difference")
-    many_changes = replace(verdict, noticed=verdict.noticed * 5)
-    assert "+ 3 changes before" in [change.text for change in card(many_changes, 100, ())]
+def test_without_a_change_there_is_no_verdict() -> None:
+    story = Story()
+    shown = replace(story.last(20), noticed=())
+    assert judged(story.history.window(shown)) is None

@@ -12,17 +12,26 @@ from hypothesis import strategies as st
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
 from nftop.derive.cache.ways import shares_of
-from nftop.model.change import Receipt, State
+from nftop.model.change import Cell, Change, Receipt, State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.reading import Missing, Reason
-from nftop.render.base.line import line
-from nftop.render.cache.table import cache_table
+from nftop.render.base.line import Tone, line
+from nftop.render.cache.panel import group_name
+from nftop.render.cache.way_cells import HATCH
 from nftop.render.editor.change import confirm_lines
 from nftop.render.editor.model import EditorState, LineRule, MaskRow, MaskSelection, shares_at
-from nftop.render.editor.page import diff_lines, editor_lines, where_text
-from nftop.render.frame.changes import outcome_lines, outcome_text, unkept_lines
+from nftop.render.editor.page import (
+    AGAINST,
+    DOUBT,
+    GOOD,
+    diff_lines,
+    draft_lines,
+    editor_lines,
+    where_text,
+)
+from nftop.render.frame.changes import PendingFacts, outcome_lines, outcome_text, unkept_lines
 from nftop.ui.editor_model import EditorModel
 from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB
@@ -67,20 +76,24 @@ def text(shown: EditorState, frame: Frame = FRAME, width: int = 100, height: int
 
 
 def ways(drawn: str, name: str) -> str:
-    row = next(word for word in drawn.split("\n") if f" {name} " in word)
-    return next(word for word in row.split() if len(word) == WAYS and set(word) <= set(".#oEix+-"))
+    """Cells of a class's ways; `/`: shared."""
+    lines = drawn.split("\n")
+    at = next(item for item in lines if "CLASS " in item).index("10")
+    row = next(item for item in lines if f"■ {name} " in item)
+    cells = [row[at + 3 * way : at + 3 * way + 3] for way in range(WAYS)]
+    return "".join("/" if HATCH in cell else cell[1].replace("·", ".") for cell in cells)
 
 
 @pytest.mark.parametrize(
     ("masks", "modes", "drawn"),
     [
-        ({"vpp": "70", "ovs": "180"}, {}, "....###...."),
-        ({"vpp": "70", "ovs": "180"}, {"vpp": "exclusive"}, "....EEE...."),
-        ({"vpp": "f0", "ovs": "180"}, {}, "...o###...."),
-        ({"vpp": "600", "ovs": "180"}, {}, "ii........."),
-        ({"vpp": "600", "ovs": "300"}, {}, "ix........."),
+        ({"vpp": "70", "ovs": "180"}, {}, "....vvv...."),
+        ({"vpp": "70", "ovs": "180"}, {"vpp": "exclusive"}, "....VVV...."),
+        ({"vpp": "f0", "ovs": "180"}, {}, ".../vvv...."),
+        ({"vpp": "600", "ovs": "180"}, {}, "//........."),
+        ({"vpp": "600", "ovs": "300"}, {}, "//........."),
         # Nobody is in this class, so nobody has its ways.
-        ({"vpp": "f", "/": "10", "nftop.batch": "20"}, {}, ".......####"),
+        ({"vpp": "f", "/": "10", "nftop.batch": "20"}, {}, ".......vvvv"),
     ],
 )
 def test_a_way_is_drawn_by_who_may_fill_it(
@@ -89,20 +102,39 @@ def test_a_way_is_drawn_by_who_may_fill_it(
     assert ways(text(board(begun(masks, **modes))), "vpp") == drawn
 
 
-def test_checks_tell_of_devices_of_others_and_of_what_is_private() -> None:
-    said = " ".join(text(board(begun({"vpp": "600", "ovs": "180"}))).split())
-    assert "!! devices write into ways 9-10 too (cpuid)" in said
-    assert "ok no overlap private 0 of 2.9 MiB" in said
+def checks(shown: EditorState, width: int = 140) -> dict[str, list[str]]:
+    """Texts of the checks by their glyph."""
+    by_glyph: dict[str, list[str]] = {}
+    lines = draft_lines(shown, FRAME, width)
+    for glyph, tone in (GOOD, DOUBT, AGAINST):
+        spans = [
+            (spans[at + 1].text.strip().split("   ")[0])
+            for spans in (item.spans for item in lines)
+            for at in range(len(spans) - 1)
+            if spans[at][:2] == (glyph, tone)
+        ]
+        by_glyph[glyph.strip()] = spans
+    return by_glyph
+
+
+def test_checks_of_shape_devices_overlaps_and_losses() -> None:
+    found = checks(board(begun({"vpp": "600", "ovs": "180"})))
+    assert found["▲"] == ["devices write into ways 9-10 too (cpuid)"]
+    assert found["✔"] == ["side by side", "no overlap"] and found["✘"] == []
+    assert "private 0 of 2.9 MiB" in text(board(begun({"vpp": "600", "ovs": "180"})))
     draft, _ = drafts.grow(begun({"vpp": "70", "ovs": "180"}), "vpp", "L3", (0,), 10)
-    said = " ".join(text(board(draft)).split())
-    assert "!! overlaps ovs on way 7 (ovs was alone in its ways)" in said
-    assert "private 4.4 of 5.8 MiB" in said
-    assert "ok avoids I/O ways" in said
+    found = checks(board(draft))
+    assert found["✘"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
+    assert found["✔"] == ["side by side", "avoids I/O ways", "no NF loses a way"]
+    assert "private 4.4 of 5.8 MiB" in text(board(draft))
     rules = replace(RULES, masks={"L3": replace(RULES.masks["L3"], sparse=True)})
     gap, _ = drafts.toggle(drafts.begin(STATE, rules, "nftop"), "vpp", "L3", (0,), 5)
-    assert "ok gaps are allowed here" in text(board(gap))
+    assert "gaps are allowed here" in checks(board(gap))["✔"]
+    assert any("loses way" in item for item in checks(board(gap))["✘"]), "an NF is in class vpp"
     many = dict.fromkeys(("vpp", "ovs", "/", "nftop.batch"), "70")
-    assert text(board(begun(many))).count("overlaps") == 3
+    assert sum(item.startswith("shares") for item in checks(board(begun(many)))["▲"]) == 3
+    less, _ = drafts.shrink(begun({"vpp": "1f0", "ovs": "180"}), "vpp", "L3", (0,), 10)
+    assert "shares way 7 with ovs (was ways 7-8)" in checks(board(less))["▲"]
 
 
 @settings(max_examples=15, deadline=None)
@@ -128,14 +160,15 @@ def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
                 for cache in item.caches))
             for item in frame.groups
         ))  # fmt: skip
-    desk = EditorModel(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
-    drawn = text(desk.editor_state(frame), frame, 110)
-    table = "\n".join(item.text for item in cache_table(frame, 160, (), folded=False).lines)
-    for name in ("default", "vpp", "ovs", "nftop.batch"):
-        assert ways(drawn, name) == ways(table, name)
+    model = EditorModel(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
     for group in masks:
-        shares = shares_at(desk.editor_state(frame), MaskRow(group, "L3"))
+        shares = shares_at(model.editor_state(frame), MaskRow(group, "L3"))
         assert shares == shares_of(frame.groups, frame.domains[0])[group]
+        drawn = ways(text(model.editor_state(frame), frame, 110), group_name(group))
+        shared = shares.shared.bits | shares.io.bits
+        assert [cell == "/" for cell in drawn] == [
+            bool(shared >> way & 1) for way in reversed(range(WAYS))
+        ]
 
 
 def test_what_is_not_known_says_why() -> None:
@@ -146,9 +179,9 @@ def test_what_is_not_known_says_why() -> None:
             replace(cache, readings=dict.fromkeys(cache.readings, why)) for cache in group.caches))
         for group in FRAME.groups
     )  # fmt: skip
-    said = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups))
+    said = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups), 140)
     assert "I/O ways unknown: no register here" in said
-    assert "[s]/[s]" in said and "COS -" in said
+    assert "[s]/[s]" in said and " COS" not in said
     assert "private 3 of 4 ways" in said
     without = replace(FRAME, groups=(), domains=())
     assert "[w]/[s]" in text(board(begun(), io={}), without)
@@ -168,18 +201,20 @@ def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
 
 def test_classes_that_come_and_go() -> None:
     draft = drafts.remove(drafts.create(begun(), "new")[0], "nftop.batch")[0]
-    said = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)))
-    assert "  new   nftop.new " in said
-    assert "> gone  nftop.batch " in said
+    said = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)), width=140)
+    assert "new 00f" in next(item for item in said.split("\n") if "■ nftop.new " in item)
+    assert "00f gone" in next(item for item in said.split("\n") if "▸ ■ nftop.batch " in item)
     assert ways(said, "nftop.batch") == ".......----"
     assert "nftop.batch is to be removed" in said
-    assert "$ nftop cat remove --group nftop.batch" in said
+    assert "$       nftop cat remove --group nftop.batch\n" in said
 
 
-@pytest.mark.parametrize(("unit", "shown"), [("percent", "100%->90%"), ("MBps", "100MB/s->90MB/s")])
+@pytest.mark.parametrize(
+    ("unit", "shown"), [("percent", "100% → 90%"), ("MBps", "100MB/s → 90MB/s")]
+)
 def test_limits_are_in_the_units_of_the_host(unit: MbaUnit, shown: str) -> None:
     draft, _ = drafts.step_limit(begun(), "vpp", (0,), -1)
-    assert shown in text(board(draft, unit=unit))
+    assert shown in text(board(draft, unit=unit), width=140)
 
 
 def test_cores_of_two_kinds_are_told_apart() -> None:
@@ -208,7 +243,9 @@ def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
 
 def test_trouble_and_the_lock_stand_where_they_are_seen() -> None:
     said = text(board(begun(), trouble=("somebody is at it",), locked="read-only: use --rw"))
-    assert "! somebody is at it" in said and "SAFE   read-only: use --rw" in said
+    assert "! somebody is at it" in said and "read-only: use --rw" in said
+    waiting = board(begun(), waits="waits until change 1 is kept", locked="read-only")
+    assert "waits until change 1" in text(waiting) and "read-only" not in text(waiting)
     assert where_text(board(begun(), MaskSelection("/", "L3", 1, 3))) == "default L3 1 way 3"
 
 
@@ -229,17 +266,29 @@ def test_the_card_has_what_the_classes_leave() -> None:
     card = [line(f"card {at}") for at in range(30)]
     shown = board(begun())
     for height in (12, 20, 24, 60):
-        lines = [editor_line.text for editor_line in editor_lines(shown, FRAME, 80, height, card)]
+        lines = [
+            editor_line.text for editor_line in editor_lines(shown, FRAME, 80, height, card=card)
+        ]
         assert len(lines) <= height
         assert sum(f" {name} " in item for item in lines for name in ("vpp", "ovs")) >= 2
         assert ("card 29" in lines) == (height == 60)
 
 
 def test_what_stands_above_every_screen() -> None:
-    assert unkept_lines(3, 42, 80)[0].text == (
-        " CHANGE 3 IS NOT KEPT: taken back in 42 s   K keep   u take back"
-    )
-    assert " CHANGE IS NOT KEPT" in unkept_lines(None, 1, 80)[0].text
+    change = Change(Cell("schemata", "vpp", "L3", 0), "f0", "1f0")
+    facts = PendingFacts(3, (change, change), 30, 60.0)
+    for width in (40, 80, 120, 200):
+        lines = unkept_lines(facts, width, 36)
+        assert [item.width for item in lines] == [width] * 3
+        assert {item.fill for item in lines} == {Tone.PENDING}
+        assert lines[1].text.startswith(" CHANGE 3 ") and "NOT KEPT" in lines[1].text
+        assert "30 s" in lines[1].text and "K keep  u undo" in lines[1].text
+        assert lines[1].text.count("█") == lines[1].text.count("░") == (10 if width > 80 else 0)
+    assert "vpp L3 0 f0 → 1f0 and 1 more" in unkept_lines(facts, 120, 36)[1].text
+    assert len(unkept_lines(facts, 80, 12)) == 1
+    assert " CHANGE IS NOT KEPT" in unkept_lines(replace(facts, number=None), 80, 12)[0].text
+    late = unkept_lines(replace(facts, left_s=0), 80, 12)[0].text
+    assert "CHANGE 3 WAS NOT KEPT" in late and "K keep" not in late
     kept = Receipt("kept", ("`nftop undo` takes it back",))
     assert outcome_lines(kept, 80) == []
     assert outcome_text(kept) == "kept: `nftop undo` takes it back"
@@ -259,7 +308,7 @@ def test_what_warns_stays_however_few_lines_there_are() -> None:
     shown = board(replace(draft, plan=plan))
     for height in (16, 20, 24, 70):
         drawn = text(shown, height=height)
-        assert "WARN   not done: a half" in drawn
+        assert "✘ not done: a half" in drawn
         assert drawn.count("ovs loses it all") == 1, height
 
 
@@ -270,7 +319,7 @@ def test_the_preview_begins_with_what_speaks_against_it() -> None:
         plan, ("echo",), 80, ways={"L3": 11}, unit="percent", obstacle="", keep_within_s=60
     )
     texts = [item.text for item in lines]
-    assert texts[0] == "not done: half" and texts[1].startswith("warning: w w")
+    assert texts[0] == "✘ not done: half" and texts[1].startswith("▲ warning: w w")
     assert warned == texts.index("") and warned > 2
-    assert any(item.startswith("vpp L3 1") for item in texts[warned:])
-    assert "note: so" in texts[warned:]
+    assert any("vpp L3 1" in item for item in texts[warned:])
+    assert "note     so" in texts[warned:]

@@ -1,0 +1,158 @@
+"""Lines of a verdict: its words, numbers, distributions and graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.derive.compare.settling import Term
+from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.window import Window
+from nftop.model.frame import Frame
+from nftop.render.base.line import Line, Tone
+from nftop.render.cache.page import judged
+from nftop.render.cache.verdict import card, histogram, summary
+from nftop.render.cache.verdict_graph import LEAST_LINES, graph_lines, watched
+from tests.frames import SECOND_NS, START_NS
+from tests.story import Story
+
+CHANGED_NS = START_NS + 60 * SECOND_NS
+
+
+@pytest.fixture(scope="module")
+def story() -> tuple[Window, Frame]:
+    def shown(tick: int) -> dict[str, dict[str, float]]:
+        after = {"cpp": 320.0, "busy_cpp": 250.0, "tx_packets_per_s": 12e6}
+        return {"fwd": after if tick >= 60 else {"tx_packets_per_s": 10e6}}
+
+    told = Story(shown=shown)
+    frame = told.last(120)
+    return told.history.window(frame), frame
+
+
+@pytest.fixture(scope="module")
+def verdict(story: tuple[Window, Frame]) -> Verdict:
+    result = judged(story[0])
+    assert result is not None
+    return result
+
+
+def text(lines: list[Line]) -> str:
+    return "\n".join(item.text.rstrip() for item in lines)
+
+
+def cells_of(drawn: str, name: str) -> list[str]:
+    return next(item for item in drawn.split("\n")[2:] if f" {name} " in item).split()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_card(
+    story: tuple[Window, Frame], verdict: Verdict, width: int, snapshot: SnapshotAssertion
+) -> None:
+    lines = card(verdict, story[1], width, (), 3)
+    assert max(item.width for item in lines) <= width
+    drawn = text(lines)
+    cpp = cells_of(drawn, "CPP")
+    at = cpp.index("CPP")
+    assert cpp[at + 1 : at + 3] == ["376", "319"]
+    assert ("57/" in drawn) == (width > 40), "the number of samples"
+    assert ("before" in drawn) == (width >= 120), "the distributions"
+    assert drawn.index("fwd") < drawn.index("class"), "what forwards packets comes first"
+    if width == 120:
+        assert drawn == snapshot
+
+
+def test_states_of_a_verdict(story: tuple[Window, Frame], verdict: Verdict) -> None:
+    def head(shown: Verdict) -> str:
+        return card(shown, story[1], 120, ())[0].text
+
+    assert head(verdict).endswith("up to 120 s") and "50 samples" in head(verdict)
+    assert head(replace(verdict, settled=False)).endswith("60 s after it: settling")
+    over = replace(verdict, over=True)
+    assert head(over).endswith("final, 10 s of settling left out")
+    assert "taken back after 31 s" in head(replace(over, taken_back_s=31.0))
+    early = replace(over, settled=False)
+    assert head(early).endswith("not settled when the next change came")
+    assert head(replace(early, taken_back_s=3.0)).endswith("not settled when it was taken back")
+    assert "VERDICT ON LAST CHANGE" in head(verdict)
+    gone = replace(verdict, parts=(), notes=("occupancy is not metered here",))
+    texts = [item.text for item in card(gone, story[1], 100, ())]
+    assert texts[1:3] == ["all changed classes are gone", "▲ occupancy is not metered here"]
+    many = replace(verdict, noticed=verdict.noticed * 5)
+    assert "+ 3 changes before" in [item.text for item in card(many, story[1], 100, ())]
+
+
+def test_summary_names_what_differs_and_whether_the_load_moved(verdict: Verdict) -> None:
+    line = summary(verdict, 160)
+    tones = {span.text.strip(): span.tone for span in line.spans}
+    assert tones["✔ better"] is Tone.GOOD and "fwd -15% CPP" in line.text
+    moved = replace(verdict, parts=tuple(
+        replace(item, offered_ratio=-0.12) if item.kind == "nf" else item
+        for item in verdict.parts
+    ))  # fmt: skip
+    assert "offered load moved: fwd -12%" in summary(moved, 160).text
+    classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
+    assert summary(classes, 160).text.startswith("▲ more  class vpp +")
+
+
+def test_distributions_of_two_samples_on_one_axis() -> None:
+    spans = histogram([1.0] * 8 + [1.1] * 2, [2.0] * 9 + [2.1], 12, Tone.GOOD)
+    drawn = "".join(span.text for span in spans)
+    assert drawn[0] == "│" and len(drawn) == 12
+    assert drawn.index("┃") == 11 - 1 and spans[drawn.index("┃")].tone is Tone.GOOD
+    assert drawn.count("·") == 8
+    same = "".join(span.text for span in histogram([5.0] * 10, [5.0] * 10, 11, Tone.PLAIN))
+    assert same == "·····┃·····", "noise does not fill the axis"
+    alone = "".join(span.text for span in histogram([5.0, 6.0, 7.0], [], 11, Tone.PLAIN))
+    assert "│" in alone and "┃" not in alone
+    assert "".join(span.text for span in histogram([], [], 5, Tone.PLAIN)) == " " * 5
+
+
+def graph(story: tuple[Window, Frame], term: Term, width: int = 120, height: int = 8) -> list[Line]:
+    verdict = verdict_of(story[0], CHANGED_NS, ("vpp",), term)
+    return graph_lines(story[0], verdict, term, width, height, number=2)
+
+
+@pytest.mark.parametrize("width", [50, 80, 200, 400])
+@pytest.mark.parametrize("height", [LEAST_LINES, 10, 40])
+def test_graph_fits(story: tuple[Window, Frame], width: int, height: int) -> None:
+    lines = graph(story, Term(until_ns=CHANGED_NS + 90 * SECOND_NS), width, height)
+    assert LEAST_LINES <= len(lines) <= height
+    assert max(item.width for item in lines) <= width
+
+
+def test_graph_marks_the_change_now_and_when_it_is_taken_back(
+    story: tuple[Window, Frame], snapshot: SnapshotAssertion
+) -> None:
+    waits = graph(story, Term(until_ns=CHANGED_NS + 90 * SECOND_NS))
+    assert text(waits) == snapshot
+    marks = waits[-1].text
+    assert marks.index("◆ change 2") < marks.index("now") < marks.index("in 30 s")
+    spans = [span.tone for item in waits[1:-1] for span in item.spans if span.text == "▌"]
+    assert set(spans) == {Tone.PENDING_TEXT}
+    back = graph(story, Term(taken_back_ns=CHANGED_NS + 40 * SECOND_NS))[-1].text
+    assert "◇ taken back" in back and "unless K" not in back
+    assert "taken back" not in graph(story, Term())[-1].text
+
+
+def test_graph_says_whether_its_axis_starts_at_0(story: tuple[Window, Frame]) -> None:
+    assert graph(story, Term())[0].text.endswith("not from 0")
+    window, frame = story
+    nfs = window.nfs
+    shown = nfs.values.copy()
+    shown[:30, nfs.metrics["packets_per_s"]] = 0.0
+    whole = replace(window, nfs=replace(nfs, values=shown))
+    assert graph((whole, frame), Term())[0].text.split("axis ")[1].startswith("0 to ")
+    assert np.isfinite(shown).any()
+
+
+def test_without_a_network_function_there_is_no_graph(
+    story: tuple[Window, Frame], verdict: Verdict
+) -> None:
+    classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
+    assert watched(classes) is None
+    assert graph_lines(story[0], classes, Term(), 120, 8) == []
+    assert graph(story, Term(), width=30) == [] == graph(story, Term(), height=3)
