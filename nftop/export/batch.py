@@ -23,10 +23,8 @@ TEXT_WIDTH = 240
 class Format:
     """Attributes.
 
-    one: a frame of at most so many columns, where the format has any, with its line ends; and how
-        it is watched (`LIVE`, `REPLAY`), where the format says so.
-    before: what stands before the first frame, with its line ends.
-    looking: what has to be counted for it that is not counted anyway.
+    one: text of a frame for a width in columns and a mode (`LIVE`, `REPLAY`), with its line ends.
+    before: text before the first frame. looking: additional counters to read.
     """
 
     one: Callable[[Frame, int, str], str]
@@ -51,15 +49,10 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def run_batch(
     feed: Feed, out: TextIO, *, form: str, count: int | None, width: int | None = None
 ) -> None:
-    """Write `count` frames, or frames until the feed is stopped, flushing each.
+    """Write `count` frames, or all until the feed is stopped, flushing each.
 
-    Text is `width` columns wide, TEXT_WIDTH if not given.
-
-    The feed's first frame only primes the rates and is not written, so every frame that is has
-    numbers wherever there are any. What was lost before it is said in the next.
-
-    Raises:
-        OutputError: `out` can't be written. What reading the frames raises comes as it is.
+    Text is `width` columns wide, TEXT_WIDTH by default. The feed's first frame has no rates and is
+    not written; its losses are in the next. Raises OutputError, and errors of the feed.
     """
     written = FORMATS[form]
     mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
@@ -76,7 +69,7 @@ def run_batch(
 
 
 def _first(frames: Iterator[Frame], count: int | None) -> Iterator[Frame]:
-    """At most `count` frames, without waiting for one more after the last."""
+    """At most `count` frames, without waiting for one more."""
     if count == 0:
         return
     for number, frame in enumerate(frames, start=1):

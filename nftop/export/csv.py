@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nftop.export.json.encode import rfc3339
+from nftop.export.json.encode import picked, rfc3339
 from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
 from nftop.model.frame import CpuTable, Frame
@@ -18,25 +18,10 @@ from nftop.model.reading import Missing, Reason
 from nftop.render.base.text import printable
 
 CPU_NAMES = tuple(metric.id for metric in CPU_METRICS)
-_LABELS = (
-    "time",
-    "interval_s",
-    "simulated",
-    "lab",
-    "remote",
-    "host",
-    "cpu",
-    "core",
-    "package",
-    "l3",
-)
-_NAMES = (
+HEADER: tuple[str, ...] = (
+    *["time", "interval_s", "simulated", "lab", "remote", "host", "cpu", "core", "package", "l3"],
     *("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group"),
     *("sst_priority", "governor", "epp", "sst_cp_class"),
-)
-HEADER: tuple[str, ...] = (
-    *_LABELS,
-    *_NAMES,
     *CPU_NAMES,
     "missing",
 )
@@ -48,15 +33,12 @@ def header_csv() -> str:
 
 
 def frame_csv(frame: Frame) -> str:
-    """The frame's rows, each with its line end.
-
-    An absent number is an empty cell; the last column names each with its reason, as
-    `cpp=idle busy_ratio=source`.
-    """
+    """The frame's rows, each with its line end; the last column has the reasons of empty cells."""
     moment = rfc3339(frame.wall_ns)
     table = frame.cpus
     numbers = Block.of(table.columns).numbers(CPU_NAMES).T.tolist()
     reasons = reasons_of_cpus(table)
+    columns = picked(table, "nf_pid direction saturated cpp_clock").values()
     lines = []
     for row, info in enumerate(table.topology.cpus):
         group, setting = table.group[row], setting_values(table.settings[row])
@@ -67,16 +49,10 @@ def frame_csv(frame: Frame) -> str:
             frame.host.lab,
             frame.host.remote != "",
             text_cell(frame.host.name),
-            info.cpu,
-            info.core,
-            info.package,
-            info.l3,
+            *picked(info, "cpu core package l3").values(),
             text_cell(table.thread[row]),
             text_cell(table.nf[row]),
-            table.nf_pid[row],
-            table.direction[row],
-            table.saturated[row],
-            table.cpp_clock[row],
+            *(column[row] for column in columns),
             None if isinstance(group, Missing) else text_cell(group.name),
             *map(_word, setting.values()),
         ]
@@ -112,7 +88,7 @@ def _word(value: object) -> str | None:
 
 
 def text_cell(name: str | None) -> str | None:
-    """A name that no terminal obeys and no spreadsheet takes for a formula."""
+    """A name without control characters, and not a formula to a spreadsheet."""
     if name is None:
         return None
     shown = printable(name)

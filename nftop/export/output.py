@@ -1,7 +1,6 @@
 """Writers of standard output and standard error: the only ones of text.
 
-Both make what they write safe for a terminal (`model.terminal_text`), and tell a stream that can't
-be written from everything else that can fail.
+Both make their text safe for a terminal (`model.terminal_text`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ OK, FAILURE, USAGE = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Standard output takes nothing more; `cause` is what the system said."""
+    """Standard output can't be written; `cause` is the system's error."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -27,11 +26,7 @@ class OutputError(Exception):
 
 
 def put(out: TextIO | None, text: str) -> None:
-    """Write safe text and flush.
-
-    Raises:
-        OutputError: `out` can't be written; None is a stream that nftop was started without.
-    """
+    """Write safe text and flush. Raises OutputError, also for None, a closed stream."""
     if out is None:
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
     text = safe_text(text)
@@ -47,13 +42,13 @@ def put(out: TextIO | None, text: str) -> None:
 
 
 def fail(sentence: str, code: int) -> int:
-    """Write why to standard error; returns the code."""
+    """Write a message to standard error; returns the code."""
     say(f"nftop: {sentence}")
     return code
 
 
 def say(line: str) -> None:
-    """Write a line to standard error; nothing where that is closed or can't be written."""
+    """Write a line to standard error; nothing if that is closed or can't be written."""
     say_lines(safe_line(line))
 
 
@@ -66,7 +61,7 @@ def say_lines(text: str) -> None:
 
 
 def discard_stdout() -> None:
-    """Let what is left of standard output go nowhere: Python flushes it at exit."""
+    """Discard what is left of standard output, which Python flushes at exit."""
     if sys.stdout is not None:
         with contextlib.suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -21,9 +21,8 @@ def tma_json(
 ) -> str:
     """`uarch`, `smt` (bool), `metrics`: ratios 0..1 by node, null if absent.
 
-    Beside them `missing`: of each absent one the reason's key, `details`: the reason in a sentence,
-    `notes`: sentences on how the counts were put together, and `ignored`: events of the file that
-    are none of the table's.
+    `missing`: reason key of each absent one, `details`: the reason in a sentence, `notes`: on how
+    the counts were combined, `ignored`: events of the file that the table does not have.
     """
     absent = {name: ratio for name, ratio in ratios.items() if isinstance(ratio, Missing)}
     return msgspec.json.encode(

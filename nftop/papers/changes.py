@@ -1,4 +1,4 @@
-"""By how much a newer CPU differs, where a paper says only that."""
+"""Differences between CPUs, for papers that state only these."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class PaperChange:
     """A change of a metric from one CPU to another.
 
     Attributes:
-        workloads: the range is over all of these.
+        workloads: the range covers all of these.
         cpu, against: names for people; `uarch` is nftop's of `cpu`.
-        low, high: a ratio of the value on `against` (-0.1: a tenth less) where `points` is False,
-            else a difference of shares of slots (0.17: 17 percentage points more). None where the
-            paper has no such end: "up to 11", "more than 6".
+        low, high: a ratio of the value on `against` (-0.1: a tenth less) if `points` is False, else
+            a difference of shares of slots (0.17: 17 percentage points more); None: open, as in
+            "up to 11" or "more than 6".
         about: the paper has "~" before it.
-        source: where it stands.
+        source: place in the paper.
     """
 
     paper: str
@@ -53,7 +53,7 @@ def changes() -> tuple[PaperChange, ...]:
 def changes_of(
     workload: str | None = None, *, uarch: str | None = None, smt: bool | None = None
 ) -> tuple[PaperChange, ...]:
-    """Those that are of this workload; what is None says nothing."""
+    """Changes of a workload; a filter that is None is ignored."""
     return tuple(
         change
         for change in changes()

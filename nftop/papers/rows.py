@@ -1,14 +1,14 @@
-"""One row for each run of a workload: all that the tables have of it, together.
+"""One row for each run of a workload, with all numbers of the tables.
 
     rows_of = matching(workload=workload_of("vpp", "vpp", nodes), uarch="BDX", smt=True, cores=1)
     rows_of[0].figures["cpp"].value, .source
 
 The papers count by physical core: with hyper-threading CPP are cycles of the core over the packets
 of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU:
-`of_a_cpu` is what compares with its columns, of CPUs and of network functions alike.
+`of_a_cpu` is comparable with its columns.
 
-What a paper measured is of its own software, NIC and 64-byte packets: a row stands beside a running
-network function, it is no target.
+Papers used their own software, NIC and 64-byte packets: a row is a reference for a running network
+function, no target.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Figure:
     Attributes:
         value: in nftop's units: per second, per packet, ratios 0..1.
         tolerance: half of the last printed digit, in that unit.
-        printed: its digits in the paper, "" where it was computed.
+        printed: its digits in the paper, "" if computed.
         unit: of `printed`: "", `Mpps`, `MB/s` or `%`.
-        source: `Table 5, row 3`; `computed: ...` where it is not printed.
-        repair: what the scan has instead and what says that it is wrong; "" where it is whole.
+        source: `Table 5, row 3`; `computed: ...` if not printed.
+        repair: the text of the scan, and why it is wrong; "" if it is right.
     """
 
     metric: str
@@ -55,20 +55,17 @@ class PaperRow:
     """A run.
 
     Attributes:
-        paper: its key in `papers.toml`; `paper_title` its name for people.
-        workload: its key there; `title` its name for people.
-        kind: nftop's kind of network function, "" for what forwards nothing.
-        configuration: what it was set up to do.
-        software: with version, "" where the paper has none.
-        cpu: its name for people; `cpu_note` says how it is known where the table does not.
+        paper, workload: keys in `papers.toml`; `paper_title`, `title`: names for people.
+        kind: nftop's kind of network function, "" if nothing is forwarded.
+        software: with version, "" if unknown.
+        cpu: name for people; `cpu_note`: its origin if not the table.
         uarch: nftop's name of it, `BDX`.
-        core_hz: the frequency it ran at.
         smt: hyper-threading was on: two threads on each core.
         cores, threads: physical cores, and threads on all of them.
         frame_bytes: Ethernet frames, with their checksum.
         figures: by metric; rates are of all its cores, cycles and IPC of a physical core.
-        absent: why there is none, by metric, where a table has a cell without a number.
-        notes: what to know before one compares, `Table 14: ...`.
+        absent: why there is no number, by metric.
+        notes: caveats of a comparison, `Table 14: ...`.
     """
 
     paper: str
@@ -127,7 +124,7 @@ def matching(
     smt: bool | None = None,
     cores: int | None = None,
 ) -> tuple[PaperRow, ...]:
-    """The rows with all of these, in the order of `rows`; what is None says nothing."""
+    """The rows with all of these, in the order of `rows`; a filter that is None is ignored."""
     return tuple(
         row
         for row in rows()
@@ -140,11 +137,10 @@ def matching(
 
 
 def of_a_cpu(row: PaperRow, metric: str) -> float | None:
-    """A figure as one of the run's CPUs (logical) would show it; None where the paper has none.
+    """A figure per logical CPU; None if the paper has none.
 
-    All of them do the same there, so each has its part of rates; a packet takes as many cycles of a
-    CPU more as there are threads on its core, which are counted on each. What is per packet, and
-    shares of slots, are the same.
+    Each CPU has its part of rates; cycles per packet are multiplied by the threads of a core, on
+    each of which cycles are counted. Other values per packet and shares of slots are the same.
     """
     if metric not in row.figures:
         return None
@@ -157,7 +153,7 @@ def of_a_cpu(row: PaperRow, metric: str) -> float | None:
 
 
 def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | None:
-    """The workload that a running network function is of, None where it is of none or of several.
+    """The workload of a running network function; None if none or several match.
 
     `app` is the program's name (`dpdk-testpmd`), `nodes` the graph nodes that VPP runs packets
     through. A program can do other work under the same name: testpmd has other forwarding modes.
@@ -210,7 +206,7 @@ def _figure(cell: PaperCell, value: float, source: str) -> Figure:
 
 
 def _figures_with_runs() -> list[tuple[_Run, Figure]]:
-    """Numbers that a paper's text has and no table."""
+    """Numbers of a paper's text that no table has."""
     figures = []
     for paper, about in papers()["papers"].items():
         if about["tables"]:

@@ -20,7 +20,7 @@ class PaperColumn:
     """A column of a table.
 
     Attributes:
-        metric: nftop's id of it where it has one (`ipc`, `tma.retiring`).
+        metric: nftop's id, if there is one (`ipc`, `tma.retiring`).
         printed: its header in the paper.
         unit: of its cells as printed: one of UNITS.
         smt: hyper-threading was on.
@@ -37,10 +37,10 @@ class PaperCell:
     """A cell as printed.
 
     Attributes:
-        printed: its digits, `13,397`; `n/a` where the paper has that.
-        metric: the column's, but where the row has another quantity in it.
-        scanned: what the scan has in its place, "" where that is the same.
-        why: what says that the scan is wrong.
+        printed: its digits, `13,397`; or `n/a`.
+        metric: the column's, unless the row has another quantity in it.
+        scanned: the text of the scan, "" if it is the same.
+        why: why the scan is wrong.
     """
 
     printed: str
@@ -51,22 +51,22 @@ class PaperCell:
 
     @property
     def value(self) -> float | None:
-        """In nftop's units: packets and bytes per second, ratios 0..1. None where it is n/a."""
+        """In nftop's units: packets and bytes per second, ratios 0..1. None if not applicable."""
         return None if self.printed == NOT_APPLICABLE else in_own_units(self.printed, self.unit)
 
     @property
     def tolerance(self) -> float:
-        """Half of the last printed digit, in the same unit: how far the measured value may be."""
+        """Half of the last printed digit, in the same unit."""
         return tolerance(self.printed, self.unit)
 
     @property
     def unit(self) -> str:
-        """Of `printed`: the column's, but where the row has another quantity in it."""
+        """Unit of `printed`: the column's, unless the row has another quantity in it."""
         return self.column.unit if self.metric == self.column.metric else ""
 
 
 def in_own_units(printed: str, unit: str) -> float:
-    """Digits as printed (`13,397`, `34.1`) in nftop's unit. ValueError where they are none."""
+    """Digits as printed (`13,397`, `34.1`) in nftop's unit. Raises ValueError."""
     return float(f"{printed.replace(',', '')}e{UNITS[unit]}")  # rounds once
 
 
@@ -78,7 +78,7 @@ def tolerance(printed: str, unit: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row: the workload, its name as printed, its number from 1 in the table and its cells."""
+    """A row: workload, name as printed, number from 1, and cells."""
 
     workload: str
     printed: str
@@ -92,10 +92,9 @@ class PaperTable:
 
     Attributes:
         paper: the paper's key in `papers.toml`.
-        section: where it stands.
-        cpu: the CPU's key there; `cpu_note` says how it is known where the table does not.
-        cores: physical cores that the workload ran on.
-        note: what to know before one compares.
+        cpu: the CPU's key there; `cpu_note`: its origin if not the table.
+        cores: physical cores of the workload.
+        note: caveat of a comparison.
     """
 
     paper: str
@@ -116,7 +115,7 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True)
 class ToolTable:
-    """The one table of words: which tool is for what."""
+    """The table of tools and their purposes."""
 
     paper: str
     number: int
@@ -127,17 +126,13 @@ class ToolTable:
 
 @functools.cache
 def papers() -> Mapping[str, Any]:
-    """`papers.toml` as it stands: papers, CPUs, workloads and software, by their keys."""
+    """Content of `papers.toml`: papers, CPUs, workloads and software, by their keys."""
     return _toml("papers.toml")
 
 
 @functools.cache
 def tables() -> tuple[PaperTable, ...]:
-    """Every table of numbers, in the papers' order.
-
-    Raises:
-        ValueError: one of the files breaks its notation.
-    """
+    """Every table of numbers, in the papers' order. Raises ValueError: a file is invalid."""
     return tuple(_table(paper, raw) for paper, raw in _raw_tables() if "columns" in raw)
 
 
@@ -153,7 +148,7 @@ def tool_tables() -> tuple[ToolTable, ...]:
 
 @functools.cache
 def changes_raw(paper: str) -> Mapping[str, Any]:
-    """`changes.toml` of a paper as it stands."""
+    """Content of a paper's `changes.toml`."""
     return _toml(f"{paper}/changes.toml")
 
 

@@ -31,7 +31,7 @@ _WEIGHT = re.compile(r"q[ \t]*=[ \t]*([01](?:\.[0-9]{0,3})?)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An answer, ready to be sent."""
+    """A response, ready to be sent."""
 
     status: HTTPStatus
     content: bytes
@@ -53,17 +53,15 @@ class HttpResponse:
 
 
 def refusal(status: HTTPStatus, sentence: str, *more: str) -> HttpResponse:
-    """An answer without a page, and why. `sentence` is nftop's own words."""
+    """An error response; `sentence` is nftop's own text."""
     return HttpResponse(status, f"nftop: {sentence}\n".encode(), more=more)
 
 
 def answer(head: bytes, page: Callable[[TextFormat], bytes | Missing]) -> HttpResponse:
-    """The answer to a request's head, with or without the empty line at its end.
+    """The response to a request's head, with or without the empty line at its end.
 
-    `page` is called for what is answered with it only; why it has none is told as 503.
-
-    A page of some other site that has its name point here (DNS rebinding) has its browser send that
-    name as Host, so that only those of this machine are answered.
+    `page` is called only for a valid request; its Missing becomes 503. Only Host headers of this
+    machine are accepted, against DNS rebinding by a page of another site.
     """
     lines = head.removesuffix(END).decode("latin-1").split("\r\n")
     first = _FIRST.fullmatch(lines[0])
@@ -99,7 +97,7 @@ def _refused(method: str, target: str, hosts: list[str]) -> HttpResponse | None:
 
 
 def wanted(accept: str) -> TextFormat:
-    """OpenMetrics where it is asked for at least as much as text; else text, which all can read."""
+    """OpenMetrics if it is accepted at least as much as text; else text, which all can read."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
     for word in accept.split(","):
         kind, *options = (option.strip().lower() for option in word.split(";"))
@@ -125,10 +123,10 @@ class _Shown(NamedTuple):
 
 
 class Board:
-    """Frames in at `publish`, in one thread; answers out at `reply`, in one thread.
+    """Frames in by `publish`, in one thread; responses by `reply`, in one thread.
 
-    A page is made when it is first asked for and kept until the next frame, so that scrapes cost
-    what frames do, however many there are.
+    A page is created at its first request and kept until the next frame, so that many scrapes cost
+    no more than frames do.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -146,7 +144,7 @@ class Board:
         self._shown = _Shown(frame, self._tally, time.monotonic())
 
     def reply(self, head: bytes) -> bytes:
-        """The answer to a request's head. Reads nothing of the host."""
+        """The response to a request's head. Reads nothing of the host."""
         try:
             match = answer(head, self._page)
         except Exception as error:  # noqa: BLE001 - the boundary: no request may end the server
@@ -155,7 +153,7 @@ class Board:
         return self.counted(match)
 
     def counted(self, match: HttpResponse) -> bytes:
-        """An answer as it is sent, which the next page counts."""
+        """Encode a response, and count it for the next page."""
         self._answers[match.status.value] += 1
         return match.encoded()
 

@@ -1,12 +1,12 @@
 """Two intervals of recordings compared, as one JSON object of schema `nftop.compare/1`.
 
-`a`, `b`: the intervals. `test`: what words rest on. `nfs`, `classes`, `packages`: what is in both,
+`a`, `b`: the intervals. `test`: the statistical test. `nfs`, `classes`, `packages`: what both have,
 each with `metrics` by id of the catalogue: of `a` and `b` the median, `mad` (median absolute
-deviation), `samples` and `blocks` that were tested; `change` (B / A - 1, null where undefined),
+deviation), `samples` and `blocks` that were tested; `change` (B / A - 1, null if undefined),
 `word`, `why`, and `code`, which is `why` for programs (`derive.compare.Code`); `lacking`, how many
-more samples `a` and `b` need (null: not known); with "no difference" `detectable`, the smallest
-difference that would have been found in at least 4 of 5 cases, in the metric's unit. A number that
-is not there is null, its reason is `missing`. `only_a`, `only_b`: what is in one interval alone.
+more samples `a` and `b` need (null: unknown); with "no difference" `detectable`, the smallest
+difference that would have been detected in at least 4 of 5 cases, in the metric's unit. An absent
+number is null, its reason is `missing`. `only_a`, `only_b`: what only one interval has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityKind, EntityRow
+from nftop.derive.compare.intervals import RULE_BLOCKS, EntityKind, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE
-from nftop.export.json.encode import json_bytes, rfc3339
+from nftop.export.json.encode import json_bytes, picked, rfc3339
 from nftop.model.reading import Missing, Reading
 from nftop.session.compare import Side
 
 SCHEMA = "nftop.compare/1"
 _LISTS: tuple[tuple[str, EntityKind], ...] = (
-    ("nfs", "nf"),
-    ("classes", "class"),
-    ("packages", "package"),
-)
+    ("nfs", "nf"), ("classes", "class"), ("packages", "package"),
+)  # fmt: skip
 
 
 def comparison_json(a: Side, b: Side, comparison: Comparison, notes: Iterable[str]) -> bytes:
@@ -43,17 +41,15 @@ def comparison_json(a: Side, b: Side, comparison: Comparison, notes: Iterable[st
             "test": f"{RULE}; {RULE_BLOCKS}",
             "notes": list(notes),
             **lists,
-            "only_a": [_entity(item) for item in comparison.only_a],
-            "only_b": [_entity(item) for item in comparison.only_b],
+            "only_a": [picked(item, "kind name of") for item in comparison.only_a],
+            "only_b": [picked(item, "kind name of") for item in comparison.only_b],
         }
     )
 
 
 def _side(side: Side) -> dict[str, Any]:
     return {
-        "file": side.file,
-        "host": side.host,
-        "simulated": side.simulated,
+        **picked(side, "file host simulated"),
         "from": rfc3339(side.interval.first_ns),
         "to": rfc3339(side.interval.last_ns),
         "ticks": side.interval.ticks,
@@ -61,16 +57,10 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _entity(entity: Entity) -> dict[str, Any]:
-    return {"kind": entity.kind, "name": entity.name, "of": entity.of}
-
-
 def _report(report: EntityReport) -> dict[str, Any]:
-    result: dict[str, Any] = {"name": report.entity.name, "of": report.entity.of}
-    if report.entity.kind == "nf":
-        result |= {"word": report.word, "why": report.why}
     return {
-        **result,
+        **picked(report.entity, "name of"),
+        **(picked(report, "word why") if report.entity.kind == "nf" else {}),
         "notes": list(report.notes),
         "metrics": {row.result.metric.id: _row(row) for row in report.rows},
     }
@@ -83,22 +73,16 @@ def _row(row: EntityRow) -> dict[str, Any]:
         "a": _numbers(result.before, result.spread_before, result.n_before, row.blocks_a),
         "b": _numbers(result.after, result.spread_after, result.n_after, row.blocks_b),
         "change": _number(result.change_ratio),
-        "word": result.word,
-        "why": result.why,
-        "code": result.code,
+        **picked(result, "word why code"),
         "lacking": list(result.lacking),
         "detectable": _number(result.detectable),
     }
 
 
 def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dict[str, Any]:
-    result = {
-        "median": _number(middle),
-        "mad": _number(spread),
-        "samples": samples,
-        "blocks": blocks,
-    }
-    return result | ({"missing": middle.reason.key} if isinstance(middle, Missing) else {})
+    result = {"median": _number(middle), "mad": _number(spread)}
+    absent = {"missing": middle.reason.key} if isinstance(middle, Missing) else {}
+    return {**result, "samples": samples, "blocks": blocks, **absent}
 
 
 def _number(reading: Reading) -> float | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing
 from nftop.model.terminal_text import escaped_json
 
 
@@ -25,18 +25,11 @@ def picked(row: object, names: str) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names.split()}
 
 
-def with_missing(
-    named: Mapping[str, Any], readings: Mapping[str, Any], unread: Iterable[str] = ()
-) -> dict[str, Any]:
+def with_missing(named: Mapping[str, Any], readings: Mapping[str, Any]) -> dict[str, Any]:
     """`named`, then `readings`: a value, or null and its reason in `missing`, under each name."""
     numbers = {name: None if isinstance(r, Missing) else r for name, r in readings.items()}
     reasons = {name: r.reason.key for name, r in readings.items() if isinstance(r, Missing)}
-    unread = list(unread)
-    return {
-        **named,
-        **nested(numbers | dict.fromkeys(unread)),
-        "missing": reasons | dict.fromkeys(unread, Reason.SOURCE.key),
-    }
+    return {**named, **nested(numbers), "missing": reasons}
 
 
 def nested(numbers: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,17 +17,18 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   time between the reading that shows a change and the previous one.
 - `groups`, `cache`: cache classes, by cache id.
 - `nfs`: `classes` are the cache classes on the NF's CPUs, `classes_shared` the other NFs in them or
-  null. Ports, queues and nodes that an NF does not report are null.
+  null, `owner` the user whose socket provides the numbers. Ports, queues and nodes that an NF does
+  not report are null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
-from nftop.export.json.encode import json_bytes, nested, rfc3339, with_missing
+from nftop.export.json.encode import json_bytes, nested, picked, rfc3339, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
 from nftop.export.json.incidents import incident_object
 from nftop.model.baseline import BaselineLevel
@@ -38,14 +39,12 @@ from nftop.model.frame import (
     BoxTraffic,
     CounterCost,
     CpuTable,
-    Finding,
     Frame,
     GroupCacheRow,
     GroupRow,
     MonitorRow,
     NfRow,
     PackageRow,
-    SourceState,
 )
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
@@ -53,12 +52,11 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.nf.parts import NfNode, NfPort, NfQueue, NfThread
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain
 from nftop.model.reading import Missing, Reading, Reason
 
-T = TypeVar("T")
+_CPU_COLUMNS = "thread nf nf_pid direction saturated cpp_clock"
 
 
 def nf_objects(frame: Frame) -> list[dict[str, Any]]:
@@ -68,121 +66,55 @@ def nf_objects(frame: Frame) -> list[dict[str, Any]]:
 
 def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     named = {
-        "name": nf.name,
-        "kind": nf.kind,
-        "pid": nf.pid,
+        **picked(nf, "name kind pid"),
         "cpus": list(nf.cpus),
-        "direction": nf.direction,
-        "saturated": nf.saturated,
-        "cpp_clock": nf.cpp_clock,
-        "interval_s": nf.interval_s,
-        "attribution": nf.attribution,
-        "owner": _owner(nf),
+        **picked(nf, "direction saturated cpp_clock interval_s attribution"),
+        "owner": None if nf.owner is None else picked(nf.owner, "user uid privileged reason"),
         "problem": None if nf.problem is None else nf.problem.message,
         "classes": [clos.name for clos in nf.classes],
         "classes_shared": nf.sharers or None,
         "baseline": _baseline(frame, nf),
-        "threads": [_thread(thread) for thread in nf.threads],
+        "threads": _rows(nf.threads, "cpu name", "packets_per_s busy_ratio run_ratio"),
     }
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
-    readings["ports"] = _reported(nf.ports, _port)
-    readings["queues"] = _reported(nf.queues, _queue)
-    readings["nodes"] = _reported(nf.nodes, _node)
+    ports = "rx_packets_per_s tx_packets_per_s missed_packets_per_s drop_packets_per_s"
+    readings["ports"] = _rows(nf.ports, "name", ports)
+    readings["queues"] = _rows(nf.queues, "port queue cpu enabled", "packets_per_s used_ratio")
+    nodes = "clocks_ratio clocks_per_packet packets_per_call"
+    readings["nodes"] = _rows(nf.nodes, "name polls", nodes)
     return with_missing(named, readings)
 
 
-def _owner(nf: NfRow) -> dict[str, Any] | None:
-    """User whose socket tells the numbers; null if there is none, or it is not known."""
-    owner = nf.owner
-    if owner is None:
-        return None
-    return {
-        "user": owner.user,
-        "uid": owner.uid,
-        "privileged": owner.privileged,
-        "reason": owner.reason,
-    }
-
-
-def _reported(parts: Sequence[T] | Missing, how: Callable[[T], Any]) -> list[Any] | Missing:
-    return parts if isinstance(parts, Missing) else [how(item) for item in parts]
-
-
-def _thread(thread: NfThread) -> dict[str, Any]:
-    return with_missing(
-        {"cpu": thread.cpu, "name": thread.name},
-        {
-            "packets_per_s": thread.packets_per_s,
-            "busy_ratio": thread.busy_ratio,
-            "run_ratio": thread.run_ratio,
-        },
-    )
-
-
-def _port(port: NfPort) -> dict[str, Any]:
-    return with_missing(
-        {"name": port.name},
-        {
-            "rx_packets_per_s": port.rx_packets_per_s,
-            "tx_packets_per_s": port.tx_packets_per_s,
-            "missed_packets_per_s": port.missed_packets_per_s,
-            "drop_packets_per_s": port.drop_packets_per_s,
-        },
-    )
-
-
-def _queue(queue: NfQueue) -> dict[str, Any]:
-    return with_missing(
-        {"port": queue.port, "queue": queue.queue, "cpu": queue.cpu, "enabled": queue.enabled},
-        {"packets_per_s": queue.packets_per_s, "used_ratio": queue.used_ratio},
-    )
-
-
-def _node(node: NfNode) -> dict[str, Any]:
-    return with_missing(
-        {"name": node.name, "polls": node.polls},
-        {
-            "clocks_ratio": node.clocks_ratio,
-            "clocks_per_packet": node.clocks_per_packet,
-            "packets_per_call": node.packets_per_call,
-        },
-    )
+def _rows(rows: Sequence[object] | Missing, named: str, readings: str) -> list[Any] | Missing:
+    """Rows of an NF, if it reports them; attributes as `picked` takes them."""
+    if isinstance(rows, Missing):
+        return rows
+    return [with_missing(picked(row, named), picked(row, readings)) for row in rows]
 
 
 def _baseline(frame: Frame, nf: NfRow) -> dict[str, Any] | None:
-    """What it is compared with; null where nothing was kept."""
+    """The baseline that the NF is compared with; null if there is none."""
     kept = baseline_of(frame.baselines, nf, frame.nfs)
     if kept is None or frame.baselines is None:
         return None
     return {
         "wall_ns": frame.baselines.wall_ns,
-        "pid": kept.pid,
-        "ticks": kept.ticks,
-        "metrics": {name: _level(level) for name, level in kept.levels.items()},
-        "cores": [
-            {
-                "cpu": core.cpu,
-                "metrics": {name: _level(level) for name, level in core.levels.items()},
-            }
-            for core in kept.cores
-        ],
+        **picked(kept, "pid ticks"),
+        "metrics": _levels(kept.levels),
+        "cores": [{"cpu": core.cpu, "metrics": _levels(core.levels)} for core in kept.cores],
     }
 
 
-def _level(level: BaselineLevel) -> dict[str, Any]:
-    return {"median": level.median, "spread": level.spread, "ticks": level.ticks}
+def _levels(levels: Mapping[str, BaselineLevel]) -> dict[str, Any]:
+    return {name: picked(level, "median spread ticks") for name, level in levels.items()}
 
 
 _UNKNOWN_OWNER = "unknown"
 
 
 def group_object(group: GroupRow) -> dict[str, Any]:
-    """A control group: what it may fill, has filled and moves, in each cache."""
-    values: dict[str, Any] = {
-        "clos": _known(group.clos),
-        "rmid": _known(group.rmid),
-        "mba.unit": group.mba_unit,
-    }
+    """A control group: its masks, occupancy and bandwidth in each cache."""
+    values: dict[str, Any] = {**_known_of(group, "clos rmid"), "mba.unit": group.mba_unit}
     for cache in group.caches:
         values[f"mba.l3.{cache.l3}"] = cache.mba
         values[f"l3.{cache.l3}.cbm"] = _masks(cache)
@@ -196,7 +128,7 @@ def group_object(group: GroupRow) -> dict[str, Any]:
         "owner": group.owner or _UNKNOWN_OWNER,
         "tasks": group.tasks,
         "l2": {str(mask.l2): _mask(mask.cbm, mask.code) for mask in group.l2},
-        "monitors": [_monitor(monitor) for monitor in group.monitors],
+        "monitors": list(map(_monitor, group.monitors)),
         "l3": {},
     }
     return with_missing(named, values)
@@ -216,7 +148,7 @@ def _monitor(monitor: MonitorRow) -> dict[str, Any]:
 
 
 def cache_object(frame: Frame) -> dict[str, Any]:
-    """What there is of classes and monitors, how much is in use, and the caches themselves."""
+    """Limits of classes and monitors, how many are in use, and the caches themselves."""
     limits = frame.limits
     groups = len(frame.groups)
     metered = groups + sum(len(group.monitors) for group in frame.groups)
@@ -225,10 +157,7 @@ def cache_object(frame: Frame) -> dict[str, Any]:
         "rmids.of": _known(limits.rmids),
         "closids.used": groups,
         "rmids.used": _known(None if limits.rmids is None else metered),
-        "min_bits": _known(limits.min_bits),
-        "sparse": _known(limits.sparse),
-        "mba_least": _known(limits.mba_least),
-        "mba_step": _known(limits.mba_step),
+        **_known_of(limits, "min_bits sparse mba_least mba_step"),
     }
     for domain in frame.domains:
         values |= {f"l3.{domain.l3}.{name}": value for name, value in _domain(domain).items()}
@@ -238,8 +167,7 @@ def cache_object(frame: Frame) -> dict[str, Any]:
 def _domain(domain: CacheDomain) -> dict[str, Any]:
     io = domain.io
     return {
-        "ways": _known(domain.ways),
-        "size_bytes": _known(domain.size_bytes),
+        **_known_of(domain, "ways size_bytes"),
         "bit_usage": _known(domain.usage or None),
         "nodes": list(domain.parts),
         "read_on_cpu": _known(domain.read_on),
@@ -261,6 +189,10 @@ def _known(value: Any) -> Any:
     return Missing(Reason.SOURCE) if value is None else value
 
 
+def _known_of(row: object, names: str) -> dict[str, Any]:
+    return {name: _known(value) for name, value in picked(row, names).items()}
+
+
 def frame_json(frame: Frame) -> bytes:
     """The frame as one line of UTF-8 JSON, without the newline."""
     return json_bytes(frame_object(frame))
@@ -275,29 +207,33 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "interval_s": frame.interval_s,
         "simulated": frame.host.simulated,
         "host": {
-            "name": frame.host.name,
-            "lab": frame.host.lab,
+            **picked(frame.host, "name lab"),
             "remote": frame.host.remote or None,
-            "model": frame.host.model,
-            "uarch": frame.host.uarch,
+            **picked(frame.host, "model uarch"),
             "cpus": len(topology.cpus),
             "packages": len(topology.packages),
         },
-        "sources": {name: _source(state) for name, state in frame.sources.items()},
+        "sources": {
+            name: {"state": state.reason.key, **picked(state, "detail age_s took_s")}
+            for name, state in frame.sources.items()
+        },
         "cpus": _cpus(frame.cpus),
-        "groups": [group_object(group) for group in frame.groups],
+        "groups": list(map(group_object, frame.groups)),
         "cache": cache_object(frame),
-        "packages": [_package(package) for package in frame.packages],
+        "packages": list(map(_package, frame.packages)),
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
-        "interfaces": [_interface(interface) for interface in frame.interfaces],
+        "interfaces": list(map(_interface, frame.interfaces)),
         "accelerators": [
             with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
             for accelerator in frame.accelerators
         ],
-        "findings": [_finding(finding) for finding in frame.findings],
-        "incidents": [incident_object(item) for item in frame.incidents],
-        "past_incidents": [incident_object(item) for item in frame.past_incidents],
+        "findings": [
+            {**picked(item, "rule metric where text"), "since": rfc3339(item.since_ns)}
+            for item in frame.findings
+        ],
+        "incidents": list(map(incident_object, frame.incidents)),
+        "past_incidents": list(map(incident_object, frame.past_incidents)),
         "lost": [
             {"ticks": item.ticks, "bytes": item.size_bytes, "why": item.why} for item in frame.lost
         ],
@@ -306,40 +242,19 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             {"affinity": list(frame.own.affinity), "warning": frame.own.warning},
             {
                 "cpu_ratio": frame.own.cpu_ratio,
-                "counter_reads": frame.own.counters.reads,
-                "counter_interrupts": frame.own.counters.interrupts,
-                **_by_source(frame.own.counters_by_source),
+                **_cost("", frame.own.counters),
+                **{
+                    name: reading
+                    for source, cost in frame.own.counters_by_source.items()
+                    for name, reading in _cost(f"by_source.{source}.", cost).items()
+                },
             },
         ),
     }
 
 
-def _by_source(costs: Mapping[str, CounterCost]) -> dict[str, Reading]:
-    """By dotted name, as `with_missing` takes them."""
-    readings: dict[str, Reading] = {}
-    for name, cost in costs.items():
-        readings[f"by_source.{name}.counter_reads"] = cost.reads
-        readings[f"by_source.{name}.counter_interrupts"] = cost.interrupts
-    return readings
-
-
-def _source(state: SourceState) -> dict[str, Any]:
-    return {
-        "state": state.reason.key,
-        "detail": state.detail,
-        "age_s": state.age_s,
-        "took_s": state.took_s,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "metric": finding.metric,
-        "where": finding.where,
-        "text": finding.text,
-        "since": rfc3339(finding.since_ns),
-    }
+def _cost(prefix: str, cost: CounterCost) -> dict[str, Reading]:
+    return {f"{prefix}counter_reads": cost.reads, f"{prefix}counter_interrupts": cost.interrupts}
 
 
 def _action(noticed: Noticed) -> dict[str, Any]:
@@ -353,18 +268,12 @@ def _action(noticed: Noticed) -> dict[str, Any]:
 
 def _interface(row: InterfaceRow) -> dict[str, Any]:
     named = {
-        "name": row.name,
-        "kind": row.kind,
+        **picked(row, "name kind"),
         "driver": row.driver or None,
         "node": row.node,
         "owner_pid": row.owner,
     }
-    rates = {
-        "rx_packets_per_s": row.rx_packets_per_s,
-        "tx_packets_per_s": row.tx_packets_per_s,
-        "missed_per_s": row.missed_per_s,
-    }
-    return with_missing(named, rates)
+    return with_missing(named, picked(row, "rx_packets_per_s tx_packets_per_s missed_per_s"))
 
 
 _CPU_METRICS = tuple(metric.id for metric in CPU_METRICS)
@@ -386,16 +295,9 @@ def _cpu(
     named: dict[str, Any] = {
         "cpu": info.cpu,
         "online": table.online[row],
-        "core": info.core,
-        "package": info.package,
-        "l3": info.l3,
+        **picked(info, "core package l3"),
         "siblings": list(info.siblings),
-        "thread": table.thread[row],
-        "nf": table.nf[row],
-        "nf_pid": table.nf_pid[row],
-        "direction": table.direction[row],
-        "saturated": table.saturated[row],
-        "cpp_clock": table.cpp_clock[row],
+        **{name: column[row] for name, column in picked(table, _CPU_COLUMNS).items()},
         "attribution": table.attribution[row] or None,
         "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
     }
@@ -424,14 +326,14 @@ def _package(row: PackageRow) -> dict[str, Any]:
 
 
 def _per_s(accelerator: Accelerator) -> Mapping[str, Reading]:
-    """By counter; a dot in the server's name of one must not nest."""
+    """By counter; a dot in the server's name for it must not nest."""
     return {f"per_s.{name.replace('.', '_')}": rate for name, rate in accelerator.per_s.items()}
 
 
 def _boxes(
     name: str, boxes: Iterable[BoxTraffic], ends: tuple[str, str], whole: Mapping[str, Reading]
 ) -> dict[str, Reading]:
-    """Each box under its number; where there is none, the name itself, as absent as the whole."""
+    """Traffic by box number; without a box `name` itself, absent for the reason of the whole."""
     into, out_of = (f"{end.rpartition('.')[2]}_bytes_per_s" for end in ends)
     readings: dict[str, Reading] = {}
     for box in boxes:

@@ -1,8 +1,8 @@
-"""A frame as Prometheus reads it: OpenMetrics 1.0, or its text format 0.0.4.
+"""A frame for Prometheus: OpenMetrics 1.0, or its text format 0.0.4.
 
-One family after the other, the samples of each together. A number that is absent has no sample;
-`nftop_missing` counts them by reason. What this host's hardware did not give has the label `badge`;
-nftop's own cost is real wherever it runs.
+Families one after the other. An absent number has no sample; `nftop_missing` counts them by reason.
+Numbers that this host's hardware did not provide have the label `badge`; nftop's own cost is always
+real.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from nftop.model.struct import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What has been counted since nftop started, which no frame knows.
+    """Counts since nftop started, which no frame has.
 
     Attributes:
-        frames: how many there were. cpu_s: nftop's CPU time.
-        reads, interrupts: of counters, by source, as the frames had them.
+        frames: number of frames. cpu_s: nftop's CPU time.
+        reads, interrupts: of counters, by source.
     """
 
     frames: int = 0
@@ -41,7 +41,7 @@ class Tally:
     interrupts: Mapping[str, float] = field(default_factory=dict)
 
     def after(self, frame: Frame, cpu_s: float) -> Tally:
-        """With one frame more."""
+        """With one more frame."""
         costs = frame.own.counters_by_source
         reads = {name: cost.reads for name, cost in costs.items()}
         interrupts = {name: cost.interrupts for name, cost in costs.items()}
@@ -60,7 +60,7 @@ _LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
 
 
 def page(frame: Frame, tally: Tally, form: TextFormat) -> str:
-    """A frame and nftop's own cost, each line with its end; `ending` has what is to follow."""
+    """A frame and nftop's own cost, each line with its end; `ending` follows."""
     sheet = Sheet(form, frame.host.badge)
     _host(sheet, frame)
     _sources(sheet, frame)
@@ -84,7 +84,7 @@ def page(frame: Frame, tally: Tally, form: TextFormat) -> str:
 
 
 def ending(answers: Mapping[int, int], form: TextFormat) -> str:
-    """The end of a page: what changes with each scrape, `answers` by HTTP's code."""
+    """The end of a page, which changes with each scrape; `answers` by HTTP status."""
     sheet = Sheet(form, "")
     sheet.add(named.ANSWERS, ((labels(code=code), float(n)) for code, n in sorted(answers.items())))
     return sheet.text() + ("# EOF\n" if form is TextFormat.OPENMETRICS else "")
@@ -240,7 +240,7 @@ def _groups(sheet: Sheet, frame: Frame) -> None:
 
 
 def _may(group: GroupRow, cache: GroupCacheRow) -> str:
-    """What a class may take in one cache; "" where nothing is said."""
+    """Limits of a class in one cache; "" if there are none."""
     limited = not isinstance(cache.mba, Missing)
     return labels(
         cbm=None if isinstance(cache.cbm, Missing) else cache.cbm.hex,

@@ -34,7 +34,7 @@ class MetricFamily:
 
     Attributes:
         name: without the `_total` of a counter and the `_info` of an info.
-        factor: what a value of nftop's is multiplied with for the unit of the name.
+        factor: from nftop's unit to that of the name.
     """
 
     name: str
@@ -44,12 +44,12 @@ class MetricFamily:
 
     @property
     def sample(self) -> str:
-        """What its samples are called."""
+        """Name of its samples."""
         return self.name + _SUFFIXES[self.kind]
 
     @property
     def unit(self) -> str:
-        """The base unit that the name ends in; "" where it ends in none."""
+        """The base unit at the end of the name; "" if there is none."""
         last = self.name.rpartition("_")[2]
         return last if last in _UNITS and "_per_" not in self.name else ""
 
@@ -79,7 +79,7 @@ _ENDS = (
 def family(metric: Metric, scope: str = "") -> MetricFamily:
     """The family of a metric of the catalogue; `scope` if not the metric's own.
 
-    A gauge, but for energy: everything else that frames have is a rate, a ratio or a state.
+    Gauges, except for energy: all other numbers of frames are rates, ratios or states.
     """
     of, factor = _WORDS.get(metric.id, metric.id.replace("tma.", "topdown_")), 1.0
     of = of.replace(".", "_")
@@ -94,7 +94,7 @@ def family(metric: Metric, scope: str = "") -> MetricFamily:
 
 
 def _help(metric: Metric) -> str:
-    """The meaning, and where the marks that the screen has beside such a number are found here."""
+    """The meaning, and where the marks of the screen for such a number are in the page."""
     parts = [metric.meaning]
     if metric.bounded:
         parts.append(f'Here: where nftop_{metric.scope}_info does not say saturated="true".')
@@ -218,17 +218,14 @@ _ESCAPED = (("\\", r"\\"), ('"', r"\""), ("\n", r"\n"))
 
 
 class TextFormat(Enum):
-    """The two forms; the value is what HTTP calls it."""
+    """The two formats; the value is the HTTP content type."""
 
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def labels(**values: object) -> str:
-    """Labels as they stand in braces; what is None or "" is left out, as Prometheus reads it.
-
-    Texts are made printable: pages are looked at with curl, too.
-    """
+    """Labels of a sample; None and "" are left out. Texts are made printable, for curl."""
     return ",".join(
         f'{name}="{_escaped(value)}"' for name, value in values.items() if value not in (None, "")
     )
@@ -244,7 +241,7 @@ def _escaped(value: object) -> str:
 
 
 class Sheet:
-    """A page as it grows."""
+    """A page under construction."""
 
     def __init__(self, form: TextFormat, badge: str) -> None:
         self._form = form
@@ -254,11 +251,7 @@ class Sheet:
         self._absent: dict[str, Counter[Reason]] = {}
 
     def add(self, family: MetricFamily, readings: Iterable[tuple[str, Reading]]) -> None:
-        """A family's readings by their labels.
-
-        Labels that stood before, of things whose names differ in nothing that can be printed, are
-        numbered: Prometheus refuses twins.
-        """
+        """Add readings by their labels. Equal labels are numbered: Prometheus refuses twins."""
         seen: Counter[str] = Counter()
         numbers = []
         for mine, reading in readings:
@@ -271,7 +264,7 @@ class Sheet:
         self._put(family, numbers)
 
     def column(self, family: MetricFamily, rows: list[str], column: Column) -> None:
-        """A family's readings of all CPUs, whose labels are `rows`."""
+        """Add a family's readings of all CPUs, whose labels are `rows`."""
         at = np.flatnonzero(column.present)
         values = column.values[at].tolist()
         self._put(
@@ -286,7 +279,7 @@ class Sheet:
         self._absent.setdefault(family.sample, Counter())[reason] += count
 
     def missing(self) -> None:
-        """How much was absent of what was added so far."""
+        """Add the number of absent readings so far."""
         self.add(
             MISSING,
             (

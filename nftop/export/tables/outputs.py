@@ -7,7 +7,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -32,30 +32,21 @@ from nftop.store.reading.scan import Loss
 
 
 class TableWriter(Protocol):
-    """Writes one table.
-
-    Attributes:
-        rows: how many it has taken.
-    """
+    """Writes one table. `rows`: the number of rows written."""
 
     rows: int
 
     def write(self, columns: Columns) -> None:
-        """Some rows. Raises what its file does."""
+        """Write some rows. Raises errors of its file."""
 
     def close(self) -> None:
-        """Write what it still holds; its file stays open."""
-
-
-def text_writer(form: str, table: ExportTable, out: Callable[[str], None]) -> TableWriter:
-    """Of `csv` or `jsonl`."""
-    return CsvWriter(table, out) if form == "csv" else JsonWriter(table, out)
+        """Write buffered rows; the file stays open."""
 
 
 class CsvWriter:
-    """A header line, then a line per row; an empty cell where there is nothing."""
+    """A header line, then a line per row; an empty cell for an absent value."""
 
-    def __init__(self, table: ExportTable, out: Callable[[str], None]) -> None:
+    def __init__(self, table: ExportTable, out: Callable[[str], object]) -> None:
         self.rows = 0
         self._out = out
         self._fields = table.fields
@@ -69,7 +60,7 @@ class CsvWriter:
             self._lines(rows)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No rows are buffered."""
 
     def _lines(self, rows: list[Any]) -> None:
         buffer = io.StringIO()
@@ -78,9 +69,9 @@ class CsvWriter:
 
 
 class JsonWriter:
-    """A flat object per row: null where there is nothing, `missing` an object of reasons."""
+    """A flat object per row: null for an absent value, `missing` an object of reasons."""
 
-    def __init__(self, table: ExportTable, out: Callable[[str], None]) -> None:
+    def __init__(self, table: ExportTable, out: Callable[[str], object]) -> None:
         self.rows = 0
         self._out = out
         self._names = [field.name for field in table.fields]
@@ -101,7 +92,7 @@ class JsonWriter:
             self._out(b"\n".join((*lines, b"")).decode())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No rows are buffered."""
 
 
 def _cells(field: Field, values: Any) -> Any:
@@ -132,19 +123,15 @@ class Outputs:
         owner: Person | None,
         host: Host,
     ) -> None:
-        """Make the files.
+        """Create the files. Raises OutputsError: one exists or can't be created, or no Parquet.
 
         Args:
-            path: the folder they go to, or with `folder` false the file of the only table; None is
-                standard output.
+            path: the folder, or without `folder` the file of the only table; None: standard output.
             form: `csv`, `jsonl` or `parquet`.
             tables: of `TABLES`.
-            folder: see `path`. It is made where it is not there.
-            owner: whose they become, as `store.recording.sink.create` decides.
+            folder: see `path`; it is created if needed.
+            owner: their owner, as in `Folder.create`.
             host: which was recorded.
-
-        Raises:
-            OutputsError: one is there already, or can't be made, or there is no Parquet here.
         """
         make = _maker(form)
         self._host = host
@@ -154,7 +141,10 @@ class Outputs:
         self._folder: Folder | None = None
         try:
             if path is None:
-                self._writers[tables[0]] = text_writer(form, TABLES[tables[0]], _to_stdout)
+                writer = TEXT_WRITERS[form]
+                self._writers[tables[0]] = writer(
+                    TABLES[tables[0]], lambda text: put(sys.stdout, text)
+                )
                 return
             for name in tables:
                 self._paths[name] = path / f"{name}.{form}" if folder else path
@@ -176,25 +166,25 @@ class Outputs:
             raise _error(error, path) from None
 
     def tick(self, number: int, frame: Frame) -> None:
-        """Every row of a frame. Raises OutputsError, and OutputError of standard output."""
+        """Write every row of a frame. Raises OutputsError, and OutputError of standard output."""
         for name, writer in self._writers.items():
             rows = TABLES[name].rows
             if rows is not None:
                 self._write(name, writer, rows(number, frame))
 
     def marker(self, marker: Marker) -> None:
-        """Something that happened. Raises as `tick`."""
+        """Write a marker. Raises as `tick`."""
         name = table_of(marker)
         if name in self._writers:
             self._write(name, self._writers[name], event_columns(self._host, marker))
 
     def losses(self, losses: Sequence[tuple[int, Loss]]) -> None:
-        """What is missing. Raises as `tick`."""
+        """Write what is missing. Raises as `tick`."""
         if "gaps" in self._writers:
             self._write("gaps", self._writers["gaps"], gap_columns(self._host, losses))
 
     def close(self) -> dict[str, int]:
-        """Finish the files; how many rows are in each, by its name. Raises as `tick`."""
+        """Finish the files; number of rows by file name. Raises as `tick`."""
         opened = {}
         for name, writer in self._writers.items():
             path = self._paths.get(name)
@@ -234,14 +224,12 @@ def _error(error: OSError, path: Path | None) -> OutputsError:
     return OutputsError(f"{where}: {error.strerror or error}")
 
 
-def _to_stdout(text: str) -> None:
-    put(sys.stdout, text)
-
-
 def _maker(form: str) -> Callable[[str, IO[bytes]], TableWriter]:
-    """What makes the writer of a table's file. Raises OutputsError."""
+    """A function that creates the writer of a table's file. Raises OutputsError."""
     if form != "parquet":
-        return lambda name, file: text_writer(form, TABLES[name], _into(file))
+        return lambda name, file: TEXT_WRITERS[form](
+            TABLES[name], lambda text: file.write(text.encode())
+        )
     try:
         from nftop.export.tables.parquet import ParquetWriter  # noqa: PLC0415 - an extra, and slow
     except ImportError:
@@ -251,8 +239,6 @@ def _maker(form: str) -> Callable[[str, IO[bytes]], TableWriter]:
     return lambda name, file: ParquetWriter(name, TABLES[name], file)
 
 
-def _into(file: IO[bytes]) -> Callable[[str], None]:
-    def write(text: str) -> None:
-        file.write(text.encode())
-
-    return write
+TEXT_WRITERS: Mapping[str, Callable[[ExportTable, Callable[[str], object]], TableWriter]] = {
+    "csv": CsvWriter, "jsonl": JsonWriter,
+}  # fmt: skip

@@ -58,5 +58,5 @@ def _field(field: Field) -> Any:
 
 
 def _whole(text: str | None) -> str | None:
-    """Names of processes may have bytes that are no UTF-8."""
+    """Names of processes may have bytes that are not UTF-8."""
     return None if text is None else text.encode("utf-8", "replace").decode()

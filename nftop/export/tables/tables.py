@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from nftop.export.csv import CPU_NAMES, reasons_of, reasons_of_cpus
+from nftop.export.json.encode import picked
 from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
@@ -22,8 +23,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reading
-from nftop.model.sst import CpuSetting
+from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
 from nftop.store.format.records import BASELINE, Marker
@@ -58,15 +58,11 @@ def fields_of(kind: FieldType, names: str) -> tuple[Field, ...]:
 
 _RECORDED = (Field("time", "time"), Field("host", "text"), Field("simulated", "bool"))
 EVENT = (*_RECORDED, *fields_of("text", "kind text detail"))
-GAP = (
-    *_RECORDED,
-    *fields_of("int", "lost_ticks lost_bytes"),
-    Field("why", "text"),
-)
+GAP = (*_RECORDED, *fields_of("int", "lost_ticks lost_bytes"), Field("why", "text"))
 
 
 def table_of(marker: Marker) -> str:
-    """Where a marker belongs: what was done to the host is apart from what was noted of it."""
+    """Table of a marker: changes of the host are `actions`."""
     return "markers" if marker.kind in ("marker", "finding", BASELINE) else "actions"
 
 
@@ -78,7 +74,7 @@ def event_columns(host: Host, marker: Marker) -> Columns:
 
 
 def gap_columns(host: Host, losses: Iterable[tuple[int, Loss]]) -> Columns:
-    """Rows of `gaps`; `time` is that of the tick behind what is lost, at the end of that before."""
+    """Rows of `gaps`; `time` is that of the next tick, at the end that of the last one."""
     own = (host.name, host.simulated)
     rows = [(wall_ns, *own, loss.ticks, loss.size, loss.why) for wall_ns, loss in losses]
     return turned(GAP, rows)
@@ -141,23 +137,15 @@ def _cpus(number: int, frame: Frame) -> Columns:
         [info.core for info in infos],
         [info.package for info in infos],
         [info.l3 for info in infos],
-        table.online,
-        table.thread,
-        table.nf,
-        table.nf_pid,
-        table.direction,
-        table.saturated,
-        table.cpp_clock,
+        *picked(table, "online thread nf nf_pid direction saturated cpp_clock").values(),
         [text or None for text in table.attribution],
         groups,
-        *turned(_SETTING, list(map(_settings, table.settings))),
+        *turned(
+            _SETTING, [[*map(plain, setting_values(item).values())] for item in table.settings]
+        ),
         *Block.of(table.columns).numbers(CPU_NAMES).tolist(),
         reasons_of_cpus(table),
     ]
-
-
-def _settings(setting: CpuSetting) -> tuple[Any, ...]:
-    return tuple(map(plain, setting_values(setting).values()))
 
 
 # Network functions
@@ -175,25 +163,12 @@ _NF = (
 )
 
 
-def _nfs(number: int, frame: Frame) -> Columns:
-    return [
-        *of_tick(number, frame, len(frame.nfs)),
-        *turned(_NF, [_nf(nf) for nf in frame.nfs]),
-    ]
-
-
 def _nf(nf: NfRow) -> list[Any]:
     readings = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
     return [
-        nf.name,
-        nf.kind,
-        nf.pid,
+        *picked(nf, "name kind pid").values(),
         format_cpu_list(nf.cpus),
-        nf.direction,
-        nf.saturated,
-        nf.cpp_clock,
-        nf.interval_s,
-        nf.attribution,
+        *picked(nf, "direction saturated cpp_clock interval_s attribution").values(),
         None if nf.problem is None else nf.problem.message,
         " ".join(clos.name for clos in nf.classes) or None,
         nf.sharers or None,
@@ -228,20 +203,10 @@ _MONITOR = (
 )
 
 
-def _groups(number: int, frame: Frame) -> Columns:
-    rows = [_group(group, cache) for group in frame.groups for cache in group.caches]
-    return [*of_tick(number, frame, len(rows)), *turned(_GROUP, rows)]
-
-
 def _group(group: GroupRow, cache: GroupCacheRow) -> list[Any]:
     readings = {metric.id: cache.readings[metric.id] for metric in GROUP_METRICS}
     return [
-        group.name,
-        group.clos,
-        group.rmid,
-        group.mode,
-        group.owner,
-        group.tasks,
+        *picked(group, "name clos rmid mode owner tasks").values(),
         format_cpu_list(group.cpus),
         cache.l3,
         cache.cbm.hex if isinstance(cache.cbm, Cbm) else None,
@@ -253,13 +218,11 @@ def _group(group: GroupRow, cache: GroupCacheRow) -> list[Any]:
     ]
 
 
-def _monitors(number: int, frame: Frame) -> Columns:
-    rows = [
+def _monitors(frame: Frame) -> list[list[Any]]:
+    return [
         [
             group.name,
-            monitor.name,
-            monitor.rmid,
-            monitor.owner,
+            *picked(monitor, "name rmid owner").values(),
             format_cpu_list(monitor.cpus),
             l3,
             *(plain(readings[metric.id]) for metric in _MONITOR_METRICS),
@@ -269,29 +232,17 @@ def _monitors(number: int, frame: Frame) -> Columns:
         for monitor in group.monitors
         for l3, readings in monitor.readings.items()
     ]
-    return [*of_tick(number, frame, len(rows)), *turned(_MONITOR, rows)]
 
 
 # Packages
 
 _PACKAGE_METRICS = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
-_PACKAGE = (
-    Field("package", "int"),
-    Field("estimates", "text"),
-    *numbers(_PACKAGE_METRICS),
-    MISSING,
-)
-
-
-def _packages(number: int, frame: Frame) -> Columns:
-    rows = [_package(package) for package in frame.packages]
-    return [*of_tick(number, frame, len(rows)), *turned(_PACKAGE, rows)]
+_PACKAGE = (Field("package", "int"), Field("estimates", "text"),
+            *numbers(_PACKAGE_METRICS), MISSING)  # fmt: skip
 
 
 def _package(row: PackageRow) -> list[Any]:
-    readings: dict[str, Reading] = {
-        package_metric.id: row.readings[package_metric.id] for package_metric in _PACKAGE_METRICS
-    }
+    readings = {metric.id: row.readings[metric.id] for metric in _PACKAGE_METRICS}
     estimates = " ".join(sorted(row.estimates))
     return [row.package, estimates, *map(plain, readings.values()), reasons_of(readings)]
 
@@ -301,19 +252,35 @@ def _package(row: PackageRow) -> list[Any]:
 _FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
 
 
-def _findings(number: int, frame: Frame) -> Columns:
-    rows = [(f.rule, f.metric, f.where, f.text, f.since_ns) for f in frame.findings]
-    return [*of_tick(number, frame, len(rows)), *turned(_FINDING, rows)]
+def _of_frames(
+    fields: tuple[Field, ...], rows_of: Callable[[Frame], Iterable[Sequence[Any]]]
+) -> ExportTable:
+    """A table of frames with `TICK` before the fields of its rows."""
+
+    def columns(number: int, frame: Frame) -> Columns:
+        rows = list(rows_of(frame))
+        return [*of_tick(number, frame, len(rows)), *turned(fields, rows)]
+
+    return ExportTable((*TICK, *fields), columns)
 
 
 TABLES: Mapping[str, ExportTable] = MappingProxyType(
     {
         "cpus": ExportTable((*TICK, *_CPU), _cpus),
-        "nfs": ExportTable((*TICK, *_NF), _nfs),
-        "groups": ExportTable((*TICK, *_GROUP), _groups),
-        "monitors": ExportTable((*TICK, *_MONITOR), _monitors),
-        "packages": ExportTable((*TICK, *_PACKAGE), _packages),
-        "findings": ExportTable((*TICK, *_FINDING), _findings),
+        "nfs": _of_frames(_NF, lambda frame: map(_nf, frame.nfs)),
+        "groups": _of_frames(
+            _GROUP,
+            lambda frame: (_group(row, cache) for row in frame.groups for cache in row.caches),
+        ),
+        "monitors": _of_frames(_MONITOR, _monitors),
+        "packages": _of_frames(_PACKAGE, lambda frame: map(_package, frame.packages)),
+        "findings": _of_frames(
+            _FINDING,
+            lambda frame: (
+                [*picked(item, "rule metric where text since_ns").values()]
+                for item in frame.findings
+            ),
+        ),
         "actions": ExportTable(EVENT),
         "markers": ExportTable(EVENT),
         "gaps": ExportTable(GAP),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.export.tables.outputs import Outputs, OutputsError, text_writer
+from nftop.export.tables.outputs import TEXT_WRITERS, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES, event_columns, gap_columns
 from nftop.model.frame import Finding, Frame, MonitorRow
 from nftop.model.reading import Missing, Reading, Reason
@@ -44,7 +44,7 @@ def frames() -> tuple[Frame, ...]:
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:
     parts = list[str]()
-    writer = text_writer(form, TABLES[name], parts.append)
+    writer = TEXT_WRITERS[form](TABLES[name], parts.append)
     rows = TABLES[name].rows
     assert rows is not None
     for number, frame in enumerate(frames):
@@ -143,7 +143,7 @@ def test_a_full_disk_is_said() -> None:
     with pytest.raises(OutputsError, match="exists"):
         outputs(Path("/dev/full"), "csv", "nfs", folder=False)
     made = outputs(None, "csv", "gaps")
-    full = text_writer("csv", TABLES["gaps"], lambda _: None)
+    full = TEXT_WRITERS["csv"](TABLES["gaps"], lambda _: None)
     made._writers["gaps"] = full
 
     def write(_: str) -> None:
