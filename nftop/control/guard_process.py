@@ -14,11 +14,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-from nftop.control.backend import AbsentError, AnyBackend, boot_id
+from nftop.control.backend import AbsentError, boot_id
 from nftop.control.backends import open_backend
-from nftop.control.journal import BusyError, FileJournal, Journal
+from nftop.control.journal import BusyError, FileJournal
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import KEEP, Requester, proposal_of, receipt_json
 from nftop.control.recovery import recover
@@ -54,7 +53,11 @@ def main() -> int:
             if raw.get("recover"):
                 _recover(journal)
             else:
-                _serve(open_backend(raw["identity"], journal.folder), journal, raw)
+                serve(
+                    open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
+                    Requester(raw["operator"], tuple(raw["undoes"])), raw["keep_within_s"],
+                    answer=_answer, kept=_kept,
+                )  # fmt: skip
     except (AbsentError, BusyError, DamagedJournalError, OSError) as error:
         _answer(Receipt("refused", (describe_error(error),)))
     return 0
@@ -68,12 +71,6 @@ def _recover(journal: FileJournal) -> None:
     except AbsentError as error:
         receipt = recover(None, journal, unseen=str(error), boot=boot_id())
     _answer(receipt)
-
-
-def _serve(host: AnyBackend, journal: Journal, raw: dict[str, Any]) -> None:
-    proposal = proposal_of(raw)
-    requester = Requester(raw["operator"], tuple(raw["undoes"]))
-    serve(host, journal, proposal, requester, raw["keep_within_s"], answer=_answer, kept=_kept)
 
 
 def _kept(seconds: float) -> bool:

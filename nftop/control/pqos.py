@@ -110,14 +110,14 @@ class PqosHost(ClassBackend):
         if tids:
             raise OSError(
                 errno.EOPNOTSUPP,
-                "threads have no class through MSRs, only CPUs have: move CPUs, or mount resctrl "
-                "with a kernel that has it",
+                "through MSRs only CPUs have a class, not threads: move CPUs, or mount resctrl",
             )
         return {}
 
     def rules(self) -> Rules:
         reading = self.eyes.look()
-        rule = MaskRule(reading.ways, min_bits=self._least(), shareable=reading.contention)
+        least = 2 if (read_cpuid(self.root) or ())[:3] == _HASWELL else 1
+        rule = MaskRule(reading.ways, min_bits=least, shareable=reading.contention)
         caches = domains(reading, self.topology).values()
         return Rules(
             masks={name: rule for name in _lines(reading) if name != MB},
@@ -172,9 +172,6 @@ class PqosHost(ClassBackend):
         for cache, lines in masks.items():
             row = _row(library, reading, clos, cache, lines)
             library.masks.set(library.cat_id(cache), [row])
-
-    def _least(self) -> int:
-        return 2 if (read_cpuid(self.root) or ())[:3] == _HASWELL else 1
 
 
 def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:

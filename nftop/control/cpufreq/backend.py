@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from nftop.control.backend import KERNELS, Backend, HistoryReader
@@ -30,8 +30,8 @@ from nftop.model.struct import dataclass, field, replace
 _LIMITS: tuple[Kind, ...] = ("min_khz", "max_khz")
 _GOVERNOR = "powersave"
 _NO_BASE = (
-    "CPU {}: {} tells no base_frequency, so there is no guaranteed frequency to pin it to "
-    "(intel_pstate with HWP tells it)"
+    "CPU {}: {} reports no base_frequency, so there is no guaranteed frequency to pin it to "
+    "(intel_pstate with HWP reports it)"
 )
 _NO_NOMINAL = (
     "the nominal frequency (P1) is not known: base frequencies differ, and the CPU's name has none"
@@ -46,8 +46,7 @@ _HYBRID = (
 )
 _CLAMPED = (
     "a lower limit that is at the upper one, or an upper one below the hardware's, may be a higher "
-    "request that the kernel has clamped, which nobody can read: undo brings back what is in "
-    "effect now"
+    "request that the kernel has clamped, which can't be read: undo restores what is in effect now"
 )
 
 
@@ -71,7 +70,7 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
             return {}
         limits = {now.get(cell) for cell in stacks if cell.kind in _LIMITS}
         if len(limits) > 1 and any(entry.cell.kind in _LIMITS for entry in last):
-            return {}  # it did not pin: it was a release, and that is not taken back by another
+            return {}  # it was a release, which another release does not revert
         values |= {item.cell: item.old for item in last if item.old is not None}
     return values
 
@@ -91,7 +90,7 @@ def _standing(
                 stack.pop()
             else:
                 if top is not None and top.new != change.old:
-                    stack.clear()  # somebody else came between
+                    stack.clear()  # another program changed it between
                 stack.append((entry.number, change))
     return stacks
 
@@ -138,12 +137,7 @@ class _Draft:
     def _name_others(
         self, requested: Sequence[int], every: Sequence[int], policies: Sequence[Policy]
     ) -> None:
-        more = sorted(set(every) - set(requested))
-        if more:
-            verb = "is another thread" if len(more) == 1 else "are other threads"
-            self.effects.append(
-                f"CPU {format_cpu_list(more)} {verb} of the same cores and changed with them"
-            )
+        self.effects += siblings_text(set(every) - set(requested))
         for policy in policies:
             others = set(policy.cpus) - set(every)
             if others:
@@ -152,6 +146,13 @@ class _Draft:
                     f"CPU {format_cpu_list(others)} shares a frequency policy "
                     f"(policy{policy.number}) with CPU {own} and is changed with it"
                 )
+
+
+def siblings_text(cpus: Collection[int]) -> Iterator[str]:
+    """Message on CPUs that are changed because they share cores with requested ones."""
+    if cpus:
+        verb = "is another thread" if len(cpus) == 1 else "are other threads"
+        yield f"CPU {format_cpu_list(cpus)} {verb} of the same cores and changed with them"
 
 
 def propose(
@@ -191,11 +192,10 @@ def _pin(draft: _Draft, action: PinCpus) -> None:
             draft.refusals.append(_NO_BASE.format(policy.name, policy.driver or "its driver"))
         else:
             draft.limits(policy, policy.base_khz, policy.base_khz)
-    _say_low(draft, policies)
+    _note_low(draft, policies)
 
 
-def _say_low(draft: _Draft, policies: Iterable[Policy]) -> None:
-    """Low-priority cores among those that are pinned."""
+def _note_low(draft: _Draft, policies: Iterable[Policy]) -> None:
     kinds = draft.facts.priorities
     low: dict[tuple[int, int], list[int]] = {}
     for policy in policies:
@@ -217,7 +217,9 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
         old = before(draft.history, cells, draft.state)
         draft.state.update(old)
         if any(cell.kind in _LIMITS for cell in old):
-            pinned += [policy] * _at_one(draft.state, policy)
+            low, high = (draft.state.get(policy.cell(kind)) for kind in _LIMITS)
+            if low is not None and low == high and policy.least_khz < policy.most_khz:
+                pinned.append(policy)
             continue
         was = {cell: draft.state[cell] for cell in cells}
         draft.limits(policy, policy.least_khz, policy.most_khz)
@@ -236,12 +238,6 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
         draft.effects.append(
             f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
         )
-
-
-def _at_one(state: State, policy: Policy) -> bool:
-    """Whether a policy is limited to one frequency though the hardware has several."""
-    low, high = (state.get(policy.cell(kind)) for kind in _LIMITS)
-    return low is not None and low == high and policy.least_khz < policy.most_khz
 
 
 def _pin_every(draft: _Draft, action: PinEvery) -> None:

@@ -71,14 +71,6 @@ def _read_file(tree: int, policy: int, file: str) -> str | None:
         raise
 
 
-def _write_file(tree: int, policy: int, file: str, text: str) -> None:
-    """Write with one call. Raises OSError, also if the kernel refuses."""
-    with _in(tree, policy, file, os.O_WRONLY) as handle:
-        data = text.encode("ascii")
-        if os.write(handle, data) != len(data):
-            raise OSError(errno.EIO, "the kernel took only a part of what was written")
-
-
 @contextlib.contextmanager
 def _in(tree: int, policy: int, file: str, access: int) -> Iterator[int]:
     folder = os.open(f"{_PREFIX}{policy:d}", _FOLDER_FLAGS, dir_fd=tree)
@@ -159,8 +151,10 @@ class Cpufreq(FrequencyBackend):
         if kind not in FILES or number < 0 or not pattern.fullmatch(step.value):
             raise RefusedError(f"{step.value!r} is nothing to be written to {kind}")
         try:
-            with self._open() as folder:
-                _write_file(folder, number, FILES[kind], step.value)
+            with self._open() as folder, _in(folder, number, FILES[kind], os.O_WRONLY) as handle:
+                data = step.value.encode("ascii")
+                if os.write(handle, data) != len(data):
+                    raise OSError(errno.EIO, "the kernel took only a part of what was written")
         except OSError as error:
             raise RefusedError(f"{step.shell}: {self._why(step, error)}") from None
 

@@ -88,16 +88,11 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
 
 
 def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]:
-    number, name = policy
-    upper = Cell("max_khz", "", name, number)
-    yield from _by_governor(target, policy)
-    rises = upper in now and upper in target and int(target[upper]) > int(now[upper])
-    yield from ("max_khz", "min_khz") if rises else ("min_khz", "max_khz")
-
-
-def _by_governor(target: State, policy: tuple[int, str]) -> Iterator[Kind]:
-    """EPP after the governor, which brings its own; before where that would refuse it."""
+    """EPP after the governor, which sets its own; before it if the governor would refuse it."""
     number, name = policy
     governor, epp = (target.get(Cell(kind, "", name, number)) for kind in ("governor", "epp"))
     refused = governor == "performance" and epp not in (None, KERNELS, "performance")
     yield from ("epp", "governor") if refused else ("governor", "epp")
+    upper = Cell("max_khz", "", name, number)
+    rises = upper in now and upper in target and int(target[upper]) > int(now[upper])
+    yield from ("max_khz", "min_khz") if rises else ("min_khz", "max_khz")

@@ -338,7 +338,8 @@ def pqos_text(profile: ExportedProfile) -> str:
                 lines += [
                     f"alloc-assoc-set: llc:{number}={cpus}" for cpus in _lists(statement.cpus)
                 ]
-    return "".join(f"{_short(line)}\n" for line in lines)
+    short = (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in lines)
+    return "".join(f"{line}\n" for line in short)
 
 
 def _class_numbers(groups: Iterable[str]) -> dict[str, int]:
@@ -372,7 +373,3 @@ def _lists(cpus: Sequence[Cpu]) -> Iterator[str]:
         words.append(word)
     if words:
         yield ",".join(words)
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."

@@ -147,12 +147,8 @@ def _judge(fitting: _Fitting, mask: MaskStatement, rule: MaskRule) -> None:
         fits = kept.bit_count() >= rule.min_bits and (
             rule.sparse or Cbm(kept, rule.ways).contiguous
         )
-        if fits:
-            fitting.wrong(
-                mask.span, f"{text}; {kept:#x} is what is left", Edit(mask.span, f"{kept:#x}")
-            )
-        else:
-            fitting.wrong(mask.span, text)
+        edits = [Edit(mask.span, f"{kept:#x}")] * fits
+        fitting.wrong(mask.span, text + f"; {kept:#x} is what is left" * fits, *edits)
     elif bits.bit_count() < rule.min_bits:
         fitting.wrong(
             mask.span, f"mask {bits:#x}: a class has {counted(rule.min_bits, 'way')} at least"
@@ -242,7 +238,9 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
         if mode == EXCLUSIVE:
             notes.append(f"{group} is exclusive, which a profile does not say")
         statements += _masks(state, group)
-        statements += _limits(state, group, rules)
+        unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
+        statements += [LimitStatement(group, unit, domains, int(value), NOWHERE)
+                       for domains, value in _alike(state, group, MB)]  # fmt: skip
         cpus = [Cpu(cell.number) for cell, where in state.items()
                 if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
         if cpus:
@@ -262,12 +260,6 @@ def _masks(state: State, group: str) -> Iterator[Statement]:
             for domains, value in _alike(state, group, f"{resource}{cdp}"):
                 bits = int(value, 16)
                 yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
-
-
-def _limits(state: State, group: str, rules: Rules) -> Iterator[Statement]:
-    unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
-    for domains, value in _alike(state, group, MB):
-        yield LimitStatement(group, unit, domains, int(value), NOWHERE)
 
 
 def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:

@@ -38,6 +38,8 @@ from nftop.model.struct import dataclass, replace
 # Domains that get the same mask: that of the first.
 LinkedDomains: TypeAlias = Sequence[int]
 _COMPARED = ("schemata", "cpu")
+# Actions that a draft can contain: all others would be lost when it is derived from its states.
+_ACTIONS = (SetSchemata, MoveCpus, CreateGroup, RemoveGroup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
 
 
 def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
-    """Add all of these actions, or none. Makes one proposal."""
+    """Add all of these actions, or none; threads and monitoring groups are no part of a draft."""
+    if not all(isinstance(action, _ACTIONS) for action in more):
+        return draft, "a draft has masks, limits and CPUs only: `nftop cat` moves threads"
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
         return draft, result.refusals[0]
@@ -209,9 +213,8 @@ def remove(draft: Draft, group: str) -> DraftStep:
 
 def reset(draft: Draft) -> DraftStep:
     """Drop all changes."""
-    return begin(
-        draft.base, draft.rules, draft.program
-    ), "" if draft.changed else "there is nothing to take back"
+    message = "" if draft.changed else "there is nothing to take back"
+    return begin(draft.base, draft.rules, draft.program), message
 
 
 def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
@@ -299,7 +302,13 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
 def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> DraftStep:
     """The draft on a newer state, with `more`; actions that do not fit are reported."""
     fresh = begin(base, rules, draft.program)
-    wanted = [action for action in (*actions(draft), *more) if not _is_so(base, action)]
+    exist = {cell.group for cell in base if cell.kind == "group"}
+    wanted = [
+        action
+        for action in (*actions(draft), *more)
+        if not (isinstance(action, CreateGroup) and action.group in exist)
+        and not (isinstance(action, RemoveGroup) and action.group not in exist)
+    ]
     after, message = ask(fresh, wanted)
     if after is not fresh:
         return after, message
@@ -308,12 +317,6 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
     after, left = _as_many(after, [single for item, _ in left for single in _parts(item)])
     message = ", ".join(f"{_named(item)} ({why})" for item, why in left)
     return after, f"left out of the draft: {message}"
-
-
-def _is_so(base: State, wish: ClassAction) -> bool:
-    """Whether a class to be created or removed already exists, or is already gone."""
-    exists = Cell("group", wish.group) in base
-    return exists if isinstance(wish, CreateGroup) else not exists and isinstance(wish, RemoveGroup)
 
 
 def _as_many(

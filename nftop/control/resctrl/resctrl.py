@@ -163,11 +163,11 @@ class Resctrl(ClassBackend):
     def lock(self, limit_s: float) -> Iterator[None]:
         """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it."""
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with hold_flock(handle, limit_s, self._holder):
+        path = self.mount.path
+        with hold_flock(
+            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock"
+        ):
             yield
-
-    def _holder(self) -> str:
-        return f"{holder(self.root, self.mount.path)} has held resctrl's lock"
 
     def _groups(self) -> tuple[GroupFiles, ...]:
         """All groups. Raises OSError if any can't be read: unknown is not empty."""

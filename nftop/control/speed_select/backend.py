@@ -18,6 +18,7 @@ from nftop.control.backend import (
     boot_id,
     own_lock,
 )
+from nftop.control.cpufreq.backend import siblings_text
 from nftop.control.cpufreq.cpufreq import Cpufreq
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.revert import differing
@@ -68,7 +69,7 @@ _FIRMWARE = (
     f"on Cascade Lake SST-BF is switched by firmware (BIOS), and {PROGRAM} only sets frequency "
     "limits there: `nftop sst apply --mode bf` does that, with a way back"
 )
-_NO_MODEL = f"{PROGRAM} does not say which CPU it runs on, so what it would do is not known"
+_NO_MODEL = f"{PROGRAM} does not report the CPU model, so what it would do is not known"
 _CP_OFF = (
     "{}: SST-CP is off, and Linux's guide to SST wants it on before SST-BF, with high-priority "
     "cores in a class with the higher minimum: nftop sets a core's class, and neither switches "
@@ -155,12 +156,7 @@ def describe_effects(
         effects.append(_ONLY_BF)
     if classed:
         named = set(requested)
-        more = [cpu for cpu in classed if named and cpu not in named]
-        if more:
-            verb = "is another thread" if len(more) == 1 else "are other threads"
-            effects.append(
-                f"CPU {format_cpu_list(more)} {verb} of the same cores and changed with them"
-            )
+        effects += siblings_text([cpu for cpu in classed if named and cpu not in named])
         for domain in _domains_of(facts, classed):
             if domain.cp is not True:
                 warnings.append(_IDLE.format(_name(domain)))
@@ -176,7 +172,7 @@ def _switch(draft: _Draft, action: SwitchBf) -> None:
     for package in packages:
         own = [item for item in facts.domains if item.package == package]
         if not own:
-            draft.refusals.append(f"{PROGRAM} tells of no package {package}")
+            draft.refusals.append(f"{PROGRAM} reports no package {package}")
         for domain in own:
             why = _why_not(facts, domain)
             if why:
@@ -189,9 +185,9 @@ def _why_not(facts: SstFacts, domain: Domain) -> str:
     if domain.bf_supported is not True:
         return f"there is no SST-BF at its level {domain.level} of SST-PP"
     if domain.bf is None:
-        return "whether SST-BF is on is not told, so it could not be read back"
+        return "whether SST-BF is on is not reported, so it could not be read back"
     if domain.cpu is None or not facts.cpus(domain):
-        return "nobody tells which CPUs it is of, so they could not be shown"
+        return "its CPUs are not reported, so they could not be shown"
     return ""
 
 
@@ -209,18 +205,16 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
     reached = {cpu for home in homes for cpu in facts.cpus(home)}
     without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
-        draft.refusals.append(f"{_name(domain)}: there is no SST-CP, or it is not told")
+        draft.refusals.append(f"{_name(domain)}: there is no SST-CP, or it is not reported")
     if set(every) - reached:
         cpus = format_cpu_list(set(every) - reached)
-        draft.refusals.append(f"CPU {cpus}: {PROGRAM} does not tell of it")
+        draft.refusals.append(f"CPU {cpus}: {PROGRAM} does not report it")
     if draft.refusals:
         return
     now = draft.classes(every)
-    untold = [cpu for cpu in every if class_cell(cpu) not in now]
-    if untold:
-        draft.refusals.append(
-            f"CPU {format_cpu_list(untold)}: its SST-CP class can't be read, so it is not set"
-        )
+    unread = format_cpu_list(cpu for cpu in every if class_cell(cpu) not in now)
+    if unread:
+        draft.refusals.append(f"CPU {unread}: its SST-CP class can't be read, so it is not set")
         return
     for cpu in every:
         draft.set(now, class_cell(cpu), value)
@@ -250,7 +244,7 @@ def _bases(facts: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
 
 def _bf_warnings(facts: SstFacts, domain: Domain, *, on: bool) -> Iterator[str]:
     if on and not domain.bf_high:
-        yield f"{_name(domain)}: which cores are favoured is not told"
+        yield f"{_name(domain)}: the high-priority cores are not reported"
     if on and domain.cp is not True:
         yield _CP_OFF.format(_name(domain))
     if on and facts.turbo is False:
@@ -268,7 +262,7 @@ def _name(domain: Domain) -> str:
 
 
 def _mhz(khz: int | None) -> str:
-    return "not told" if khz is None else mhz_text(khz)
+    return "unknown" if khz is None else mhz_text(khz)
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
@@ -299,7 +293,7 @@ class SpeedSelect(Backend[IsstCall]):
 
     @property
     def renewed(self) -> str:
-        return "the tool tells of another host since, which undid it"
+        return "the tool reports another host since, which undid it"
 
     def facts(self) -> SstFacts:
         """Facts for a proposal. Raises OSError if the tool does not answer.

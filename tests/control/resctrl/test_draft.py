@@ -16,7 +16,16 @@ from nftop.control.resctrl.draft import Draft, DraftStep, begin, rebased
 from nftop.control.resctrl.operations import steps
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule
-from nftop.model.change import Cell, CreateGroup, MoveCpus, RemoveGroup, SetSchemata, parts
+from nftop.model.change import (
+    Cell,
+    CreateGroup,
+    CreateMonitor,
+    MoveCpus,
+    MoveTasks,
+    RemoveGroup,
+    SetSchemata,
+    parts,
+)
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
@@ -257,3 +266,12 @@ def test_a_name_is_never_taken_for_what_is_said_of_it() -> None:
     draft, said = drafts.shrink(draft, "nftop.becomes", "L3", (0,), 10)
     assert any("becomes: shares ways" in effect for effect in draft.plan.effects) and said == ""
     assert drafts.limit(draft, "nftop.becomes", (0,), 41)[1] == "MB 0=41 becomes 50: steps of 10"
+
+
+def test_an_action_that_a_draft_can_not_contain_is_refused() -> None:
+    """It would be lost when the draft's actions are derived from its states."""
+    draft = opened(lab_host())
+    for action in (MoveTasks((100,), "vpp"), CreateMonitor("vpp", "nftop.m")):
+        left, message = drafts.ask(draft, [action])
+        assert left is draft
+        assert "threads" in message
