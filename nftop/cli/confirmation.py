@@ -111,7 +111,6 @@ def agreed(question: str) -> bool:
 
 
 def tell(receipt: Receipt) -> None:
-    """Print the outcome of a change."""
     head, *more = receipt.sentences or ("",)
     lines = [f"{receipt.outcome}: {head}", *(f"  {item}" for item in more)]
     put(sys.stdout, "\n".join(map(printable, lines)) + "\n")

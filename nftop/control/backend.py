@@ -44,8 +44,6 @@ class AbsentError(Exception):
 
 
 class BackendStep(Protocol):
-    """One operation."""
-
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         """Cells that differ after it; None: removed."""
 
@@ -179,14 +177,12 @@ def advance(now: dict[Cell, str], delta: Mapping[Cell, str | None]) -> None:
 
 
 def goal(state: State, changes: Iterable[Change]) -> dict[Cell, str]:
-    """Target state of changes."""
     target = dict(state)
     advance(target, {change.cell: change.new for change in changes})
     return target
 
 
 def boot_id(root: Path = Path("/")) -> str:
-    """Identifier of this boot. Raises OSError."""
     return (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 

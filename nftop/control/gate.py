@@ -315,7 +315,6 @@ class HostGate:
 
     @property
     def journal(self) -> Journal:
-        """The journal, which all backends share."""
         return self._any.journal
 
     def _newest_first(self) -> tuple[list[AnyBackendGate], dict[str, OSError]]:

@@ -80,7 +80,6 @@ def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -
 
 
 def unverified(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """A message if entries of these changes have no checksum."""
     numbers = sorted(entry.number for entry in entries if not entry.verified)
     if not numbers:
         return ()

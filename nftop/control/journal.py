@@ -116,8 +116,6 @@ class _Index:
 
 @dataclass(frozen=True, slots=True)
 class FileJournal:
-    """The journal of this host, a folder."""
-
     folder: Path = DEFAULT
 
     @property
@@ -212,7 +210,6 @@ class FileJournal:
         return entries, tuple(map(str, damage))
 
     def _lines(self) -> tuple[tuple[Entry, ...], tuple[DamagedJournalError, ...]]:
-        """The history as read: valid entries and damage."""
         self.demand_own()
         path, entries = self.folder / _HISTORY, list[Entry]()
         data = _read(path, _MOST_HISTORY_BYTES) or b""
@@ -309,7 +306,6 @@ def unfinished(journal: Journal) -> str:
 
 
 def next_number(journal: Journal) -> int:
-    """Number of the next change."""
     return max((entry.number for entry in journal.history()), default=0) + 1
 
 
@@ -319,7 +315,6 @@ def hinted(journal: Journal, hint: str) -> str:
 
 
 def now() -> str:
-    """Current time in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -408,7 +403,6 @@ def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Write everything; on disk when this returns."""
     while data:
         data = data[os.write(handle, data) :]
     os.fsync(handle)

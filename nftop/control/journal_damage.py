@@ -120,7 +120,6 @@ def missing_details(path: str, index: str, written: int, readable: int) -> tuple
 
 
 def index_details(index: str) -> tuple[str, ...]:
-    """Sentences on a damaged index of the history."""
     return (
         "lines of the history have their own checksums; whether the last are missing is not known",
         f"compare `nftop history` with what you know, then `sudo rm -f {shlex.quote(index)}`",
@@ -128,7 +127,6 @@ def index_details(index: str) -> tuple[str, ...]:
 
 
 def _legible(text: str) -> Iterator[str]:
-    """The legible content, a few lines at most."""
     text = text[:_MOST_READ]
     number = _NUMBER.search(text)
     words = [f"change {number[1]}"] if number else ["a change"]

@@ -168,7 +168,6 @@ def request(
 
 
 def proposal_of(raw: dict[str, Any]) -> Proposal:
-    """The proposal of a request."""
     return Proposal(**_decoded(_PROPOSAL, raw))
 
 
@@ -178,7 +177,6 @@ def recovery(folder: Path) -> dict[str, Any]:
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
-    """An answer of the guard."""
     return _encoded(_RECEIPT, receipt)
 
 

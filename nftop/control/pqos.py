@@ -41,8 +41,6 @@ _HASWELL = ("GenuineIntel", 6, 63)
 
 
 class HardwareReader(Protocol):
-    """Reads the hardware."""
-
     def look(self) -> MsrState:
         """Read everything. Raises OSError."""
 
@@ -190,7 +188,6 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
 
 
 def _lines(reading: MsrState) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
-    """Values by the name of resctrl's schemata line."""
     lines: dict[str, Mapping[int, tuple[int, ...]]] = {}
     if reading.apart:
         lines |= {"L3DATA": reading.masks, "L3CODE": reading.codes}
@@ -202,7 +199,6 @@ def _lines(reading: MsrState) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
 
 
 def _clos(group: str) -> int:
-    """Number of a class."""
     name = parts(group)[0]
     return 0 if name == ROOT else int(name.removeprefix("COS"))
 
@@ -219,7 +215,6 @@ def _row(
 
 
 def pqos_commands(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Changes of classes as pqos commands."""
     values: list[str] = []
     moved: dict[str, list[int]] = {}
     for cell, new in ((change.cell, change.new) for change in changes):

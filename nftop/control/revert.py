@@ -78,7 +78,6 @@ def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
 
 
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
-    """Known numbers of the directories among cells."""
     numbers: dict[Cell, set[str]] = {}
     for cell, value in (row for rows in sources for row in rows):
         if cell.kind in DIRECTORIES and value not in (None, UNBORN):
@@ -138,7 +137,6 @@ def differing(foreseen: State, state: State) -> list[Change]:
 
 
 def is_end(change: Change) -> bool:
-    """Whether a thread has ended."""
     return change.cell.kind == "task" and change.new is None
 
 

@@ -110,7 +110,6 @@ class SimulatedResctrl(ClassBackend):
             self.held.release()
 
     def threads_of(self, pid: int) -> tuple[int, ...]:
-        """As `resctrl.threads_of`, for the simulated processes."""
         rows = thread_table(self.world.now().rdt.model, 0, 0).threads
         own = tuple(sorted(row.tid for row in rows if row.pid == pid))
         return own or tuple(row.tid for row in rows if row.tid == pid)
@@ -152,7 +151,6 @@ def _no_room(state: State, step: ResctrlStep) -> str:
 
 
 def _bad(state: State, cell: Cell, value: str) -> str:
-    """Error message for a mask or a limit."""
     if cell not in state:
         return f"Unknown or unsupported resource name {cell.name!r}, or no domain {cell.number}"
     if cell.name == MB:
@@ -181,8 +179,6 @@ def _bad_cpus(state: State, step: ResctrlStep, topology: Topology) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryJournal:
-    """A journal that ends with the process."""
-
     under_way: list[Entry] = field(default_factory=list)
     done: list[Entry] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -290,7 +286,6 @@ class ThreadGuardedChange:
 
 
 def simulated_gate(world: World) -> BackendClassGate:
-    """The gate of a simulated host's classes; its history ends with the process."""
     return BackendClassGate(SimulatedResctrl(world), MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
@@ -393,13 +388,11 @@ def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
 
 
 def simulated_frequencies(world: World) -> BackendGate[FrequencyBackend]:
-    """The gate of a simulated host's frequencies; its history ends with the process."""
     backend: FrequencyBackend = SimulatedFrequencies(world)
     return BackendGate(backend, MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 def simulated_gates(world: World) -> HostGate:
-    """The gate of all backends of a simulated host, with one journal."""
     journal = MemoryJournal()
     frequencies: FrequencyBackend = SimulatedFrequencies(world)
     return HostGate(

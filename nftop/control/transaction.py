@@ -249,7 +249,6 @@ def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
 
 
 def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
-    """Messages on a change that is kept."""
     if since.sentences:
         amount = "nothing of it is" if since.gone else "not all of it is"
         yield f"but {amount} as it was asked for any more"

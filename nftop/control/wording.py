@@ -18,7 +18,6 @@ def counted(count: int, noun: str) -> str:
 
 
 def describe(cell: Cell) -> str:
-    """Text for a cell."""
     cpus = cell.name or str(cell.number)
     words = {
         "group": f"group {class_name(cell.group)}",

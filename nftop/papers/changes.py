@@ -41,7 +41,6 @@ class PaperChange:
 
 @functools.cache
 def changes() -> tuple[PaperChange, ...]:
-    """Every change, in the order of the files."""
     return tuple(
         change
         for paper, about in papers()["papers"].items()

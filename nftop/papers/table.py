@@ -109,7 +109,6 @@ class PaperTable:
     note: str = ""
 
     def source(self, row: TableRow) -> str:
-        """`Table 5, row 3`."""
         return f"Table {self.number}, row {row.number}"
 
 
@@ -138,7 +137,6 @@ def tables() -> tuple[PaperTable, ...]:
 
 @functools.cache
 def tool_tables() -> tuple[ToolTable, ...]:
-    """Every table of tools."""
     return tuple(
         ToolTable(paper, raw["number"], raw["title"], raw["section"], raw["tools"])
         for paper, raw in _raw_tables()

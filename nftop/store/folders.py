@@ -122,7 +122,6 @@ class Folder:
             return None
 
     def names(self) -> list[str]:
-        """Names in it, ascending."""
         return _names(self.handle)
 
     def move(self, old: str, new: str) -> None:

@@ -133,7 +133,6 @@ def _read(name: str) -> str:
 
 
 def cat(options: argparse.Namespace) -> int:
-    """`nftop cat`."""
     if options.deed == "show":
         with ending(options) as ended:
             _show(options)

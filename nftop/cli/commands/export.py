@@ -28,7 +28,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Compare two intervals."""
     cuts: list[Cut] = []
     try:
         for text in (options.a, options.b):
@@ -79,7 +78,6 @@ def _compared(a: Cut, b: Cut, *, json: bool) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """Export a recording as tables."""
     if options.table is not None and options.table not in TABLES:
         known = ", ".join(TABLES)
         return fail(f"no table is called {printable(options.table)!r}; there is {known}", USAGE)

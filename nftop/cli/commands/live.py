@@ -108,7 +108,6 @@ def _live_screen(
 
 
 def wants_batch(options: argparse.Namespace) -> bool:
-    """Whether frames on standard output are requested."""
     return options.batch or options.form != "text" or options.count is not None
 
 
@@ -168,7 +167,6 @@ def _require_threads(count: int) -> None:
 
 
 def style_of(options: argparse.Namespace) -> Options:
-    """Options of the screen's appearance."""
     from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
 
     return options_from(
@@ -177,7 +175,6 @@ def style_of(options: argparse.Namespace) -> Options:
 
 
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
-    """Options of the screen."""
     texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
     return replace(
         style_of(options),
@@ -190,7 +187,6 @@ def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
 
 
 def has_screen() -> bool:
-    """Whether there is a terminal to draw on."""
     streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
     here = all(stream is not None and stream.isatty() for stream in streams)
     return here and os.environ.get("TERM", "dumb") != "dumb"

@@ -130,7 +130,6 @@ def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
 
 
 def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
-    """Print the outcome; the exit code."""
     if isinstance(broken, BrokenPipeError):
         kept = "" if done is None else f" after {done.ticks} ticks"
         return fail(f"standard output: who read it went away{kept}", FAILURE)

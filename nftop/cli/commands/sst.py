@@ -42,7 +42,6 @@ _LOOK_S = 0.5
 
 
 def sst(options: argparse.Namespace) -> int:
-    """`nftop sst`."""
     if options.deed == "show":
         with ending(options) as ended:
             _show(options)

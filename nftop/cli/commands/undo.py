@@ -19,7 +19,6 @@ from nftop.render.base.text import printable
 
 
 def undo(options: argparse.Namespace) -> int:
-    """`nftop undo`."""
     return change(options, whole_gate, lambda gate: gate.propose_undo(beyond=options.beyond))
 
 

@@ -45,6 +45,5 @@ def header_of(
 
 
 def default_sink(host: str) -> FileSink:
-    """A file with host and time in its name, in the invoking user's data folder."""
     path = default_file(os.environ, host, time.time_ns())
     return FileSink(path, owner=caller(os.environ))

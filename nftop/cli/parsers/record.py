@@ -112,7 +112,6 @@ def with_times(arguments: Sequence[str]) -> list[str]:
 
 
 def _span(text: str) -> int:
-    """Type of an option: ns."""
     try:
         match = span_ns(text)
     except ValueError as error:
@@ -123,7 +122,6 @@ def _span(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    """Type of an option: bytes."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M or 2G")

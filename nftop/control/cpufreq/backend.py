@@ -123,7 +123,6 @@ class _Draft:
         return policies
 
     def limits(self, policy: Policy, low_khz: int, high_khz: int) -> None:
-        """Set both limits of a policy, clamped as the kernel does."""
         for kind, wanted in zip(_LIMITS, (low_khz, high_khz), strict=True):
             cell, given = policy.cell(kind), policy.clamped(wanted)
             if given != wanted:
@@ -305,8 +304,6 @@ _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
 
 
 class FrequencyBackend(Backend[CpufreqWrite], Protocol):
-    """A backend whose cells are frequency policies."""
-
     def facts(self) -> CpufreqFacts:
         """Facts for a proposal. Raises OSError.
 
@@ -372,6 +369,5 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
 
 
 def state_of_policies(state: State, like: Iterable[Cell]) -> State:
-    """The state limited to the policies of these cells."""
     own = {(cell.number, cell.name) for cell in like}
     return {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}

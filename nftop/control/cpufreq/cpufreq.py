@@ -55,7 +55,6 @@ def _opened(root: Path) -> Iterator[int]:
 
 
 def _policy_numbers(tree: int) -> tuple[int, ...]:
-    """Numbers of all policies, ascending."""
     names = [name.removeprefix(_PREFIX) for name in os.listdir(tree) if name.startswith(_PREFIX)]
     return tuple(sorted(int(name) for name in names if name.isascii() and name.isdigit()))
 
@@ -171,7 +170,6 @@ class Cpufreq(FrequencyBackend):
             raise OSError(_NONE) from None
 
     def _why(self, step: CpufreqWrite, error: OSError) -> str:
-        """Text for an error of the kernel."""
         policy = step.cell.number
         with contextlib.suppress(OSError), self._open() as folder:
             if _read_file(folder, policy, "scaling_governor") is None:

@@ -49,7 +49,6 @@ class CpufreqWrite:
 
     @property
     def shell(self) -> str:
-        """As a shell command."""
         return f"echo {self.value} > policy{self.cell.number}/{FILES[self.cell.kind]}"
 
 
@@ -71,7 +70,6 @@ def in_shell(planned: Iterable[CpufreqWrite]) -> Iterator[str]:
 
 
 def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
-    """Writes for these changes, in a valid order."""
     rows = list(changes)
     target = goal(state, rows)
     now = dict(state)

@@ -37,11 +37,9 @@ class Policy:
         return format_cpu_list(self.cpus)
 
     def cell(self, kind: Kind) -> Cell:
-        """One of its cells."""
         return Cell(kind, "", self.name, self.number)
 
     def clamped(self, khz: int) -> int:
-        """A limit clamped as the kernel does."""
         return max(self.least_khz, min(khz, self.most_khz))
 
 
@@ -86,7 +84,6 @@ class CpufreqFacts:
                     yield Cpu(cpu), self.packages.get(cpu), policy.base_khz
 
     def of(self, cpu: int) -> Policy | None:
-        """The policy of a CPU."""
         return next((policy for policy in self.policies if cpu in policy.cpus), None)
 
     def with_siblings(self, cpus: Collection[int]) -> tuple[int, ...]:

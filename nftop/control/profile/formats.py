@@ -127,7 +127,6 @@ def _count(key: str, value: object) -> int:
 
 
 def toml_text(profile: ExportedProfile) -> str:
-    """A profile as TOML."""
     lines = [*(f"# {note}" for note in profile.notes), f"schema = {json.dumps(SCHEMA)}"]
     classes: dict[str, dict[str, dict[int | None, str]]] = {}
     for statement in profile.statements:
@@ -179,5 +178,4 @@ def form_of(name: str, text: str) -> str:
 
 
 def parse(name: str, text: str) -> Listing:
-    """Parse a profile, its format by name or text."""
     return PARSERS[form_of(name, text)](text)

@@ -83,8 +83,6 @@ class LimitStatement:
 
 @dataclass(frozen=True, slots=True)
 class CpusStatement:
-    """CPUs of a class."""
-
     class_id: ClassId
     cpus: tuple[Cpu, ...]
     span: TextSpan
@@ -92,8 +90,6 @@ class CpusStatement:
 
 @dataclass(frozen=True, slots=True)
 class TasksStatement:
-    """Threads of a class."""
-
     class_id: ClassId
     tids: tuple[int, ...]
     span: TextSpan

@@ -27,8 +27,6 @@ from nftop.model.struct import replace
 
 
 class ClassBackend(Backend[ResctrlStep], Protocol):
-    """A host with cache classes."""
-
     @property
     def subject(self) -> str:
         return "the classes"

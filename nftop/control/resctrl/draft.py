@@ -59,7 +59,6 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """Whether the draft differs from its base."""
         return bool(self.plan.changes)
 
 
@@ -190,7 +189,6 @@ def step_limit(draft: Draft, group: str, domains: LinkedDomains, by: int) -> Dra
 
 
 def move(draft: Draft, group: str, cpus: Sequence[Cpu]) -> DraftStep:
-    """Move CPUs into a class."""
     return ask(draft, [MoveCpus(tuple(cpus), group)]) if cpus else (draft, "no CPU was named")
 
 
@@ -212,7 +210,6 @@ def remove(draft: Draft, group: str) -> DraftStep:
 
 
 def reset(draft: Draft) -> DraftStep:
-    """Drop all changes."""
     message = "" if draft.changed else "there is nothing to take back"
     return begin(draft.base, draft.rules, draft.program), message
 
@@ -322,7 +319,6 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
 def _as_many(
     draft: Draft, wishes: Sequence[ClassAction]
 ) -> tuple[Draft, list[tuple[ClassAction, str]]]:
-    """A draft with all actions that fit, and the others with the reasons."""
     left = [(item, "") for item in wishes]
     fits = True
     while fits:  # one may make room for another
@@ -337,7 +333,6 @@ def _as_many(
 
 
 def _parts(wish: ClassAction) -> list[ClassAction]:
-    """The action split by mask and CPU."""
     if isinstance(wish, SetSchemata):
         return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, MoveCpus):
@@ -346,7 +341,6 @@ def _parts(wish: ClassAction) -> list[ClassAction]:
 
 
 def _named(wish: ClassAction) -> str:
-    """Short text for an action."""
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"
         values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)

@@ -88,7 +88,6 @@ def _list(bits: int) -> str:
 
 
 def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterator[str]:
-    """Ways that a new mask shares with other groups or with I/O."""
     cell = change.cell
     bits = int(change.new or "0", 16)
     gained = bits & ~int(base.get(cell, "0"), 16)
@@ -113,7 +112,6 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
 
 
 def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
-    """CPUs and threads that leave their monitoring group with their class."""
     lost: dict[str, set[int]] = {}
     threads: dict[str, int] = {}
     for cell, old, new in ((change.cell, change.old, change.new) for change in changes):
@@ -133,7 +131,6 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _fallen(changes: Iterable[Change]) -> Iterator[str]:
-    """CPUs and threads that fall to the root group because their group is removed."""
     rows = list(changes)
     gone = {row.cell.group for row in rows if row.cell.kind == "group" and row.new is None}
     for group in sorted(gone):

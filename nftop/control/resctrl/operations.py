@@ -60,7 +60,6 @@ class ResctrlStep:
         return "".join(f"{name}:{';'.join(line)}\n" for name, line in lines.items())
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
-        """Cells that differ after it."""
         return _delta(state, self)
 
 
@@ -93,7 +92,6 @@ def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[i
 
 
 def monitors_of(state: State, group: str) -> tuple[str, ...]:
-    """Names of a group's monitoring groups."""
     return tuple(cell.name for cell in state if cell.kind == "monitor" and cell.group == group)
 
 
@@ -120,7 +118,6 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 
 
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
-    """Cells that differ after a step."""
     here = group_path(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
         return {Cell("monitor", step.group, step.monitor): UNBORN}
@@ -271,7 +268,6 @@ def _removed(state: State, target: State) -> Iterator[ResctrlStep]:
 
 
 def shell(step: ResctrlStep, mount: str) -> str:
-    """Shell command of a step."""
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:
         folder += f"/mon_groups/{step.monitor}"

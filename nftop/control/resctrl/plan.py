@@ -244,7 +244,6 @@ def _limit(result: ActionResult, resource: str, value: int, domain: int) -> str 
 
 
 def _range(rule: LimitRule) -> str:
-    """Range of limits as text."""
     if rule.unit == "MBps":
         return f"{rule.least} MB/s at least here, or unlimited"
     unit = "%" if rule.unit == "percent" else "eighths of a GB/s"

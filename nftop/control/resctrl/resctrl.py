@@ -262,7 +262,6 @@ def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
 
 
 def _places(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
-    """Groups by thread id, of the threads in these groups."""
     locations: dict[int, str] = {}
     for group in groups:
         if group.name != ROOT:  # all that are in no other
@@ -290,7 +289,6 @@ def _write(path: str, text: str) -> None:
 
 
 def _deed(step: ResctrlStep) -> str:
-    """Text for an attempted step."""
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}
     if step.deed in words:

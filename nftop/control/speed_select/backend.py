@@ -103,7 +103,6 @@ class _Draft:
     refusals: list[str] = field(default_factory=list)
 
     def set(self, base: State, cell: Cell, value: str) -> None:
-        """Set the target value of a cell."""
         self.base.setdefault(cell, base[cell])
         self.target[cell] = value
 
@@ -325,7 +324,6 @@ class SpeedSelect(Backend[IsstCall]):
         return SstFacts(domains.model, domains.rows, places, base, pinned, turbo)
 
     def keepers(self) -> tuple[str, ...]:
-        """Messages on other programs that may set SST."""
         return tuple(f"{keeper.name} may set SST here too ({keeper.seen})"
                      for keeper in read_keepers(self.root))  # fmt: skip
 

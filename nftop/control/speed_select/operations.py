@@ -15,8 +15,6 @@ CLASSES = ("0", "1", "2", "3")
 
 @dataclass(frozen=True, slots=True)
 class CpuLocation:
-    """Location of an online CPU in the kernel's topology."""
-
     package: int
     die: int
     siblings: tuple[int, ...]
@@ -43,7 +41,6 @@ class SstFacts:
     turbo: bool | None = None
 
     def of(self, package: int, die: int) -> tuple[Domain, ...]:
-        """The power domains of a die."""
         return tuple(
             domain for domain in self.domains if (domain.package, domain.die) == (package, die)
         )
@@ -58,7 +55,6 @@ class SstFacts:
         return tuple(sorted(cpu for cpu in domain.cpus if cpu in self.places))
 
     def with_siblings(self, cpus: Iterable[int]) -> tuple[int, ...]:
-        """CPUs and the other threads of their cores."""
         requested = set(cpus)
         others = {other for cpu in requested & self.places.keys()
                   for other in self.places[cpu].siblings}  # fmt: skip
@@ -90,17 +86,14 @@ class IsstCall:
     value: str
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:  # noqa: ARG002 - as `backend.BackendStep`
-        """Cells that differ after it."""
         return dict.fromkeys(self.cells, self.value)
 
     @property
     def is_bf(self) -> bool:
-        """Whether it is about SST-BF."""
         return self.cells[0].kind == "bf"
 
     @property
     def is_sound(self) -> bool:
-        """Whether the tool may be called with it."""
         kinds = {(cell.kind, cell.number >= 0) for cell in self.cells}
         if self.is_bf:
             return len(self.cells) == 1 and kinds == {("bf", True)} and self.value in _VERBS

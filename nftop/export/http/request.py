@@ -39,7 +39,6 @@ class HttpResponse:
     more: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
-        """Head and content."""
         head = (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}",
             f"Content-Type: {self.kind}",

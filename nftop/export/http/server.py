@@ -97,7 +97,6 @@ class Serving:
         self._thread = threading.Thread(target=self._run, name="nftop-serve", daemon=True)
 
     def start(self) -> None:
-        """Start to accept connections."""
         self._thread.start()
 
     def close(self) -> None:

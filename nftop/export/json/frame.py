@@ -60,7 +60,6 @@ _CPU_COLUMNS = "thread nf nf_pid direction saturated cpp_clock"
 
 
 def nf_objects(frame: Frame) -> list[dict[str, Any]]:
-    """Every network function of a frame."""
     return [_nf(frame, nf) for nf in frame.nfs]
 
 
@@ -199,7 +198,6 @@ def frame_json(frame: Frame) -> bytes:
 
 
 def frame_object(frame: Frame) -> dict[str, Any]:
-    """The frame as plain dictionaries and lists."""
     topology = frame.topology
     return {
         "schema": frame.schema,

@@ -41,7 +41,6 @@ class Tally:
     interrupts: Mapping[str, float] = field(default_factory=dict)
 
     def after(self, frame: Frame, cpu_s: float) -> Tally:
-        """With one more frame."""
         costs = frame.own.counters_by_source
         reads = {name: cost.reads for name, cost in costs.items()}
         interrupts = {name: cost.interrupts for name, cost in costs.items()}

@@ -44,7 +44,6 @@ class MetricFamily:
 
     @property
     def sample(self) -> str:
-        """Name of its samples."""
         return self.name + _SUFFIXES[self.kind]
 
     @property
@@ -241,8 +240,6 @@ def _escaped(value: object) -> str:
 
 
 class Sheet:
-    """A page under construction."""
-
     def __init__(self, form: TextFormat, badge: str) -> None:
         self._form = form
         self._badge = badge

@@ -111,8 +111,6 @@ class OutputsError(Exception):
 
 
 class Outputs:
-    """Tables being written, each into a file of its own."""
-
     def __init__(
         self,
         path: Path | None,
@@ -201,7 +199,6 @@ class Outputs:
         return opened
 
     def discard(self) -> None:
-        """Remove what was written."""
         for name, file in self._files.items():
             # What can't be flushed is removed next.
             with contextlib.suppress(OSError):

@@ -106,7 +106,6 @@ def plain(value: Any) -> Any:
 
 
 def turned(fields: tuple[Field, ...], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Rows as columns."""
     return list(zip(*rows, strict=True)) if rows else [()] * len(fields)
 
 

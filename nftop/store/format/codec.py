@@ -441,7 +441,6 @@ def _text(value: str | bytes) -> str:
 
 
 def _names(shape: Shape) -> tuple[str, ...]:
-    """The Python types of a part of `one_of`."""
     if isinstance(shape, str):
         if shape == "array":
             return (np.ndarray.__name__,)

@@ -102,7 +102,6 @@ class ColumnWriter:
         self.values(values)
 
     def array(self, column: Numbers) -> None:
-        """An array of numbers."""
         if column.dtype.char not in _DTYPES or column.dtype.byteorder == ">":
             raise TypeError(f"a recording can't hold numbers of {column.dtype}")
         if column.ndim > _MAX_DIMENSIONS or max(column.shape, default=0) > _MAX_ROWS:
@@ -182,7 +181,6 @@ class ColumnReader:
         return column
 
     def array(self) -> Numbers:
-        """An array of numbers."""
         column = self._next()
         if isinstance(column, list):
             raise DamagedRecordingError("a column has no numbers")

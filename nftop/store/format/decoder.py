@@ -149,7 +149,6 @@ class Decoder:
     def _payload(
         self, kind: str, fields: list[Any], before: list[list[Any] | Numbers], budget: int
     ) -> tuple[Any, list[list[Any] | Numbers], int]:
-        """A value, its columns, and their size in memory."""
         if self._codec is None:
             raise DamagedRecordingError("a sample before any header")
         reader = ColumnReader(fields, before, budget)

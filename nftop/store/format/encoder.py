@@ -92,7 +92,6 @@ class Encoder:
         return self._chunk(starts, framed(body), 1)
 
     def note(self, note: Note, wall_ns: int, monotonic_ns: int) -> Chunk:
-        """Encode a note of this time."""
         starts = self._begin(wall_ns, monotonic_ns, self._after.number)
         if not isinstance(note, Gap):
             self._after = replace(self._after, events=self._after.events + 1)

@@ -109,7 +109,6 @@ MARKERS = ("marker", "action", "change", "finding", BASELINE)
 
 
 def framed(body: bytes) -> bytes:
-    """Prepend the head to a record."""
     return HEAD.pack(len(body), crc32(body)) + body
 
 

@@ -48,8 +48,6 @@ class Readable(Protocol):
 
 
 class FileBytes:
-    """A regular file."""
-
     piped = False
     full = False
     grows = True

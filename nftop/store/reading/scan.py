@@ -57,7 +57,6 @@ class Loss:
 
     @property
     def sentence(self) -> str:
-        """Message for the operator."""
         if self.ticks is None and not self.size:  # another session: nothing that ever was is lost
             return self.why
         count = "an unknown number of" if self.ticks is None else self.ticks
@@ -172,7 +171,6 @@ class Scan:
         return self._take_block(self._zstd)
 
     def _begin_frame(self) -> bool:
-        """Read a seek point and the head of the frame after it."""
         self._block_at = self.at
         head = self._peek(seekpoint.SIZE + _FRAME_HEAD_AT_MOST)
         point = seekpoint.unpacked(head)
@@ -286,7 +284,6 @@ class Scan:
         return count
 
     def _peek(self, size: int) -> bytes:
-        """Up to `size` bytes from here on."""
         start = self.at - self._ahead_at
         if start < 0 or start + size > len(self._ahead):
             self._ahead = self._data.read(self.at, max(size, _AHEAD))

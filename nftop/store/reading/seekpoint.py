@@ -38,7 +38,6 @@ class SeekPoint:
 
 
 def packed(point: SeekPoint) -> bytes:
-    """Encode a seek point."""
     kind = _END if point.end else _FRAME
     fields = _FIELDS.pack(
         _VERSION, kind, point.wall_ns, point.monotonic_ns, point.number, point.events

@@ -24,7 +24,6 @@ _MOST_BYTES = 1 << 22
 
 
 def plain(baselines: Baselines | None) -> Any:
-    """Baselines as maps and lists."""
     return msgspec.to_builtins(baselines)
 
 

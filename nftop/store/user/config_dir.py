@@ -71,7 +71,6 @@ _MOST = 64
 
 
 def folder_of(environ: Mapping[str, str]) -> Path:
-    """Folder of the operator's profiles."""
     return config_folder(environ) / "profiles"
 
 
