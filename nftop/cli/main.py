@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         return _run(arguments)
     except OutputError as error:
         discard_stdout()
-        if isinstance(error.cause, BrokenPipeError):  # the reader has what it wanted
+        if isinstance(error.cause, BrokenPipeError):  # the reader has closed it
             return 128 + signal.SIGPIPE
         return fail(f"can't write: {error.cause.strerror or error.cause}", FAILURE)
     except Exception as error:

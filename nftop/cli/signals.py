@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# How long the screen may take to restore the terminal before the process ends all the same.
-PATIENCE_S = 3.0
+PATIENCE_S = 3.0  # for the screen to restore the terminal
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -37,7 +36,7 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
         leave(128 + number)
 
     def watch() -> None:
-        # Without a controlling terminal nobody sends a SIGHUP; the hang-up itself still shows.
+        # Without a controlling terminal there is no SIGHUP, but the hang-up can be polled.
         poll = select.poll()
         poll.register(terminal, 0)
         if poll.poll():

@@ -19,16 +19,16 @@ from nftop.control.journal_entry import KEEP, Requester, receipt_of, recovery, r
 from nftop.model.change import Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 
-# How long the guard may take to write: thousands of threads, and waiting for resctrl's lock.
+# Time limit of the guard: it may move thousands of threads, and wait for resctrl's lock.
 _ANSWER_S = 90.0
 _SILENT = (
-    "the guard ended without a word, so it is not known what is on the host now: `nftop recover` "
-    "says what it left half done, and takes it back; `nftop history` has what is complete"
+    "the guard ended without a word, so the state of the host is unknown: `nftop recover` reverts "
+    "an incomplete change; `nftop history` has the complete ones"
 )
 _SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
 _END_S = 5.0
-# Nothing of the caller's environment is to reach root's Python, and no package beside nftop is to
-# come before Python's own: the words after it are the folder of the package and its module.
+# The caller's environment must not reach root's Python, nor a package in nftop's folder precede
+# Python's own. The arguments are the folder of the package and the guard's module.
 _START = (
     "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
     "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
@@ -71,7 +71,6 @@ class GuardedChange:
     def _settle(self, word: bytes) -> Receipt:
         if self._guard is not None:
             with contextlib.suppress(OSError):
-                # It may have timed out or been killed: its last answer, if any, is the report.
                 self._channel.sendall(word)
         return self.settled(_ANSWER_S) or self._answer(None)
 

@@ -26,7 +26,7 @@ from nftop.model.change import Receipt
 from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
-# Every signal that is sent by anything but the kernel or `kill -9`.
+# Every signal but those of the kernel and SIGKILL.
 _IGNORED = (
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
     signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,

@@ -57,7 +57,7 @@ from nftop.model.struct import dataclass
 
 DEFAULT = Path("/var/lib/nftop")
 _CHECKED_AT_S = 0.3  # `holder` takes the lock for a moment to check whether it is held
-_ROOT = 0  # a user's number
+_ROOT = 0  # user id
 _PENDING, _HISTORY, _LOCK = "pending.json", "history.jsonl", "lock"
 _INDEX = "index.json"
 _MOST_HISTORY_BYTES = 8 * MOST_BYTES
@@ -124,7 +124,7 @@ class FileJournal:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        with contextlib.suppress(FileExistsError):  # as something else: that is said below
+        with contextlib.suppress(FileExistsError):  # not a folder: `demand_own` reports it
             is_new = not self.folder.exists()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_new:

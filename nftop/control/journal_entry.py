@@ -41,7 +41,7 @@ _MOST_ID: Final = 1 << 31
 _DIGITS: Final = 17
 _SEAL = re.compile(r', "sha256": "([0-9a-f]{64})"\}')
 _SEAL_LENGTH: Final = len(', "sha256": ""}') + 64
-_LATER = frozenset({"leaves", "done", "remade"})  # members that format 1 got in the course of time
+_LATER = frozenset({"leaves", "done", "remade"})  # members of later versions of format 1
 _MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
 _VALUES: Mapping[str, str] = MappingProxyType({
     "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
@@ -336,7 +336,7 @@ def _cell(raw: object) -> Cell:
     kind, group, name = (_text(text) for text in row[:3])
     if kind not in get_args(Kind) or not re.fullmatch(_NAMES.get(kind, "(?s:.*)"), name):
         raise InvalidError("value")
-    # The lowest number of what has none is -1 (`Cell`).
+    # -1: no number (`Cell`).
     number = _integer(row[3], 0 if kind in _NUMBERED else -1, _MOST_ID)
     return Cell(kind, group, name, number)  # type: ignore[arg-type]
 

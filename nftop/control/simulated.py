@@ -14,7 +14,7 @@ from nftop.control.cpufreq.backend import FrequencyBackend, state_of_policies
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.cpufreq.operations import CpufreqWrite
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
-from nftop.control.gate import BackendClassGate, BackendGate, HostGate
+from nftop.control.gate import BackendGate, HostGate
 from nftop.control.journal import BusyError, Journal
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, Requester, finished
@@ -23,7 +23,7 @@ from nftop.control.resctrl.operations import ResctrlStep, cpus_in
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
-from nftop.model.change import Cell, Outcome, Proposal, Receipt, State, parts
+from nftop.model.change import POLICY_KINDS, Cell, Outcome, Proposal, Receipt, State, parts
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
@@ -37,14 +37,23 @@ from nftop.sim.payloads import thread_table
 from nftop.sim.scenario import L3_WAYS
 from nftop.sim.world import World
 
-# Neither a path nor a command of this machine: typing what is shown changes nothing.
+# Neither paths nor a command of this machine: typing what is shown changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
 PROGRAM = "nftop demo"
 _ANSWER_S = 90.0
 _SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
-# No path of this machine: typing what is shown changes nothing.
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
 _KHZ = 1000
+
+
+@contextlib.contextmanager
+def _hold(lock: threading.Lock, limit_s: float) -> Iterator[None]:
+    if not lock.acquire(timeout=limit_s):
+        raise LockedError(f"another change has held the lock for {limit_s:g} s")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +109,8 @@ class SimulatedResctrl(ClassBackend):
 
         self.world.change(done)
 
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        if not self.held.acquire(timeout=limit_s):
-            raise LockedError(f"another change has held resctrl's lock for {limit_s:g} s")
-        try:
-            yield
-        finally:
-            self.held.release()
+    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:
+        return _hold(self.held, limit_s)
 
     def threads_of(self, pid: int) -> tuple[int, ...]:
         rows = thread_table(self.world.now().rdt.model, 0, 0).threads
@@ -244,7 +247,7 @@ class ThreadGuardedChange:
                     )  # fmt: skip
             except (BusyError, DamagedJournalError, OSError) as error:
                 self._answer(Receipt("refused", (describe_error(error),)))
-            except Exception as error:  # noqa: BLE001 - who asked waits for a word
+            except Exception as error:  # noqa: BLE001 - the client waits for a receipt
                 self._answer(Receipt("failed", (f"{type(error).__name__}: {error}",)))
             finally:
                 self._ended.set()
@@ -270,7 +273,7 @@ class ThreadGuardedChange:
 
     def _settle(self, *, stays: bool) -> Receipt:
         with self._condition:
-            if not self._word.is_set():  # the first word counts
+            if not self._word.is_set():  # the first call counts
                 self._stays = stays
                 self._word.set()
         return self.settled(_ANSWER_S) or _SLOW
@@ -283,10 +286,6 @@ class ThreadGuardedChange:
 
     def _kept(self, seconds: float) -> bool:
         return self._word.wait(seconds) and self._stays
-
-
-def simulated_gate(world: World) -> BackendClassGate:
-    return BackendClassGate(SimulatedResctrl(world), MemoryJournal(), ThreadGuardedChange, PROGRAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +332,10 @@ class SimulatedFrequencies(FrequencyBackend):
     def state(self) -> State:
         state: dict[Cell, str] = {}
         for cpu, setting in enumerate(self._now.settings):
-            values = (
-                ("governor", setting.governor), ("epp", setting.epp),
-                ("min_khz", str(setting.min_hz // _KHZ)), ("max_khz", str(setting.max_hz // _KHZ)),
-            )  # fmt: skip
-            for kind, value in values:
-                state[Cell(kind, "", str(cpu), cpu)] = value  # type: ignore[arg-type]
+            limits = (str(hz // _KHZ) for hz in (setting.min_hz, setting.max_hz))
+            values = (setting.governor, setting.epp, *limits)
+            for kind, value in zip(POLICY_KINDS, values, strict=True):
+                state[Cell(kind, "", str(cpu), cpu)] = value
         return state
 
     def read(self, like: Iterable[Cell]) -> State:
@@ -357,14 +354,8 @@ class SimulatedFrequencies(FrequencyBackend):
 
         self.world.set_frequencies(done)
 
-    @contextlib.contextmanager
-    def lock(self, limit_s: float) -> Iterator[None]:
-        if not self.held.acquire(timeout=limit_s):
-            raise LockedError(f"another change has held the lock for {limit_s:g} s")
-        try:
-            yield
-        finally:
-            self.held.release()
+    def lock(self, limit_s: float) -> contextlib.AbstractContextManager[None]:
+        return _hold(self.held, limit_s)
 
     @property
     def _now(self) -> Simulated:
@@ -382,14 +373,8 @@ def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
         busy = setting.governor == "performance" and value != "performance"
         return "Device or resource busy" * busy, replace(setting, epp=value)
     hz = int(value) * _KHZ
-    if step.cell.kind == "min_khz":
-        return "", replace(setting, min_hz=hz)
-    return "", replace(setting, max_hz=hz)
-
-
-def simulated_frequencies(world: World) -> BackendGate[FrequencyBackend]:
-    backend: FrequencyBackend = SimulatedFrequencies(world)
-    return BackendGate(backend, MemoryJournal(), ThreadGuardedChange, PROGRAM)
+    is_min = step.cell.kind == "min_khz"
+    return "", replace(setting, min_hz=hz) if is_min else replace(setting, max_hz=hz)
 
 
 def simulated_gates(world: World) -> HostGate:

@@ -28,8 +28,7 @@ _NOT_NEWEST = (
     "the preview; nothing was written"
 )
 _AS_BEFORE = "is what is read, as before: something else holds it there"
-# How long the guard tries to revert a change.
-REVERT_LOCK_S = 60.0
+REVERT_LOCK_S = 60.0  # how long the guard tries to revert a change
 
 
 class UnwrittenError(Exception):
@@ -231,7 +230,7 @@ def apply(
         ), None  # fmt: skip
     entry = replace(entry, changes=result, done=True)
     try:
-        journal.begin(entry)  # with the numbers of what was made
+        journal.begin(entry)  # with the numbers of new directories
     except OSError as error:
         return _not_written(host, journal, entry, error), None
     return Receipt("applied", ("read back as it should be",), result, entry.number), entry
@@ -292,7 +291,7 @@ def serve(
 
     Raises OSError, DamagedJournalError: the journal can't be read; nothing was done.
     """
-    journal.pending()  # a journal that can't be read ends it here, before any write
+    journal.pending()  # raises before any write if the journal can't be read
     try:
         receipt, entry = apply(host, journal, proposal, requester)
     except Exception as error:  # noqa: BLE001 - nothing may be left half done

@@ -15,7 +15,7 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
 
-# Wide enough for every column of the catalogue: what is not a terminal is read by grep.
+# Wide enough for every column of the catalogue.
 TEXT_WIDTH = 240
 
 

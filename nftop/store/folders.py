@@ -315,14 +315,13 @@ class _Walk:
 
     def _create_new(self, name: str, person: Person | None) -> int:
         """A new folder in this one; `person` gets it if this one is theirs."""
-        with contextlib.suppress(FileExistsError):  # somebody else made it meanwhile
+        with contextlib.suppress(FileExistsError):  # created meanwhile
             os.mkdir(name, 0o700, dir_fd=self.handle)
         opened = os.open(name, _LIST, dir_fd=self.handle)
         try:
             about = os.fstat(opened)
             theirs = person is not None and os.fstat(self.handle).st_uid == person.uid
-            # Root's folder under that name, exchanged for the new one, is given to nobody: an
-            # empty one has nothing in it to give.
+            # If a folder of root was exchanged for the new one, it is not given away unless empty.
             if person and theirs and about.st_uid == os.geteuid() and not _names(opened):
                 os.fchown(opened, person.uid, person.gid)
         except OSError:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.backend import LockedError, RefusedError
+from nftop.control.backend import CLASSES, LockedError, RefusedError
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.interface import ClassGate
@@ -23,7 +23,7 @@ from nftop.control.simulated import (
     MemoryJournal,
     SimulatedResctrl,
     ThreadGuardedChange,
-    simulated_gate,
+    simulated_gates,
 )
 from nftop.model.change import (
     Action,
@@ -71,7 +71,7 @@ class Desk:
     def __post_init__(self) -> None:
         model = model_of(scenario.load(self.scenario), 16)
         self.world = World(rdt_of(model), self.clock)
-        self.gate = simulated_gate(self.world)
+        self.gate = simulated_gates(self.world).gates[CLASSES]
 
     @property
     def state(self) -> State:
@@ -312,7 +312,7 @@ def test_what_was_long_ago_is_forgotten_but_counted() -> None:
 def test_readers_never_see_a_counter_step_back_while_it_changes() -> None:
     model = model_of(scenario.load("noisy"), 16)
     world = World(rdt_of(model), time.monotonic_ns)
-    gate = simulated_gate(world)
+    gate = simulated_gates(world).gates[CLASSES]
     pending = gate.apply(gate.propose([SHRINK]))
     last = world.now()
     for turn in range(20):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.simulated import simulated_gate
+from nftop.control.backend import CLASSES
+from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell, SetSchemata, State, difference
 from nftop.model.column import Floats
 from nftop.model.rdt.rdt import ROOT
@@ -340,7 +341,7 @@ def test_the_first_limits_hold_from_the_start() -> None:
 def test_the_change_shows_in_frames_within_seconds() -> None:
     """Through nftop's own pipeline, by the gate: what the operator sees of it."""
     host = Frozen("noisy")
-    gate = simulated_gate(host.simulated.world)
+    gate = simulated_gates(host.simulated.world).gates[CLASSES]
     host.tick(0)
     host.tick(30 * S)
     quiet = seen(host)

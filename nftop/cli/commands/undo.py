@@ -31,7 +31,7 @@ def history(options: argparse.Namespace) -> int:
         unfinished, pending = news(journal), None
         try:
             entries, pending = journal.history(), journal.pending()
-        except DamagedJournalError as error:  # what can be read is shown all the same
+        except DamagedJournalError as error:  # show what can be read
             entries, ended[0] = journal.known()[0], FAILURE
             _explain(error)
         if wants_json(options):
@@ -82,13 +82,13 @@ def recovery(options: argparse.Namespace) -> int:
 def _recover(options: argparse.Namespace) -> int:
     demand_privilege(options)
     journal = FileJournal()
-    # A simulated host ends with its command: none was left by another.
+    # Nothing remains of a simulated host.
     entry = journal.pending() if options.scenario is None else None
     if entry is not None and journal.holder():
         raise EndedError(unfinished(journal), FAILURE)
     if entry is None:
         if options.scenario is None:
-            journal.history()  # one that is damaged is to be cleared too
+            journal.history()  # raises if it is damaged
         put(sys.stdout, "nothing was cut off\n")
         return OK
     command = printable(entry.command) or "no command"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from nftop.cli.compose.classes_host import simulated
-from nftop.control.backend import AbsentError
+from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import open_classes
 from nftop.control.cpufreq.backend import FrequencyBackend
-from nftop.control.cpufreq.cpufreq import open_cpufreq
+from nftop.control.cpufreq.cpufreq import CPUFREQ, open_cpufreq
 from nftop.control.gate import BackendClassGate, BackendGate, HostGate, open_gate, open_host_gate
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect, open_isst
@@ -18,9 +18,7 @@ def classes_gate(options: argparse.Namespace) -> BackendClassGate:
     """Gate of cache classes. Raises AbsentError, UsageError."""
     if options.scenario is None:
         return open_gate(open_classes())
-    from nftop.control.simulated import simulated_gate  # noqa: PLC0415 - numpy comes with it
-
-    return simulated_gate(simulated(options).world)
+    return _simulated_gates(options).gates[CLASSES]
 
 
 def frequencies_gate(options: argparse.Namespace) -> BackendGate[FrequencyBackend]:
@@ -28,9 +26,7 @@ def frequencies_gate(options: argparse.Namespace) -> BackendGate[FrequencyBacken
     if options.scenario is None:
         backend: FrequencyBackend = open_cpufreq()
         return open_gate(backend)
-    from nftop.control.simulated import simulated_frequencies  # noqa: PLC0415 - as above
-
-    return simulated_frequencies(simulated(options).world)
+    return _simulated_gates(options).gates[CPUFREQ]
 
 
 def isst_gate(options: argparse.Namespace) -> BackendGate[SpeedSelect]:
@@ -43,13 +39,17 @@ def isst_gate(options: argparse.Namespace) -> BackendGate[SpeedSelect]:
 def whole_gate(options: argparse.Namespace) -> HostGate:
     """Gate of all backends. Raises AbsentError if there is none, UsageError."""
     if options.scenario is not None:
-        from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - as above
-
-        return simulated_gates(simulated(options).world)
+        return _simulated_gates(options)
     gate, absent = open_host_gate()
     if gate is None:
         raise AbsentError("; ".join(absent.values()))
     return gate
+
+
+def _simulated_gates(options: argparse.Namespace) -> HostGate:
+    from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - numpy comes with it
+
+    return simulated_gates(simulated(options).world)
 
 
 def journal_of(options: argparse.Namespace) -> Journal:

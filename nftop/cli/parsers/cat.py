@@ -15,7 +15,7 @@ from nftop.model.keep_timeout import KEEP_WITHIN_S
 Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
 
 NAMES = ("cat", "undo", "history", "recover")
-# Options of masks, and the line of schemata that each is about.
+# Options of masks, with their lines of schemata.
 MASKS = {
     "l3": "L3", "l3code": "L3CODE", "l3data": "L3DATA",
     "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",

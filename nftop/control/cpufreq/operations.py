@@ -19,7 +19,7 @@ from nftop.control.backend import KERNELS, advance, goal
 from nftop.model.change import Cell, Change, Kind, State
 from nftop.model.struct import dataclass
 
-# What the kernel may also set when this is written.
+# What the kernel may set in addition.
 _BRINGS: Mapping[Kind, Kind] = MappingProxyType({"governor": "epp"})
 FILES: Mapping[Kind, str] = MappingProxyType(
     {

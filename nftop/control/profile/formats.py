@@ -161,7 +161,7 @@ PARSERS: Mapping[str, Callable[[str], Listing]] = {
     "toml": parse_toml_profile, "pqos": pqos_config.parse,
 }  # fmt: skip
 WRITERS: Mapping[str, Callable[[ExportedProfile], str]] = {"toml": toml_text, "pqos": pqos_text}
-# How a profile of nftop's own begins.
+# Begin of a profile of nftop.
 _TOML = re.compile(r"schema\b|\[\[\s*class\b")
 _OF_PQOS = (".cfg", ".conf", ".sh")
 

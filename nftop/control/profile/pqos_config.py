@@ -36,7 +36,7 @@ _SET, _ASSOCIATE = "alloc-class-set", "alloc-assoc-set"
 _OPTIONS = {"-e": _SET, "--alloc-class": _SET, "-a": _ASSOCIATE, "--alloc-assoc": _ASSOCIATE}
 _TYPES = ("llc", "l2", "mba", "mba_max")
 _OF_CPUS = ("llc", "cos", "core")
-# What pqos would do beside that is no allocation, or is done in another way here.
+# Commands of pqos that allocate nothing, or that nftop replaces.
 _PASSED_OVER: Mapping[str, str] = {
     "reset-cat": "not run: `nftop cat reset` goes back to before nftop's first change",
     "alloc-class-select": "not run: the masks of that name are pqos' own (`pqos -H` lists them); "
@@ -49,7 +49,7 @@ _PASSED_OVER: Mapping[str, str] = {
      "monitor-interval", "monitor-file", "monitor-file-type", "monitor-top-like"),
     "passed over: it allocates nothing",
 )  # fmt: skip
-# A name for a class, in a comment that pqos does not see.
+# A class name in a comment, which pqos ignores.
 _NAMED = re.compile(r"#\s*nftop: COS (\d{1,5}) is group (\S+)\s*")
 NAMED = "# nftop: COS {} is group {}"
 # The directory of a class on a host with resctrl.
@@ -268,7 +268,7 @@ def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | 
     word = kind.strip()
     if word.lower() in known:
         return word.lower()
-    # The digit for the letter, as a printed listing may have it.
+    # The digit 1 for the letter l, as in printed listings.
     meant = word.lower().replace("1", "l")
     if meant in known:
         reader.slip(word, meant, at + len(kind) - len(kind.lstrip()))

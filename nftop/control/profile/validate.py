@@ -66,7 +66,7 @@ class _Fitting:
     problems: list[ProfileProblem] = field(default_factory=list)
 
     def wrong(self, span: TextSpan, text: str, *edits: Edit, fatal: bool = True) -> None:
-        # Where the place is not known nothing can be put there.
+        # An unknown position can't be edited.
         known = tuple(edit for edit in edits if edit.span is None or edit.span.line)
         self.problems.append(ProfileProblem(span.line, text, known, fatal))
 
@@ -175,7 +175,7 @@ def _values(
     fitting: _Fitting, statement: MaskStatement | LimitStatement, group: str, line: str, value: int
 ) -> None:
     """Record the value for its domains; one that this host lacks is a problem."""
-    # Those of the root group: a group that is to be made has the same.
+    # The root group's: a new group has the same.
     known = sorted(
         cell.number for cell in fitting.state
         if cell.kind == "schemata" and cell.group == ROOT and cell.name == line

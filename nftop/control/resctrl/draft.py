@@ -310,7 +310,7 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
     if after is not fresh:
         return after, message
     after, left = _as_many(fresh, wanted)
-    # Of an action that does not fit as a whole some values may.
+    # Parts of an action may fit.
     after, left = _as_many(after, [single for item, _ in left for single in _parts(item)])
     message = ", ".join(f"{_named(item)} ({why})" for item, why in left)
     return after, f"left out of the draft: {message}"

@@ -189,7 +189,7 @@ def _grows(state: State, values: Mapping[Cell, str]) -> bool:
 def _blocked(state: State, values: Mapping[Cell, str]) -> bool:
     """Whether an exclusive group forbids these masks until it has changed too."""
     if EXCLUSIVE not in (value for cell, value in state.items() if cell.kind == "mode"):
-        return False  # as mostly: thousands of masks need no second look
+        return False
     return any(
         int(value, 16) & int(state[other], 16)
         for cell, value in values.items()

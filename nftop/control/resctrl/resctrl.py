@@ -246,7 +246,7 @@ def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
     if name != ROOT:
         state[Cell("group", name)] = str(group.inode)
     state[Cell("mode", name)] = group.mode or SHAREABLE
-    if group.mode != "pseudo-locked":  # of that the kernel shows the CPUs beside it
+    if group.mode != "pseudo-locked":  # the kernel lists its CPUs in others
         for cpu in group.cpus:
             state[Cell("cpu", "", number=cpu)] = group_path(name)
     if not isinstance(group.schemata, Missing):
@@ -264,7 +264,7 @@ def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
 def _places(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
     locations: dict[int, str] = {}
     for group in groups:
-        if group.name != ROOT:  # all that are in no other
+        if group.name != ROOT:
             locations |= dict.fromkeys(_threads(group), group_path(_name(group)))
         for monitor in group.monitors:
             locations |= dict.fromkeys(_threads(monitor), group_path(_name(group), _name(monitor)))
@@ -274,7 +274,7 @@ def _places(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
 def _threads(group: GroupFiles) -> tuple[int, ...]:
     try:
         return parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
-    except FileNotFoundError:  # it is gone
+    except FileNotFoundError:
         return ()
 
 

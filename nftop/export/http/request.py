@@ -110,7 +110,7 @@ def wanted(accept: str) -> TextFormat:
     return TextFormat.OPENMETRICS if openmetrics > 0 and openmetrics >= text else TextFormat.TEXT
 
 
-# A frame is no answer any more once so many others should have followed it, and some time.
+# A frame is stale after so many missed frames, and some time.
 _FRAMES_MISSED, _PATIENCE_S = 2, 5.0
 _NONE_YET = Missing(Reason.WARMING, "no frame yet: ask again in a moment")
 
@@ -157,7 +157,7 @@ class Board:
         return match.encoded()
 
     def _page(self, form: TextFormat) -> bytes | Missing:
-        # One reference is read once: the other thread may replace it meanwhile.
+        # Read once: the other thread may replace it.
         shown = self._shown
         if shown is None:
             return _NONE_YET

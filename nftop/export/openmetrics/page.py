@@ -54,7 +54,7 @@ def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[
     return {name: before.get(name, 0.0) + numbers.get(name, 0.0) for name in {*before, *numbers}}
 
 
-# Of a package's origins the one that is no metric's.
+# The only origin of a package that is no metric.
 _LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
 
 

@@ -55,7 +55,7 @@ class MetricFamily:
 
 _SUFFIXES: Mapping[MetricType, str] = {"gauge": "", "counter": "_total", "info": "_info"}
 _UNITS = frozenset({"bytes", "celsius", "hertz", "joules", "ratio", "seconds", "watts"})
-# What operators abbreviate and Prometheus spells out.
+# Abbreviations, spelled out as Prometheus advises.
 _WORDS = {
     "cpp": "cycles_per_packet",
     "busy_cpp": "busy_cycles_per_packet",
@@ -64,7 +64,7 @@ _WORDS = {
     "sibling_ipc": "sibling_instructions_per_cycle",
     "core_ipc": "core_instructions_per_cycle",
 }
-# How an id ends, how the name does, and the factor.
+# End of an id, end of the name, factor.
 _ENDS = (
     ("_per_s", "_per_second", 1.0),
     ("_hz", "_hertz", 1.0),
@@ -114,7 +114,7 @@ OF_CPUS = _families(CPU_METRICS)
 OF_NFS = _families(NF_METRICS)
 OF_PACKAGES = _families((*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
 OF_GROUPS = _families(GROUP_METRICS)
-# A monitoring group may fill what its class may, and has no size of its own.
+# A monitoring group has no capacity of its own.
 OF_MONITORS = _families(
     (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
 )
@@ -212,7 +212,7 @@ FRAMES = MetricFamily("nftop_self_frames", "Frames since nftop started.", "count
 ANSWERS = MetricFamily("nftop_self_http_responses", "Answers given over HTTP.", "counter")
 
 
-# Of a label's value; the backslash first.
+# Escapes of label values; the backslash first.
 _ESCAPED = (("\\", r"\\"), ('"', r"\""), ("\n", r"\n"))
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from nftop import __version__
 from nftop.export.tables.tables import Columns, ExportTable, Field
 
-# Rows that are held at most before they are written: a row group.
+# Rows of a row group.
 _HELD = 1 << 16
 _TYPES = {
     "int": pa.int64(),

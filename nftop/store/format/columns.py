@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[Any]
 
 RAW, DELTA = 1, 2
-# Below this many a list of numbers is as short, and less work.
-FEW = 16
-# What a sample may take in memory, by the charges below: 512 CPUs with every source and 1,500
-# threads that may run on each of them take 13 MiB, one of 20,000 threads 20 MiB.
+FEW = 16  # a shorter list of numbers is encoded as values
+# Memory of a sample, by the charges below: 512 CPUs with every source and 1,500 threads take
+# 13 MiB, 20,000 threads 20 MiB.
 MOST_BYTES = 32 << 20
 # Columns of one payload; the longest of ours has some 300.
 MAX_COLUMNS = 1 << 12
@@ -38,7 +37,7 @@ MAX_COLUMNS = 1 << 12
 # or with the widest characters.
 REFERENCE_BYTES, NUMBER_BYTES = 8, 32
 _TEXT_BYTES, _WIDE_TEXT_BYTES, _WIDE_CHARACTER_BYTES = 64, 96, 4
-# Objects of numbers that are small, as those of CPUs are, are shared by all lists.
+# Small integers, such as CPU numbers, are shared by all lists.
 SHARED_NUMBERS: tuple[int, ...] = tuple(range(1 << 14))
 _NUMBERS = frozenset({int, float})
 _MAX_DIMENSIONS, _MAX_ROWS = 2, 1 << 22

@@ -46,7 +46,7 @@ _TIME, _KIND = MsgpackDecoder(int), MsgpackDecoder(int | str)
 _Column: TypeAlias = list[Any] | Ext | None
 # The first byte of an array: fixarray, array 16, array 32.
 _ARRAYS = frozenset(bytes([first]) for first in (*range(0x90, 0xA0), 0xDC, 0xDD))
-_SAMPLE = b"\xa6sample"  # as msgpack has it: what stands behind the byte for an array
+_SAMPLE = b"\xa6sample"  # follows the byte of the array
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Decoder:
         self._header: Header | None = None
         self._kept: dict[str, _Kept] = {}
         self._fresh_bytes = 0
-        self._beyond = ""  # which field of the payload that is read is beyond its bound
+        self._beyond = ""  # message on a field of the current payload beyond its bounds
 
     def begin(self) -> None:
         """Begin a frame: nothing in it refers to what came before."""
@@ -90,7 +90,7 @@ class Decoder:
         except DamagedRecordingError:
             raise
         except Exception as error:
-            # The checksum was right, so somebody wrote it so: that is as good as damaged.
+            # The checksum is right: invalid records are treated as damaged.
             raise DamagedRecordingError(
                 f"a record makes no sense: {type(error).__name__}"
             ) from error
@@ -160,7 +160,7 @@ class Decoder:
             return Missing(Reason.ERROR, why), [], 0
         reader.end()
         if self._beyond:
-            # What is written against it can still be read, as can what other sources gave.
+            # Later readings of this source, and other sources, can still be decoded.
             value = Missing(Reason.ERROR, f"what was recorded can't be: {self._beyond}")
         self._fresh_bytes += reader.fresh
         return value, reader.kept, budget - reader.budget

@@ -18,7 +18,7 @@ from nftop.store.format.records import MOST_BYTES, Gap, Header, Note, framed, he
 from nftop.store.format.zstd import ZstdCompressor
 from nftop.store.reading.seekpoint import SeekPoint, packed
 
-FRAME_NS = 60_000_000_000  # a seek point so often
+FRAME_NS = 60_000_000_000  # interval of seek points
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ from nftop.store.format.schema import Fields, described, records_read
 from nftop.store.user.baselines import from_plain
 
 SCHEMA = "nftop.recording/1"
-# What stands before a record: its length and its CRC-32, both u32.
+# Head of a record: its length and its CRC-32, both u32.
 HEAD = struct.Struct("<II")
 # 512 CPUs with every source take 360 kB in the first sample of a frame.
 MOST_BYTES = 1 << 22
 # Of a header or a note, which are decoded whole: lists of empty lists take 72 times as much memory.
 # The header of 512 CPUs takes 64 kB, with baselines of all of them 300 kB.
 MOST_PLAIN_BYTES = 1 << 21
-# Characters of a note's text that are read.
+# Characters of a note's text; the rest is dropped.
 MOST_TEXT = 1 << 13
 
 

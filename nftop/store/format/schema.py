@@ -23,7 +23,7 @@ from nftop.model.sources import payloads
 Shape: TypeAlias = str | tuple[Any, ...]
 Fields: TypeAlias = tuple[tuple[str, Shape], ...]
 
-# Of one shape, fields of a record, and records: ours have some 30 at most.
+# Limit of a shape's parts, a record's fields, and records; nftop's have some 30 at most.
 _MOST_PARTS = 1 << 9
 
 _WORDS: Mapping[Any, str] = {

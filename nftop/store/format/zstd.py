@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-# A last block with nothing in it: it ends a frame wherever its last whole block was.
+# An empty last block: ends a frame after any whole block.
 FRAME_END = b"\x01\x00\x00"
 MOST_IN_BLOCK = 1 << 17
-# A frame says how much of what was unpacked its decompressor has to keep. nftop's say 2 MiB.
+# Window of a frame; nftop's have 2 MiB.
 _MAX_WINDOW_LOG = 23
 _DICTIONARY_ID, _CONTENT_SIZE = (0, 1, 2, 4), (0, 2, 4, 8)
 
@@ -60,7 +60,7 @@ def block(head: bytes) -> tuple[int, bool]:
     """
     bits = int.from_bytes(head[:3], "little")
     kind, size = bits >> 1 & 3, bits >> 3
-    # Nobody flushes nothing: zeros that a file system left, not a block after the other.
+    # Empty blocks are never flushed: these are zeros left by a file system.
     if kind == 3 or size > MOST_IN_BLOCK or not bits:
         raise ValueError("no zstd block begins where one belongs")
     return (1 if kind == 1 else size), bool(bits & 1)

@@ -24,10 +24,10 @@ from nftop.store.reading.seekpoint import SeekPoint
 _FRAME_HEAD_AT_MOST, _BLOCK_HEAD = 18, 3
 # Read ahead, so that a block costs no system call of its own.
 _AHEAD = 1 << 16
-# No block of zstd is longer when it is unpacked.
+# Longest unpacked block of zstd.
 _PLAIN_AT_MOST = 1 << 17
 _SEARCHED_AT_ONCE = 1 << 20
-# Between two ticks; a record of a few bytes may be repeated a million times in a small file.
+# Limit between two ticks: a small file can contain a million records.
 MANY_LOSSES = 64
 BREAKS_OFF = "it breaks off within a tick"
 BREAKS_OFF_BETWEEN = "it breaks off behind a tick"
@@ -100,17 +100,17 @@ class Scan:
         self._block_at = self.at
         self._out: deque[ScanItem] = deque()
         self._began_ns: int | None = None
-        # A loss: from where on while its end is sought, how far that is, then what it was.
+        # A loss: its begin while its end is searched, the search position, then size and reason.
         self._lost_from: int | None = None
         self._searched = 0
         self._in_frame = False  # it began with a block
         self._lost, self._why = 0, ""
-        self._uncounted = False  # nobody can tell how many ticks were in what was lost
+        self._uncounted = False  # the number of lost ticks is unknown
 
     def next(self) -> ScanItem | None:
         """The next item; None while there is nothing more. Raises OSError, nothing else."""
         while not self._out:
-            self._data.check()  # what was read ahead may be unpacked for long
+            self._data.check()
             try:
                 if not self._step():
                     return None
@@ -153,8 +153,6 @@ class Scan:
             return None if end is None else int(not end)
         return None if head and FRAME_END.startswith(head) else 1
 
-    # Steps: whether to take another
-
     def _step(self) -> bool:
         if self.at < self._data.first and self._lost_from is None:
             raise DamagedRecordingError("it is not kept any more")
@@ -178,7 +176,7 @@ class Scan:
             if seekpoint.begins(head):
                 return False
             raise DamagedRecordingError("there is no seek point where one belongs")
-        # What follows is sought behind it if it is damaged: else it would be found for ever.
+        # After damage the search starts behind it, else it would be found again.
         self._block_at += seekpoint.SIZE
         if self.expected is None:
             self._expect(point.number)
@@ -219,7 +217,7 @@ class Scan:
         record = self._decoder.record(body)
         if isinstance(record, Header):
             if self._began_ns not in (None, record.began_ns):
-                # Of another run: recordings can stand behind each other.
+                # Another run: recordings can be concatenated.
                 self._expect(None if self.point is None else self.point.number)
             self._began_ns = record.began_ns
         elif isinstance(record, Gap):
@@ -242,8 +240,6 @@ class Scan:
         """Continue with any first number: how many samples a loss had is then unknown."""
         self.expected = number
         self._uncounted = self._lost > 0
-
-    # Damage
 
     def _damaged(self, why: str) -> None:
         self._lost_from = self._searched = self._block_at

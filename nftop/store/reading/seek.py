@@ -10,7 +10,7 @@ from nftop.store.reading.bytes import Readable
 from nftop.store.reading.seekpoint import SeekPoint
 
 _AT_ONCE = 1 << 16
-# So near, seek points are looked at one after the other.
+# Within this distance, seek points are read one after the other.
 _NEAR = 1 << 19
 
 
@@ -64,7 +64,7 @@ def last_before(data: Readable, beyond: Callable[[SeekPoint], bool]) -> SeekPosi
         if offset is None or beyond(offset.point):
             high = middle
         elif offset.point.end:
-            # Another recording may follow it, whose first seek point is right behind.
+            # Another recording may follow, beginning with a seek point.
             behind = next_position(data, offset.at + seekpoint.SIZE, high)
             if behind is None or beyond(behind.point):
                 high = middle

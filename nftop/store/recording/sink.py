@@ -135,7 +135,6 @@ def _begun(folder: Folder, name: str) -> tuple[int, int] | None:
         os.close(handle)
 
 
-# A disk that is full may have room again.
 RETRY_AFTER_NS = 5_000_000_000
 
 
@@ -257,7 +256,7 @@ class FileSink:
         self._length = 0  # of this file
         self._began_ns = 0
         self._stuck = False  # only a chunk that starts a frame can go on
-        self._doubt = ""  # why what was written may not be on the disk
+        self._doubt = ""  # error of the last fdatasync(2)
         self._retry_ns = 0
         self._after: SeekPoint | None = None
 
@@ -291,7 +290,7 @@ class FileSink:
             self.broken, self.problem = error, "it exists, and no recording is written over"
             self.lost += chunk.ticks
         except OSError as error:
-            # Nothing was ever written: the operator has to choose another place.
+            # Nothing was ever written: the operator must choose another path.
             if self._handle is None and not self.ticks:
                 self.broken = error
             self.problem, self._stuck = _why(error), True
@@ -329,7 +328,7 @@ class FileSink:
     def _let_go(self) -> None:
         if self._rotation.keep is None:
             return
-        # What can't be removed now is when the next file begins.
+        # Files that can't be removed are tried again with the next file.
         with contextlib.suppress(OSError):
             let_go(self._path, self._rotation.keep, self._written)
         self._written = [item for item in self._written if exists(item)]

@@ -399,7 +399,7 @@ def test_hosts_that_can_not(place: Path) -> None:
     kernel = make_tree(place / "a", bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
     host, disk = part(kernel), Disk()
     said = gate_of(host, disk).propose([PinCpus((Cpu(1),))]).refusals
-    assert "CPU 0-3: acpi-cpufreq tells no base_frequency" in said[0]
+    assert "CPU 0-3: acpi-cpufreq reports no base_frequency" in said[0]
     assert "no base_frequency" in gate_of(host, disk).propose([PinEvery("bf")]).refusals[0]
     done_ = gate_of(host, disk).propose([PinEvery("base")])
     assert "not known" not in "".join(done_.refusals)

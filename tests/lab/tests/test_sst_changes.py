@@ -207,8 +207,8 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
     ("kind", "said"),
     [
         ("none", "this host has no cpufreq"),
-        ("acpi", "acpi-cpufreq tells no base_frequency"),
-        ("no-base", "intel_pstate tells no base_frequency"),
+        ("acpi", "acpi-cpufreq reports no base_frequency"),
+        ("no-base", "intel_pstate reports no base_frequency"),
     ],
 )
 def test_hosts_that_can_not_say_so_and_nothing_is_written(kind: str, said: str) -> None:
