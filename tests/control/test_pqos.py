@@ -168,7 +168,7 @@ def test_what_the_hardware_has_not_is_refused_beforehand(root: Path) -> None:
     assert "11 ways" in refusals(host, SetSchemata("COS1", "L3", ((0, 0xFFF),)))
     assert "between 10 and 100" in refusals(host, SetSchemata("COS1", "MB", ((0, 5),)))
     assert "no group COS9" in refusals(host, SetSchemata("COS9", "L3", ((0, 1),)))
-    with pytest.raises(OSError, match="threads have no class through MSRs"):
+    with pytest.raises(OSError, match="through MSRs only CPUs have a class"):
         host.tasks((), (1,))
     with pytest.raises(RefusedError):
         host.do(ResctrlStep("mkdir", "nftop.x"))

@@ -171,13 +171,13 @@ def propose(
             _ACTS[type(action)](draft, action)
     own = {(item.number, item.name) for item in draft.touched}
     base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
-    effect_texts, rounded = tuple(dict.fromkeys(draft.effects)), tuple(dict.fromkeys(draft.rounded))
-    if draft.refusals:
-        refusals = tuple(dict.fromkeys(draft.refusals))
-        return Proposal(base, (), effect_texts, refusals=refusals, commands=commands)
-    target = {cell: draft.state[cell] for cell in base}
-    changes = difference(base, target)
-    effects = (*rounded, *effect_texts, *_may_be_clamped(draft, changes)) if changes else ()
+    texts, rounded, refusals = (
+        tuple(dict.fromkeys(row)) for row in (draft.effects, draft.rounded, draft.refusals)
+    )
+    if refusals:
+        return Proposal(base, (), texts, refusals=refusals, commands=commands)
+    changes = difference(base, {cell: draft.state[cell] for cell in base})
+    effects = (*rounded, *texts, *_may_be_clamped(draft, changes)) if changes else ()
     return Proposal(
         base, changes, effects, rounded=rounded, commands=commands,
         warnings=tuple(draft.warnings) if changes else (),
@@ -226,17 +226,19 @@ def _release(draft: _Draft, action: ReleaseCpus) -> None:
             open_again.append(policy)
     if open_again:
         spans = {f"{mhz_text(item.least_khz)} to {mhz_text(item.most_khz)}" for item in open_again}
-        names = format_cpu_list(cpu for item in open_again for cpu in item.cpus)
         draft.effects.append(
-            f"CPU {names}: the limits are not nftop's, or not as it left them, so they become the "
-            f"hardware's ({', '.join(sorted(spans))})"
+            f"CPU {_cpus(open_again)}: the limits are not nftop's, or not as it left them, so they "
+            f"become the hardware's ({', '.join(sorted(spans))})"
+        )
+    if pinned:
+        draft.effects.append(
+            f"CPU {_cpus(pinned)}: pinned before nftop's last change of the limits too, and so "
+            "pinned still"
         )
 
-    if pinned:
-        names = format_cpu_list(cpu for entry in pinned for cpu in entry.cpus)
-        draft.effects.append(
-            f"CPU {names}: pinned before nftop's last change of the limits too, and so pinned still"
-        )
+
+def _cpus(policies: Iterable[Policy]) -> str:
+    return format_cpu_list(cpu for policy in policies for cpu in policy.cpus)
 
 
 def _pin_every(draft: _Draft, action: PinEvery) -> None:
@@ -258,8 +260,7 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
         return
     without = [policy for policy in policies if policy.base_khz is None]
     if without:
-        names = format_cpu_list(cpu for policy in without for cpu in policy.cpus)
-        draft.refusals.append(_NO_BASE.format(names, without[0].driver or "its driver"))
+        draft.refusals.append(_NO_BASE.format(_cpus(without), without[0].driver or "its driver"))
         return
     if not facts.priorities:
         draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)

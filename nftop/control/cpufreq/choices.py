@@ -17,7 +17,6 @@ from nftop.model.change import (
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
 from nftop.model.reading import Missing
-from nftop.model.sst import SstPackage
 from nftop.model.struct import dataclass
 
 CP_CLASSES = range(4)
@@ -60,22 +59,14 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
             text = f"class {group.name}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
             result += _both("group", text, cpus, ["--group", group.name], program)
     online = tuple(info.cpu for info in frame.topology.cpus)
+    own = "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)"
+    nominal = "all cores to the nominal frequency (sst_bf.py -m)"
     return (
         *result,
-        FrequencyChoice(
-            "bf",
-            "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)",
-            PinEvery("bf"),
-            f"{program} sst apply --mode bf",
-        ),
-        FrequencyChoice(
-            "base",
-            "all cores to the nominal frequency (sst_bf.py -m)",
-            PinEvery("base"),
-            f"{program} sst apply --mode base",
-        ),
+        FrequencyChoice("bf", own, PinEvery("bf"), f"{program} sst apply --mode bf"),
+        FrequencyChoice("base", nominal, PinEvery("base"), f"{program} sst apply --mode base"),
         FrequencyChoice("release-all", "release every core", ReleaseCpus(online),
-               f"{program} sst release --all"),
+                        f"{program} sst release --all"),
         *_speed_select(frame, row, classed, program),
     )  # fmt: skip
 
@@ -89,8 +80,14 @@ def _speed_select(
         return
     package = frame.cpus.topology.cpus[row].package
     own = [item for item in frequencies.sst.packages if item.package == package]
-    if own and all(item.can_switch_bf for item in own):
-        yield from _switches(own, program)
+    for on, word in ((True, "on"), (False, "off")):
+        if own and all(item.can_switch_bf for item in own) and any(i.bf is not on for i in own):
+            yield FrequencyChoice(
+                f"sst-bf-{word}",
+                f"SST-BF {word} for package {package}, with base frequencies of all its cores",
+                SwitchBf(on, (own[0].package,)),
+                f"{program} sst bf {word} --package {package}",
+            )
     if own and all(entry.cp_supported for entry in own):
         for text, cpus in classed:
             for number in CP_CLASSES:
@@ -102,31 +99,14 @@ def _speed_select(
                 )
 
 
-def _switches(own: Sequence[SstPackage], program: str) -> Iterator[FrequencyChoice]:
-    package = own[0].package
-    for on, word in ((True, "on"), (False, "off")):
-        if any(item.bf is not on for item in own):
-            yield FrequencyChoice(
-                f"sst-bf-{word}",
-                f"SST-BF {word} for package {package}, with base frequencies of all its cores",
-                SwitchBf(on, (package,)),
-                f"{program} sst bf {word} --package {package}",
-            )
-
-
 def _both(
     key: str, text: str, cpus: Sequence[Cpu], words: Sequence[str], program: str
 ) -> Iterator[FrequencyChoice]:
     options = shlex.join(words)
-    yield FrequencyChoice(
-        f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), f"{program} sst pin {options}"
-    )
-    yield FrequencyChoice(
-        f"release-{key}",
-        f"release {text.partition(', guaranteed')[0]}",
-        ReleaseCpus(tuple(cpus)),
-        f"{program} sst release {options}",
-    )
+    pin, release = f"{program} sst pin {options}", f"{program} sst release {options}"
+    yield FrequencyChoice(f"pin-{key}", f"pin {text}", PinCpus(tuple(cpus)), pin)
+    without = text.partition(", guaranteed")[0]
+    yield FrequencyChoice(f"release-{key}", f"release {without}", ReleaseCpus(tuple(cpus)), release)
 
 
 def _bases(frame: Frame, cpus: Collection[Cpu]) -> str:

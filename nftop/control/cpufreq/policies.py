@@ -122,14 +122,12 @@ class CoreSettings:
 def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
     """A row for each online CPU that has a policy, ascending."""
     kinds = facts.priorities
-    rows: dict[int, CoreSettings] = {}
+    rows: list[CoreSettings] = []
     for policy in facts.policies:
         low, high = (state.get(policy.cell(kind)) for kind in ("min_khz", "max_khz"))
         base = policy.base_khz
-        for cpu in policy.cpus:
-            if cpu in facts.offline:
-                continue
-            rows[cpu] = CoreSettings(
+        rows += [
+            CoreSettings(
                 cpu=cpu,
                 siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
                 together=policy.cpus if len(policy.cpus) > 1 else (),
@@ -144,4 +142,7 @@ def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
                 epp=state.get(policy.cell("epp")),
                 pinned=base is not None and low == high == str(base),
             )
-    return tuple(rows[cpu] for cpu in sorted(rows))
+            for cpu in policy.cpus
+            if cpu not in facts.offline
+        ]
+    return tuple(sorted(rows, key=lambda row: row.cpu))

@@ -76,13 +76,21 @@ def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
     fitting = _Fitting(state, rules)
     _name_groups(fitting, listing)
     for statement in listing.statements:
-        _take(fitting, statement, fitting.groups[statement.class_id])
+        group = fitting.groups[statement.class_id]
+        match statement:
+            case MaskStatement():
+                _mask(fitting, statement, group)
+            case LimitStatement():
+                _limit(fitting, statement, group)
+            case CpusStatement():
+                _cpus(fitting, statement, group)
+            case TasksStatement(tids=tids):
+                fitting.tids |= dict.fromkeys(tids, group)
     if not listing.statements and not any(item.fatal for item in listing.problems):
         fitting.wrong(NOWHERE, "it asks for nothing: no mask, limit, CPU or thread of any class")
     problems = sorted((*listing.problems, *fitting.problems), key=lambda problem: problem.line)
-    if any(problem.fatal for problem in problems):
-        return Fitted((), tuple(problems))
-    return Fitted(tuple(_actions(fitting)), tuple(problems))
+    is_fatal = any(problem.fatal for problem in problems)
+    return Fitted(() if is_fatal else tuple(_actions(fitting)), tuple(problems))
 
 
 def _name_groups(fitting: _Fitting, listing: Listing) -> None:
@@ -109,24 +117,11 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
             fitting.wrong(span, text, edit)
 
 
-def _take(fitting: _Fitting, statement: Statement, group: str) -> None:
-    match statement:
-        case MaskStatement():
-            _mask(fitting, statement, group)
-        case LimitStatement():
-            _limit(fitting, statement, group)
-        case CpusStatement():
-            _cpus(fitting, statement, group)
-        case TasksStatement(tids=tids):
-            fitting.tids |= dict.fromkeys(tids, group)
-
-
 def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
     masks = fitting.rules.masks
     divided = f"{mask.resource}CODE" in masks
     if mask.cdp and not divided:
-        what = f"{mask.resource} has no masks for code and data here (CDP is off)"
-        fitting.wrong(mask.span, what)
+        fitting.wrong(mask.span, f"{mask.resource} has no masks for code and data (CDP is off)")
         return
     parts = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
     for cdp in parts:
@@ -204,8 +199,7 @@ def _cpus(fitting: _Fitting, statement: CpusStatement, group: str) -> None:
 
 
 def _actions(fitting: _Fitting) -> Iterator[ClassAction]:
-    wanted = {*fitting.groups.values()}
-    for group in sorted(wanted):
+    for group in sorted({*fitting.groups.values()}):
         if group != ROOT and Cell("group", group) not in fitting.state:
             yield CreateGroup(group)
     for (group, line), values in sorted(fitting.values.items()):

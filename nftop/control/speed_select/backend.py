@@ -303,13 +303,12 @@ class SpeedSelect(Backend[IsstCall]):
         domains = self._domains()
         places = {
             int(info.cpu): CpuLocation(
-                -1 if info.package is None else int(info.package),
-                0 if info.die is None else info.die,
+                -1 if info.package is None else int(info.package), info.die or 0,
                 tuple(map(int, info.siblings)),
             )
             for info in read_topology(self.root).cpus
             if info.online
-        }
+        }  # fmt: skip
         base, pinned, turbo = dict[int, int](), dict[int, int](), None
         with contextlib.suppress(OSError):  # without cpufreq the tool's own numbers are left
             kernel = Cpufreq(self.root)
@@ -369,9 +368,8 @@ class SpeedSelect(Backend[IsstCall]):
         if not changes:
             return Proposal(seen, (), commands=commands)
         effects, warnings = describe_effects(self.facts(), changes)
-        return Proposal(
-            seen, tuple(changes), effects, (*warnings, *self.keepers()), commands=commands
-        )
+        warnings = (*warnings, *self.keepers())
+        return Proposal(seen, tuple(changes), effects, warnings, commands=commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         return tuple(call.shell for call in calls(proposal.base, proposal.changes))

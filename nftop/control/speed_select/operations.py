@@ -41,9 +41,7 @@ class SstFacts:
     turbo: bool | None = None
 
     def of(self, package: int, die: int) -> tuple[Domain, ...]:
-        return tuple(
-            domain for domain in self.domains if (domain.package, domain.die) == (package, die)
-        )
+        return tuple(row for row in self.domains if (row.package, row.die) == (package, die))
 
     def cpus(self, domain: Domain) -> tuple[int, ...]:
         """Online CPUs of a power domain; empty if unknown."""
@@ -68,9 +66,7 @@ def bf_cell(domain: Domain) -> Cell:
 
 def bf_state(domains: Iterable[Domain]) -> dict[Cell, str]:
     """State of SST-BF in the power domains that report it."""
-    return {
-        bf_cell(domain): ON if domain.bf else OFF for domain in domains if domain.bf is not None
-    }
+    return {bf_cell(row): ON if row.bf else OFF for row in domains if row.bf is not None}
 
 
 def class_cell(cpu: int) -> Cell:
@@ -110,10 +106,8 @@ class IsstCall:
     def shell(self) -> str:
         """Shell command; for a power domain with any of its CPUs."""
         if self.is_bf:
-            verb = _VERBS.get(self.value, "")
-            return (
-                f"{PROGRAM} -c CPU base-freq {verb}  # CPU: one of package {self.cells[0].number}"
-            )
+            verb, package = _VERBS.get(self.value, ""), self.cells[0].number
+            return f"{PROGRAM} -c CPU base-freq {verb}  # CPU: one of package {package}"
         return f"{PROGRAM} {' '.join(self.words(None)[2:])}"
 
 
@@ -125,12 +119,11 @@ def calls(state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
     for item in wanted:
         if item.cell.kind == "cp_class":
             classes.setdefault(str(item.new), []).append(item.cell.number)
-    result = []
-    for value, cpus in sorted(classes.items()):
-        for some in at_once(sorted(cpus)):
-            cells = tuple(Cell("cp_class", "", "", int(cpu)) for cpu in some.split(","))
-            result.append(IsstCall(cells, value))
-    result += [
-        IsstCall((entry.cell,), str(entry.new)) for entry in wanted if entry.cell.kind == "bf"
-    ]
-    return tuple(result)
+    return (
+        *(
+            IsstCall(tuple(class_cell(int(cpu)) for cpu in some.split(",")), value)
+            for value, cpus in sorted(classes.items())
+            for some in at_once(sorted(cpus))
+        ),
+        *(IsstCall((item.cell,), str(item.new)) for item in wanted if item.cell.kind == "bf"),
+    )

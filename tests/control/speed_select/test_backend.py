@@ -176,11 +176,11 @@ def test_without_cpufreq_the_tools_own_numbers_are_left(place: Path, tool: Tool)
     assert tool.tree is not None
     tool.tree.rename(tool.tree.parent / "gone")
     said = " ".join(planned(part(place, tool), Disk(), ON).effects)
-    assert "base frequency not told now, 2700 MHz then" in said
+    assert "base frequency unknown now, 2700 MHz then" in said
 
 
 @pytest.mark.parametrize(
-    ("model", "said"), [(0x55, "switched by firmware"), (0, "does not say which CPU")]
+    ("model", "said"), [(0x55, "switched by firmware"), (0, "does not report the CPU model")]
 )
 def test_what_would_not_be_switched_at_all(place: Path, tool: Tool, model: int, said: str) -> None:
     tool.state.model = model
