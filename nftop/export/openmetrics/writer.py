@@ -119,43 +119,41 @@ OF_MONITORS = _families(
     (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
 )
 
-HOST = MetricFamily("nftop_host", "The host that is told of, and by which nftop.", "info")
-TIME = MetricFamily("nftop_frame_timestamp_seconds", "When these numbers were taken, Unix time.")
+HOST = MetricFamily("nftop_host", "The host, and nftop's version.", "info")
+TIME = MetricFamily("nftop_frame_timestamp_seconds", "Time of these readings, Unix time.")
 INTERVAL = MetricFamily(
     "nftop_frame_interval_seconds",
-    "The time that rates and ratios are of, and nothing before it: set -d to the scrape interval "
-    "and no packet is left out. Rates and ratios from a sensor server (power, C-states, "
-    "and what it tells in place of perf) are of its last second instead, whatever -d is.",
+    "Time span of rates and ratios: set -d to the scrape interval to cover every packet. Rates and "
+    "ratios from a sensor server (power, C-states, and values in place of perf's) cover its last "
+    "second, whatever -d is.",
 )
 NOTICE = MetricFamily(
-    "nftop_notice",
-    "1: nftop has to tell what is no number, such as a change of cache classes that was cut off: "
-    "look with nftop.",
+    "nftop_notice", "1: nftop shows a notice, such as an interrupted change of cache classes."
 )
 APART = MetricFamily(
-    "nftop_sources_apart", "1: perf and a sensor server have told different numbers for some time."
+    "nftop_sources_apart", "1: perf and a sensor server have disagreed for some time."
 )
 FINDING = MetricFamily(
     "nftop_finding",
-    "1: a number has been beyond a limit for some seconds; nftop explain RULE says whose limit.",
+    "1: a number has exceeded a limit for some seconds; see nftop explain RULE.",
 )
 SOURCE_UP = MetricFamily(
-    "nftop_source_up", "1: it gives numbers; 0: it gives none, and nftop_source_info says why."
+    "nftop_source_up", "1: the source works; 0: it does not, for the state of nftop_source_info."
 )
 SOURCE = MetricFamily(
     "nftop_source",
-    'How a source does: state is ok, or why it gives nothing (state="source": it isn\'t there).',
+    'State of a source: ok, or why it has no numbers (state="source": not present).',
     "info",
 )
-SOURCE_AGE = MetricFamily("nftop_source_age_seconds", "How old its reading was at the frame.")
-SOURCE_TOOK = MetricFamily("nftop_source_read_duration_seconds", "How long its last reading took.")
+SOURCE_AGE = MetricFamily("nftop_source_age_seconds", "Age of its reading at the frame.")
+SOURCE_TOOK = MetricFamily("nftop_source_read_duration_seconds", "Duration of its last reading.")
 SOURCE_LATE = MetricFamily(
     "nftop_source_late_seconds",
-    "How long before the frame its reading was begun, where it did not answer in time; else 0.",
+    "Time since its reading began, if it did not answer in time; else 0.",
 )
 CPU = MetricFamily(
     "nftop_cpu",
-    "Where a CPU is, which thread polls there and in which cache class it counts. To join: "
+    "Location, polling thread and cache class of a CPU. To join: "
     "nftop_cpu_busy_ratio * on (cpu) group_left (group) nftop_cpu_info.",
     "info",
 )
@@ -165,11 +163,11 @@ NF_UP = MetricFamily("nftop_nf_up", "Whether its counters are current.")
 GROUP = MetricFamily("nftop_group", "A cache class.", "info")
 MAY = MetricFamily(
     "nftop_group_may",
-    "What a cache class may take: ways of a last-level cache (cbm, with CDP of data beside code's; "
-    "hexadecimal), and memory bandwidth behind it (mba, in mba_unit).",
+    "Limits of a cache class: ways of a last-level cache (cbm; with CDP those of data, and code; "
+    "hexadecimal), and its memory bandwidth (mba, in mba_unit).",
     "info",
 )
-L3_SIZE = MetricFamily("nftop_l3_size_bytes", "Size of a last-level cache that can be allocated.")
+L3_SIZE = MetricFamily("nftop_l3_size_bytes", "Size of a last-level cache.")
 CHANNEL_READ = MetricFamily(
     "nftop_memory_channel_read_bytes_per_second", "Bytes read per second over a memory channel."
 )
@@ -177,33 +175,27 @@ CHANNEL_WRITE = MetricFamily(
     "nftop_memory_channel_write_bytes_per_second", "Bytes written per second over a memory channel."
 )
 LINK_IN = MetricFamily(
-    "nftop_upi_link_received_bytes_per_second", "Bytes of data that came over a link per second."
+    "nftop_upi_link_received_bytes_per_second", "Bytes of data received per second over a link."
 )
 LINK_OUT = MetricFamily(
-    "nftop_upi_link_sent_bytes_per_second", "Bytes of data that went over a link per second."
+    "nftop_upi_link_sent_bytes_per_second", "Bytes of data sent per second over a link."
 )
-ACCELERATOR = MetricFamily(
-    "nftop_accelerator_per_second", "What an accelerator counted per second."
-)
+ACCELERATOR = MetricFamily("nftop_accelerator_per_second", "Counter rates of an accelerator.")
 ESTIMATE = MetricFamily(
     "nftop_package_estimate",
     f"1: this metric was counted for less than {ESTIMATE_BELOW} of the time.",
 )
 SECOND_CHOICE = MetricFamily(
-    "nftop_second_choice", "How many numbers of this metric are not of its first choice of source."
+    "nftop_second_choice", "Numbers of this metric that are not from its preferred source."
 )
 MISSING = MetricFamily(
     "nftop_missing",
-    "How many numbers of this metric are absent, by reason; nftop doctor says what to do.",
+    "Absent numbers of this metric by reason; see nftop doctor.",
 )
-OWN_CPU = MetricFamily(
-    "nftop_self_cpu_ratio", "CPU time of nftop by the time passed: 1 is one CPU."
-)
+OWN_CPU = MetricFamily("nftop_self_cpu_ratio", "Load of nftop: 1 is one CPU.")
 OWN_SECONDS = MetricFamily("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")
 OWN_AFFINITY = MetricFamily("nftop_self", "The CPUs that nftop may run on.", "info")
-OWN_DISTURBS = MetricFamily(
-    "nftop_self_disturbs", "1: where nftop has to run it may take time from what polls."
-)
+OWN_DISTURBS = MetricFamily("nftop_self_disturbs", "1: nftop may run on CPUs of polling threads.")
 READS = MetricFamily("nftop_self_pmu_reads", "Reads of hardware counters.", "counter")
 INTERRUPTS = MetricFamily(
     "nftop_self_pmu_interrupts", "CPUs interrupted to read, start or stop counters.", "counter"

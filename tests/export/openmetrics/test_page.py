@@ -295,4 +295,4 @@ def test_a_host_by_its_sensor_server() -> None:
 
 def test_the_interval_is_said_not_to_be_that_of_a_servers_rates() -> None:
     assert "sensor server" in writer.INTERVAL.help
-    assert "of its last second instead, whatever -d is" in writer.INTERVAL.help
+    assert "cover its last second, whatever -d is" in writer.INTERVAL.help
