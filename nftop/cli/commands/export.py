@@ -87,15 +87,12 @@ def export(options: argparse.Namespace) -> int:
     if isinstance(cut, int):
         return cut
     names = tuple(TABLES) if options.table is None else (options.table,)
+    path = None if options.output == "-" else Path(options.output).absolute()
     try:
         outputs = Outputs(
-            None if options.output == "-" else Path(options.output).absolute(),
-            options.form,
-            names,
-            folder=options.table is None,
-            owner=caller(os.environ),
-            host=cut.host,
-        )
+            path, options.form, names,
+            folder=options.table is None, owner=caller(os.environ), host=cut.host,
+        )  # fmt: skip
         return _exported(cut, outputs)
     except OutputsError as error:
         return fail(printable(str(error)), FAILURE)

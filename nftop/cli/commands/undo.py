@@ -63,9 +63,7 @@ def _undoing(entry: Entry) -> str:
 
 def _explain(error: DamagedJournalError) -> None:
     """Print what is damaged, its legible content and how to clear it, on standard error."""
-    head, *details = (str(error), *error.details)
-    rows = [f"nftop: {printable(head)}", *(f"  {printable(row)}" for row in details)]
-    say_lines("\n".join(rows))
+    say_lines("\n  ".join(map(printable, (f"nftop: {error}", *error.details))))
 
 
 def recovery(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from nftop import __version__
+from nftop.export.json.encode import picked
 from nftop.export.openmetrics import writer as named
 from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
@@ -41,12 +42,10 @@ class Tally:
     interrupts: Mapping[str, float] = field(default_factory=dict)
 
     def after(self, frame: Frame, cpu_s: float) -> Tally:
-        costs = frame.own.counters_by_source
-        reads = {name: cost.reads for name, cost in costs.items()}
-        interrupts = {name: cost.interrupts for name, cost in costs.items()}
-        return Tally(
-            self.frames + 1, cpu_s, _added(self.reads, reads), _added(self.interrupts, interrupts)
-        )
+        costs = frame.own.counters_by_source.items()
+        reads = _added(self.reads, {name: cost.reads for name, cost in costs})
+        interrupts = _added(self.interrupts, {name: cost.interrupts for name, cost in costs})
+        return Tally(self.frames + 1, cpu_s, reads, interrupts)
 
 
 def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[str, float]:
@@ -143,41 +142,25 @@ def _cpus(sheet: Sheet, table: CpuTable) -> None:
 def _cpu(table: CpuTable, row: int) -> str:
     info, group = table.topology.cpus[row], table.group[row]
     return labels(
-        cpu=info.cpu,
-        core=info.core,
-        package=info.package,
-        l3=info.l3,
-        node=info.node,
+        **picked(info, "cpu core package l3 node"),
         nf=table.nf[row],
         pid=table.nf_pid[row],
         thread=table.thread[row],
         group=None if isinstance(group, Missing) else group.name,
         clos=None if isinstance(group, Missing) else group.clos,
-        direction=table.direction[row],
-        cpp_clock=table.cpp_clock[row],
-        saturated=table.saturated[row],
+        **{name: of[row] for name, of in picked(table, "direction cpp_clock saturated").items()},
     )
 
 
 def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     rows = [(labels(nf=nf.name, kind=nf.kind, pid=nf.pid), nf) for nf in nfs]
-    sheet.add(
-        named.NF,
-        (
-            (
-                f"{mine},"
-                + labels(
-                    cpus=format_cpu_list(nf.cpus),
-                    direction=nf.direction,
-                    cpp_clock=nf.cpp_clock,
-                    saturated=nf.saturated,
-                    group=" ".join(clos.name for clos in nf.classes) or None,
-                ),
-                1.0,
-            )
-            for mine, nf in rows
-        ),
-    )
+
+    def more(nf: NfRow) -> str:
+        facts = picked(nf, "direction cpp_clock saturated")
+        group = " ".join(clos.name for clos in nf.classes)
+        return labels(cpus=format_cpu_list(nf.cpus), **facts, group=group)
+
+    sheet.add(named.NF, ((f"{mine},{more(nf)}", 1.0) for mine, nf in rows))
     sheet.add(named.NF_UP, ((mine, float(nf.problem is None)) for mine, nf in rows))
     for name, family in named.OF_NFS.items():
         sheet.add(family, ((mine, nf.readings[name]) for mine, nf in rows))
@@ -187,20 +170,16 @@ def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:
     rows = [(labels(package=package.package), package) for package in packages]
     for name, family in named.OF_PACKAGES.items():
         sheet.add(family, ((mine, row.readings[name]) for mine, row in rows))
-    channels = [
-        (labels(package=package.package, channel=box.number), box)
-        for package in packages
-        for box in package.channels
-    ]
-    links = [
-        (labels(package=item.package, link=box.number), box)
-        for item in packages
-        for box in item.links
-    ]
-    sheet.add(named.CHANNEL_READ, ((mine, box.in_bytes_per_s) for mine, box in channels))
-    sheet.add(named.CHANNEL_WRITE, ((mine, box.out_bytes_per_s) for mine, box in channels))
-    sheet.add(named.LINK_IN, ((mine, box.in_bytes_per_s) for mine, box in links))
-    sheet.add(named.LINK_OUT, ((mine, box.out_bytes_per_s) for mine, box in links))
+    channels = [(labels(package=row.package, channel=box.number), box)
+                for row in packages for box in row.channels]  # fmt: skip
+    links = [(labels(package=row.package, link=box.number), box)
+             for row in packages for box in row.links]  # fmt: skip
+    for boxes, into, out_of in (
+        (channels, named.CHANNEL_READ, named.CHANNEL_WRITE),
+        (links, named.LINK_IN, named.LINK_OUT),
+    ):
+        sheet.add(into, ((mine, box.in_bytes_per_s) for mine, box in boxes))
+        sheet.add(out_of, ((mine, box.out_bytes_per_s) for mine, box in boxes))
     estimates = (
         (labels(package=item.package, metric=named.OF_PACKAGES[name].sample), 1.0)
         for item in packages
