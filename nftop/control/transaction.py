@@ -19,7 +19,7 @@ from nftop.control.revert import differing, is_end, offline_in
 from nftop.control.wording import differences, offline_now
 from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
 from nftop.model.error_text import describe_error
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import replace
 
 _OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"
 _CUT_OFF = "an earlier change was cut off"
@@ -150,30 +150,16 @@ def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
     return differences(rows, "was written and stays asked for", _AS_BEFORE)
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Attributes.
-
-    sentences: on cells that differ from what was read back, or why that is not known.
-    gone: no cell is as it was read back.
-    """
-
-    sentences: tuple[str, ...]
-    gone: bool
-
-
-def changed_since(host: AnyBackend, entry: Entry) -> Drift:
-    """Cells of a change that differ from what was read back.
+def changed_since(host: AnyBackend, entry: Entry) -> tuple[tuple[str, ...], bool]:
+    """Messages on cells that differ from what was read back, and whether all of them do.
 
     Read without the lock: its holder may be making the very changes that are to be reported.
     """
     try:
         now = host.read([change.cell for change in entry.changes])
     except OSError as error:
-        return Drift(
-            (f"whether it is still as it was made can't be read: {describe_error(error)}",),
-            gone=False,
-        )
+        why = f"whether it is still as it was made can't be read: {describe_error(error)}"
+        return (why,), False
     changes = [Change(change.cell, change.new, now.get(change.cell)) for change in entry.changes]
     other = [change for change in changes if change.old != change.new and not is_end(change)]
     unchanged = [change for change in changes if not is_end(change) and change not in other]
@@ -181,7 +167,7 @@ def changed_since(host: AnyBackend, entry: Entry) -> Drift:
     changed = [change for change in other if change.cell not in offline]
     words = ("was asked for", "now, changed by somebody else since")
     sentences = (*differences(changed, *words), *offline_now(offline))
-    return Drift(sentences, bool(other) and not unchanged)
+    return sentences, bool(other) and not unchanged
 
 
 def apply(
@@ -222,11 +208,9 @@ def apply(
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *forget(journal))), None
     if isinstance(result, Receipt):
-        why, outcome, unseen = result.sentences, result.outcome, result.unmet
-        entry = replace(entry, changes=result.changes)
         return revert(
-            host, journal, entry,
-            why=why, outcome=outcome, unseen=unseen, lock_s=REVERT_LOCK_S,
+            host, journal, replace(entry, changes=result.changes), why=result.sentences,
+            outcome=result.outcome, unseen=result.unmet, lock_s=REVERT_LOCK_S,
         ), None  # fmt: skip
     entry = replace(entry, changes=result, done=True)
     try:
@@ -242,24 +226,26 @@ def keep(host: AnyBackend, journal: Journal, entry: Entry) -> Receipt:
         journal.record(entry, "kept")
     except OSError as error:
         return _not_written(host, journal, entry, error)
-    since = changed_since(host, entry)
-    messages = (*_ended(journal, entry, since), *forget(journal))
-    return Receipt("kept", messages, entry.changes, entry.number, since.sentences)
+    since, is_gone = changed_since(host, entry)
+    messages = (*_ended(journal, entry, since, is_gone=is_gone), *forget(journal))
+    return Receipt("kept", messages, entry.changes, entry.number, since)
 
 
-def _ended(journal: Journal, entry: Entry, since: Drift) -> Iterator[str]:
-    if since.sentences:
-        amount = "nothing of it is" if since.gone else "not all of it is"
+def _ended(
+    journal: Journal, entry: Entry, since: tuple[str, ...], *, is_gone: bool
+) -> Iterator[str]:
+    if since:
+        amount = "nothing of it is" if is_gone else "not all of it is"
         yield f"but {amount} as it was asked for any more"
-        yield from since.sentences
+        yield from since
     if entry.left:
         yield "but not all is taken back"
         yield from entry.left
-    what = "the rest" if since.sentences else "it"
+    what = "the rest" if since else "it"
     hint = hinted(journal, f"`nftop undo` takes {what} back")
-    if hint and not entry.undoes and not since.gone:
+    if hint and not entry.undoes and not is_gone:
         yield hint
-    elif not since.sentences and not entry.left:
+    elif not since and not entry.left:
         yield undone_text(entry.undoes, "taken back") if entry.undoes else "it is done"
 
 
