@@ -17,6 +17,7 @@ from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.doctor import news
 from nftop.control.gate import BackendGate
 from nftop.control.journal import FileJournal
+from nftop.control.resctrl.operations import cpus_in
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
 from nftop.export.output import put
 from nftop.model.change import (
@@ -27,7 +28,6 @@ from nftop.model.change import (
     SetCpClass,
     SstAction,
     SwitchBf,
-    parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import ROOT, class_directory, class_name
@@ -98,8 +98,7 @@ def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
     state = classes_gate(options).host.state()
     if group != ROOT and not any(cell.group == group for cell in state):
         raise GoneError(f"there is no group {group}")
-    cpus = [cell.number for cell, where in state.items()
-             if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
+    cpus = cpus_in(state, group)
     if not cpus:
         raise GoneError(f"group {class_name(group)} has no CPU")
     return tuple(map(Cpu, sorted(cpus)))

@@ -21,7 +21,7 @@ from nftop.control.profile.profile import (
     TasksStatement,
     TextSpan,
 )
-from nftop.control.resctrl.operations import EXCLUSIVE
+from nftop.control.resctrl.operations import EXCLUSIVE, cpus_in
 from nftop.control.rules import LOCKED, MB, MaskRule, Rules
 from nftop.control.wording import counted
 from nftop.model.change import (
@@ -235,10 +235,8 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
         unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
         statements += [LimitStatement(group, unit, domains, int(value), NOWHERE)
                        for domains, value in _alike(state, group, MB)]  # fmt: skip
-        cpus = [Cpu(cell.number) for cell, where in state.items()
-                if cell.kind == "cpu" and parts(where)[0] == group]  # fmt: skip
-        if cpus:
-            statements.append(CpusStatement(group, tuple(sorted(cpus)), NOWHERE))
+        cpus = tuple(map(Cpu, sorted(cpus_in(state, group))))
+        statements += [CpusStatement(group, cpus, NOWHERE)] if cpus else []
     monitors = sum(cell.kind == "monitor" for cell in state)
     if monitors:
         notes.append(f"{monitors} monitoring groups: a profile is about classes only")

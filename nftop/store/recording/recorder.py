@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 from nftop.derive.fold import FoldState, checkpoint
@@ -26,33 +26,29 @@ from nftop.store.user.baselines import plain
 
 
 def changes(before: ResctrlTable, after: ResctrlTable) -> tuple[str, ...]:
-    """A sentence for each: masks, limits, CPUs, and groups that came or went. Not threads.
-
-    Names in them are untrusted text.
-    """
+    """A sentence (untrusted names) per changed mask, limit, CPU list or group; none for threads."""
     old, new = ({group.name: group for group in table.groups} for table in (before, after))
-    return tuple(_sentences(old, new))
-
-
-def _sentences(old: Mapping[str, ResctrlGroup], new: Mapping[str, ResctrlGroup]) -> Iterator[str]:
+    sentences = []
     for name in old.keys() | new.keys():
         shown = "the root group" if name == ROOT else name
         if name not in new:
-            yield f"{shown} is gone"
-        elif name not in old or old[name].inode != new[name].inode:
-            yield f"{shown} is new: {', '.join(_settings(new[name]).values())}"
-        else:
-            yield from _of_group(shown, _settings(old[name]), _settings(new[name]))
-
-
-def _of_group(shown: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    for key, text in new.items():
-        if key in old and old[key] != text:
-            yield f"{shown}: {old[key]} -> {text.removeprefix(f'{key} ')}"
+            sentences.append(f"{shown} is gone")
+            continue
+        settings = _settings(new[name])
+        if name not in old or old[name].inode != new[name].inode:
+            sentences.append(f"{shown} is new: {', '.join(settings.values())}")
+            continue
+        was = _settings(old[name])
+        sentences += [
+            f"{shown}: {was[key]} -> {text.removeprefix(f'{key} ')}"
+            for key, text in settings.items()
+            if was.get(key, text) != text
+        ]
+    return tuple(sentences)
 
 
 def _settings(group: ResctrlGroup) -> dict[str, str]:
-    """What is set in a group, by what it is."""
+    """Text of each setting of a group by its name."""
     facts = {"CPUs": f"CPUs {format_cpu_list(group.cpus) or 'none'}"}
     for cache in group.caches:
         for word, mask in (("L3", cache.cbm), ("L3 code", cache.code)):
@@ -67,7 +63,7 @@ def _settings(group: ResctrlGroup) -> dict[str, str]:
     return facts
 
 
-# Samples that may wait to be written: what comes then is lost, and counted.
+# Samples that may wait to be written; later ones are lost, and counted.
 _WAITING = 64
 # A recording that is started includes so much of the past, unless told otherwise.
 PAST_NS = 600_000_000_000
@@ -104,9 +100,8 @@ class Recording:
 class Recorder:
     """Takes every sample of a session: into the flight recorder, and into a recording.
 
-    Both are encoded once. Only while the pace is above the flight recorder's, a recording, which
-    has every sample, has an encoder of its own.
-    Methods are safe from any thread and never wait, `close` aside.
+    Both are encoded once; a recording has its own encoder only if its pace exceeds the flight
+    recorder's. Methods may be called from any thread and never wait, except `close`.
     """
 
     def __init__(
@@ -125,7 +120,7 @@ class Recorder:
         self._dropped = 0
         self._before_ns = 0
         self._sink: Sink | None = None
-        self._reported_lost = 0  # of the sink's, what its gaps say so far
+        self._reported_lost = 0  # part of the sink's `lost` that is in gaps
         self._since_ns = self._newest_ns = 0
         self._last: tuple[Sink, Recording] | None = None
         self._classes: ResctrlTable | None = None
@@ -134,7 +129,7 @@ class Recorder:
         self._thread.start()
 
     def take(self, sample: Sample, state: FoldState | None = None) -> None:
-        """Record it. Where too many are waiting it is lost, and the recording says so.
+        """Record a sample. If too many are waiting it is lost, which the recording reports.
 
         `state`: of the fold before it; the flight recorder keeps some, to fold on from them.
         """
@@ -147,27 +142,24 @@ class Recorder:
         self._jobs.put(lambda: self._sampled(sample, state, dropped))
 
     def mark(self, text: str, wall_ns: int | None = None) -> None:
-        """A marker of the operator's, now or at another time."""
+        """Add a marker of the operator, now or at another time."""
         self._note("marker", text, wall_ns)
 
     def acted(self, text: str, *, classes: bool) -> None:
-        """Something the operator has had nftop change: cache classes, or something else."""
+        """Note a change that the operator has made with nftop; `classes`: of cache classes."""
         if classes:
             self._jobs.put(self._acts)
         self._note("action", text, None)
 
     def record_finding(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
-        """A finding that the tick of this time is the first to have; after `take` of its sample."""
+        """Note the first tick that has a finding, after `take` of its sample."""
         text = f"{finding.where}: {finding.text} [{finding.rule}]"
         detail = {"rule": finding.rule, "where": finding.where, "since_ns": finding.since_ns}
         marker = Marker("finding", wall_ns, monotonic_ns, text, detail)
         self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
 
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
-        """The operator has kept a baseline, None: forgotten it; it counts for what is taken next.
-
-        The times are those of the next sample.
-        """
+        """Note that a baseline was kept, or dropped (None); the times are the next sample's."""
         number = 0 if baselines is None else len(baselines.nfs)
         text = f"baseline of {number} network function{'s' * (number != 1)} kept"
         text = "baseline forgotten" if baselines is None else text
@@ -193,14 +185,13 @@ class Recorder:
         self._jobs.put(lambda: self._keep(sink, past_ns, done))
 
     def stop(self) -> None:
-        """End the recording that is under way."""
+        """End the current recording."""
         self._jobs.put(self._end)
 
     def close(self) -> Recording | None:
-        """Write all that waits, end the recording, and say what became of it; None: there was none.
+        """Write all that waits, and end the recording; None if there was none.
 
-        Waits no longer than a disk that answers needs; where it does not answer, that is the
-        recording's problem.
+        Waits a limited time; a disk that does not answer is reported as the recording's problem.
         """
         self._jobs.put(None)
         self._thread.join(timeout=_WHOLE_S)
@@ -211,18 +202,18 @@ class Recorder:
 
     @property
     def recording(self) -> Recording | None:
-        """The recording that is under way; None where there is none."""
+        """The current recording; None if there is none."""
         sink = self._sink
         return None if sink is None else self._state(sink)
 
     @property
     def last(self) -> Recording | None:
-        """The last that ended; None where none has."""
+        """Most recently finished recording, or None."""
         return self._last[1] if self._last else None
 
     @property
     def broken(self) -> OSError | None:
-        """What ended the recording for good; None where nothing has."""
+        """Error that ended the recording; None if there is none."""
         sink = self._sink or (self._last[0] if self._last else None)
         return None if sink is None else sink.broken
 
@@ -237,7 +228,7 @@ class Recorder:
         self._end()
 
     def _fail(self, error: Exception) -> None:
-        """nftop's own fault: what is written so far is whole, and the recording ends there."""
+        """Handle an internal error: the recording ends, and is complete up to here."""
         self._encoder.restart()
         if self._flight is not None:
             self._flight.clear()
@@ -303,7 +294,7 @@ class Recorder:
         self._put(self._encoder.note(note, wall_ns, monotonic_ns))
 
     def _retry(self, sample: Sample) -> None:
-        """Begin a frame where a file can't go on without one."""
+        """Begin a frame if a file can't continue without one."""
         sink = self._sink
         if sink is None or not sink.wants_start:
             return
@@ -317,7 +308,7 @@ class Recorder:
             self._reported_lost += lost
 
     def _changed(self, sample: Sample) -> tuple[str, ...]:
-        """What is different in the cache classes; nothing at first."""
+        """Changes of the cache classes since the last sample; empty for the first."""
         reading = sample.readings.get("resctrl")
         if reading is None or not isinstance(reading.value, ResctrlTable):
             return ()
