@@ -51,6 +51,9 @@ class Source(Protocol):
     `inline` sources are read in the sampler's thread and must not block; the others are read by a
     helper thread and may be late. `read` returns a payload of `model.sources`, or why there is
     none; an exception becomes `Reason.ERROR` and affects no other source.
+
+    Arguments of many sources: `root` is the host's file system, `clock` or `clock_ns` returns
+    CLOCK_MONOTONIC nanoseconds, `quiet_cpus` must not be disturbed, `topology` is the host's.
     """
 
     @property

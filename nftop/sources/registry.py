@@ -38,30 +38,20 @@ from nftop.uarch.table import Uarch
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What openers need.
-
-    Attributes:
-        quiet_cpus: CPUs on which no counter may be read.
-        uncounted_cpus: CPUs without hardware counters: quiet or not shown.
-        tma_level: level of top-down; above 1 counter groups are multiplexed.
-        pmu: source of counters, one of `pyperf.source.WAYS`.
-        pqos: use of MSRs where the kernel has no resctrl, one of `pqos.source.WAYS`.
-        opened: the sources opened so far.
-        checks: what `nftop doctor` reports of sources that were not opened.
-    """
+    """What openers need."""
 
     root: Path
     topology: Topology
     uarch: Uarch
-    quiet_cpus: tuple[Cpu, ...] = ()
-    uncounted_cpus: Collection[int] = ()
-    tma_level: int = 2
-    pmu: str = "auto"
-    pqos: str = "auto"
+    quiet_cpus: tuple[Cpu, ...] = ()  # CPUs on which no counter may be read
+    uncounted_cpus: Collection[int] = ()  # CPUs without hardware counters: quiet or not shown
+    tma_level: int = 2  # level of top-down; above 1 counter groups are multiplexed
+    pmu: str = "auto"  # source of counters, one of `pyperf.source.WAYS`
+    pqos: str = "auto"  # use of MSRs where the kernel has no resctrl, one of `pqos.source.WAYS`
     affinity: Affinity = field(default_factory=Affinity)
     views: Views = field(default_factory=Views)
-    opened: list[Source] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    opened: list[Source] = field(default_factory=list)  # the sources opened so far
+    checks: list[Check] = field(default_factory=list)  # on sources that were not opened
 
 
 Opener: TypeAlias = Callable[[Setup], Source | None]

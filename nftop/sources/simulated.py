@@ -107,16 +107,11 @@ def simulated_host(
     clock_ns: Callable[[], int] = time.monotonic_ns,
     turns: bool = True,
 ) -> SimulatedHost:
-    """A host that starts now, by `clock_ns` (CLOCK_MONOTONIC by default).
+    """A host of 2 to 512 CPUs that starts now, by `clock_ns` (CLOCK_MONOTONIC by default).
 
-    Args:
-        scenario: a name of `sim.scenario.names()`.
-        cpus: 2 to 512.
-        not_counted: of the host's topology, the CPUs that get no hardware counters.
-        turns: count level 2 of top-down too, in multiplexed groups.
-        clock_ns: the clock; tests step it.
-
-    Raises ValueError: no such scenario or number of CPUs, or `not_counted` raises it.
+    `scenario` is a name of `sim.scenario.names()`; `not_counted` returns the CPUs without hardware
+    counters; with `turns`, level 2 of top-down is counted too, in multiplexed groups. Raises
+    ValueError: no such scenario or number of CPUs, or `not_counted` raises it.
     """
     model = model_of(scenarios.load(scenario), cpus)
     topology = model.layout.topology

@@ -31,8 +31,15 @@ from nftop.sources.resctrl.files import (
     read_as,
     read_text,
 )
-from nftop.sources.resctrl.info import Info, read_info
-from nftop.sources.resctrl.tree import GroupFiles, parse_mask, parse_number, parse_tasks, read_tree
+from nftop.sources.resctrl.tree import (
+    GroupFiles,
+    Info,
+    parse_mask,
+    parse_number,
+    parse_tasks,
+    read_info,
+    read_tree,
+)
 
 _PERCENT_MOST, _EIGHTHS_MOST = 100, 2048  # AMD's from the kernel's own constant of Linux 6.1
 

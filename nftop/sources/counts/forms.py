@@ -240,6 +240,7 @@ _KINDS = {
     "socket": r"S\d+",
     "node": r"N-?\d+",
 }
+_AGGREGATE = re.compile("|".join(item for kind, item in _KINDS.items() if kind != "cpu"))
 _PROBED_LINES, _PROBED_CHARACTERS = 100, 300  # of a file, to find its separator
 _INSIDE = "\0"
 _OF_MODIFIERS = ":"  # as a separator it is an event's too, `cycles:u`
@@ -273,7 +274,7 @@ def read_csv(text: str) -> tuple[CountRow, ...]:
         elif _metrics(fields):
             metrics = metrics or (number, line)
         elif not _metric_only(fields):
-            raise at_line(number, line, _why(fields))
+            raise at_line(number, line, _WANTED)
     if metrics and not rows:
         raise at_line(*metrics, _ONLY_METRICS)
     return tuple(rows)
@@ -353,14 +354,9 @@ def _cut_number(fields: Sequence[str]) -> bool:
     """
     of = ("", *fields)
     return any(
-        field.isdecimal() and number_of(after) is not None and not _is_aggregate(before)
+        field.isdecimal() and number_of(after) is not None and not _AGGREGATE.fullmatch(before)
         for before, field, after in zip(of, fields, fields[1:], strict=False)
     )
-
-
-def _is_aggregate(field: str) -> bool:
-    kinds = (pattern for kind, pattern in _KINDS.items() if kind != "cpu")
-    return any(re.fullmatch(pattern, field) for pattern in kinds)
 
 
 def _metric_only(fields: Sequence[str]) -> bool:
@@ -388,7 +384,3 @@ def _metrics(fields: Sequence[str]) -> bool:
     values = shown[first:]
     before = all(f.isdecimal() or any(re.fullmatch(k, f) for k in kinds) for f in shown[:first])
     return before and len(values) > 1 and all(_METRIC_VALUE.fullmatch(f) for f in values)
-
-
-def _why(fields: Sequence[str]) -> str:
-    return _WANTED if len(fields) < 3 else f"{_WANTED}: no count with a unit and an event behind it"

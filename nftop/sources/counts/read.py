@@ -29,19 +29,12 @@ _CODE = {"u": "user mode", "k": "the kernel", "h": "the hypervisor", "G": "guest
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """Counts of a file, added up.
+    """Counts of a file, added up."""
 
-    Attributes:
-        form: of the file.
-        events: by name of the table, its count, or why it has none; without events not in the file.
-        unknown: names in the file that are no event of the table.
-        notes: sentences on how the counts were combined.
-    """
-
-    form: CountsForm
-    events: Mapping[str, Reading]
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...]
+    form: CountsForm  # of the file
+    events: Mapping[str, Reading]  # by name of the table, if in the file
+    unknown: tuple[str, ...]  # names in the file that are no event of the table
+    notes: tuple[str, ...]  # sentences on how the counts were combined
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,6 @@ class FrequencyFiles:
         self._root = root
         self.tree = SysTree(Path(self._base))
 
-    def forget_notes(self) -> None:
-        self.tree = SysTree(Path(self._base))
-
     def policy_of(self, cpu: Cpu) -> int | None:
         """Number of its policy; None if it has none."""
         try:

@@ -135,20 +135,12 @@ Ask = Callable[[Sequence[str]], ProgramOutput | Missing]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """One die, or one power domain of it, at the SST-PP level in use.
-
-    Attributes:
-        cpu: one of its CPUs, by which the tool addresses it; None if it has none.
-        bf, tf, cp, and which are supported: as in `SstPackage`.
-        cpus: enabled by this level; empty if unknown.
-        base_hz: the base frequency of all of them without SST-BF.
-        bf_high, bf_high_hz, bf_low_hz: as in `SstPackage`.
-    """
+    """One die, or one power domain of it, at the SST-PP level in use; else as in `SstPackage`."""
 
     package: int
     die: int
     domain: int
-    cpu: int | None
+    cpu: int | None  # one of its CPUs, by which the tool addresses it; None if it has none
     level: int
     bf: Switch
     tf: Switch
@@ -156,8 +148,8 @@ class Domain:
     bf_supported: Switch
     tf_supported: Switch
     cp_supported: Switch
-    cpus: tuple[Cpu, ...]
-    base_hz: int | None
+    cpus: tuple[Cpu, ...]  # enabled by this level; empty if unknown
+    base_hz: int | None  # of all of them without SST-BF
     bf_high: tuple[Cpu, ...]
     bf_high_hz: int | None
     bf_low_hz: int | None
@@ -289,24 +281,23 @@ def _packages(rows: Iterable[Domain]) -> list[SstPackage]:
     dies: dict[tuple[int, int], list[Domain]] = {}
     for row in rows:
         dies.setdefault((row.package, row.die), []).append(row)
-    return [_package(package, die, dy) for (package, die), dy in dies.items()]
-
-
-def _package(package: int, die: int, rows: Sequence[Domain]) -> SstPackage:
-    return SstPackage(
-        package=Package(package),
-        die=die,
-        level=_same(row.level for row in rows),
-        bf=_same(row.bf for row in rows),
-        tf=_same(row.tf for row in rows),
-        cp=_same(row.cp for row in rows),
-        bf_supported=_same(row.bf_supported for row in rows),
-        tf_supported=_same(row.tf_supported for row in rows),
-        cp_supported=_same(row.cp_supported for row in rows),
-        bf_high=tuple(sorted({cpu for row in rows for cpu in row.bf_high})),
-        bf_high_hz=_same(row.bf_high_hz for row in rows),
-        bf_low_hz=_same(row.bf_low_hz for row in rows),
-    )
+    return [
+        SstPackage(
+            package=Package(package),
+            die=die,
+            level=_same(row.level for row in own),
+            bf=_same(row.bf for row in own),
+            tf=_same(row.tf for row in own),
+            cp=_same(row.cp for row in own),
+            bf_supported=_same(row.bf_supported for row in own),
+            tf_supported=_same(row.tf_supported for row in own),
+            cp_supported=_same(row.cp_supported for row in own),
+            bf_high=tuple(sorted({cpu for row in own for cpu in row.bf_high})),
+            bf_high_hz=_same(row.bf_high_hz for row in own),
+            bf_low_hz=_same(row.bf_low_hz for row in own),
+        )
+        for (package, die), own in dies.items()
+    ]
 
 
 def _same(values: Iterable[T]) -> T | None:

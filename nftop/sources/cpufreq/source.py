@@ -12,7 +12,7 @@ from pathlib import Path
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import replace
 from nftop.sources.base import Check, missing_check
 from nftop.sources.cpufreq.files import FrequencyFiles, FrequencyLimits, read_keepers
 from nftop.sources.cpufreq.isst import read_sst
@@ -49,7 +49,7 @@ def _base(table: CpufreqTable) -> Check:
     name = f"{_NAME} base"
     known = [row for row in table.cpus if row.base_hz is not None]
     if not known:
-        hint = "intel_pstate tells it where the CPU has HWP and firmware leaves it on"
+        hint = "intel_pstate has it if the CPU has HWP and firmware leaves it on"
         return Check(name, Reason.HARDWARE, f"no base frequencies: {hint}")
     texts = []
     for hz in sorted({row.base_hz or 0 for row in known}, reverse=True):
@@ -115,21 +115,6 @@ _NOT_ROOT = Missing(Reason.PERMISSION, "intel-speed-select needs root")
 AskSst = Callable[[Sequence[int]], SstState | Missing]
 
 
-@dataclass(slots=True)
-class _Kept:
-    """Values read rarely.
-
-    `limits` are those at which base frequencies were read, at `read_at_ns`.
-    """
-
-    standing: dict[Cpu, CpuFrequency]
-    base_hz: dict[Cpu, int | None]
-    read_at_ns: dict[Cpu, int]
-    epp: dict[Cpu, str | None]
-    limits: dict[Cpu, FrequencyLimits]
-    hybrid: bool
-
-
 class CpufreqSource:
     """Reads limits and governors every few seconds, and what costs interrupts rarely."""
 
@@ -144,24 +129,27 @@ class CpufreqSource:
         ask_sst: AskSst | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up.
+        """`ask_sst` returns SST's state of CPUs; by default intel-speed-select does.
 
-        Args:
-            root: of /sys, /proc and /etc.
-            quiet_cpus: CPUs not to be interrupted again: their base frequency is read once, and SST
-                is never read on them.
-            ask_sst: returns SST's state of CPUs; by default intel-speed-select does.
-            clock: CLOCK_MONOTONIC nanoseconds.
+        The base frequency of quiet CPUs is read once, and SST is never read on them.
         """
         self._root = root
         self._quiet = frozenset(quiet_cpus)
-        self._ask_sst = ask_sst or (lambda cpus: _read_sst(cpus, root))
+        self._ask_sst = ask_sst or (
+            lambda cpus: _NOT_ROOT if os.geteuid() else read_sst(cpus, root)
+        )
         self._clock = clock
         self._files = FrequencyFiles(root)
         self._epp_is_cached = self._files.epp_is_cached
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] = ()
-        self._kept = _Kept({}, {}, {}, {}, {}, hybrid=False)
+        # Values read rarely, by CPU; `_known_limits` are those at which base frequencies were read.
+        self._standing: dict[Cpu, CpuFrequency] = {}
+        self._base_hz: dict[Cpu, int | None] = {}
+        self._base_read_at_ns: dict[Cpu, int] = {}
+        self._epp: dict[Cpu, str | None] = {}
+        self._known_limits: dict[Cpu, FrequencyLimits] = {}
+        self._hybrid = False
         self._table: CpufreqTable | Missing = _ASKING
         self._next_limits_ns = self._next_seldom_ns = self._next_keepers_ns = 0
         self._base_at_ns = self._uncore_at_ns = self._sst_at_ns = self._next_sst_ns = 0
@@ -178,10 +166,7 @@ class CpufreqSource:
     def read(self) -> CpufreqTable | Missing:
         """The table; the same object as long as nothing changes."""
         now_ns = self._clock()
-        try:
-            online = self._online.read()
-        except (OSError, ValueError):
-            online = self._seen
+        online = self._online.latest()
         requested = self._soon.is_set()
         self._soon.clear()
         if self._sst_due:
@@ -211,12 +196,12 @@ class CpufreqSource:
 
     def _look(self, online: tuple[Cpu, ...], now_ns: int) -> CpufreqTable | Missing:
         self._next_limits_ns = now_ns + LIMITS_EVERY_NS
-        self._files.forget_notes()
+        self._files = FrequencyFiles(self._root)
         others = online != self._seen
         all_anew = others or now_ns >= self._next_seldom_ns
         if others:
             # An SST level takes CPUs offline and changes what is left of the others.
-            self._kept.limits = {}
+            self._known_limits = {}
             self._next_sst_ns = min(self._next_sst_ns, self._sst_at_ns + AGAIN_AFTER_NS)
         if all_anew:
             self._stand(online)
@@ -235,7 +220,7 @@ class CpufreqSource:
             uncore=self._uncore,
             sst=self._sst,
             keepers=self._keepers,
-            hybrid=self._kept.hybrid,
+            hybrid=self._hybrid,
             base_read_at_ns=self._base_at_ns,
             notes=self._files.tree.notes(),
         )
@@ -255,14 +240,14 @@ class CpufreqSource:
             if standing is not None:
                 rows[cpu] = standing
         self._seen = online
-        self._kept.standing = rows
-        self._kept.hybrid = self._files.hybrid
+        self._standing = rows
+        self._hybrid = self._files.hybrid
 
     def _limits(self) -> dict[Cpu, FrequencyLimits]:
         """Limits of every CPU that has a policy; read once for each policy."""
         known: dict[int, FrequencyLimits] = {}
         rows: dict[Cpu, FrequencyLimits] = {}
-        for cpu, standing in self._kept.standing.items():
+        for cpu, standing in self._standing.items():
             if standing.policy not in known:
                 known[standing.policy] = self._files.limits(cpu)
             limits = known[standing.policy]
@@ -275,44 +260,37 @@ class CpufreqSource:
 
         A change soon after the last read is read later.
         """
-        kept = self._kept
         due = now_ns >= self._next_seldom_ns
         waited_since_ns = now_ns - AGAIN_AFTER_NS
         changed = {
             cpu
             for cpu in limits.keys() - self._quiet
-            if limits[cpu] != kept.limits.get(cpu)
-            and kept.read_at_ns.get(cpu, waited_since_ns) <= waited_since_ns
+            if limits[cpu] != self._known_limits.get(cpu)
+            and self._base_read_at_ns.get(cpu, waited_since_ns) <= waited_since_ns
         }
         for cpu, limit in limits.items():
             again = cpu in changed or (due and cpu not in self._quiet)
-            if again or cpu not in kept.base_hz:
-                kept.base_hz[cpu] = self._files.base_hz(cpu)
-                kept.limits[cpu], kept.read_at_ns[cpu] = limit, now_ns
-            if again or cpu not in kept.epp or self._epp_is_cached:
-                kept.epp[cpu] = self._files.epp(cpu) if kept.standing[cpu].epps else None
+            if again or cpu not in self._base_hz:
+                self._base_hz[cpu] = self._files.base_hz(cpu)
+                self._known_limits[cpu], self._base_read_at_ns[cpu] = limit, now_ns
+            if again or cpu not in self._epp or self._epp_is_cached:
+                self._epp[cpu] = self._files.epp(cpu) if self._standing[cpu].epps else None
         if due or (changed and self._uncore_at_ns <= waited_since_ns):
             self._uncore, self._uncore_at_ns = self._files.uncore(), now_ns
         if due:
             self._base_at_ns, self._next_seldom_ns = now_ns, now_ns + SELDOM_NS
-        for gone in kept.base_hz.keys() - limits.keys() - self._quiet:
-            del kept.base_hz[gone], kept.read_at_ns[gone]
-            kept.epp.pop(gone, None)
-            kept.limits.pop(gone, None)
+        for gone in self._base_hz.keys() - limits.keys() - self._quiet:
+            del self._base_hz[gone], self._base_read_at_ns[gone]
+            self._epp.pop(gone, None)
+            self._known_limits.pop(gone, None)
 
     def _row(self, cpu: Cpu, limits: FrequencyLimits) -> CpuFrequency:
         return replace(
-            self._kept.standing[cpu],
+            self._standing[cpu],
             cpu=cpu,
             governor=limits.governor,
-            epp=self._kept.epp.get(cpu),
+            epp=self._epp.get(cpu),
             min_hz=limits.min_hz,
             max_hz=limits.max_hz,
-            base_hz=self._kept.base_hz.get(cpu),
+            base_hz=self._base_hz.get(cpu),
         )
-
-
-def _read_sst(cpus: Sequence[int], root: Path) -> SstState | Missing:
-    if os.geteuid() != 0:
-        return _NOT_ROOT
-    return read_sst(cpus, root)

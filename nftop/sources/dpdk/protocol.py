@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, Lcore
@@ -109,11 +109,6 @@ def mapping(value: object, what: str) -> dict[str, object]:
     return value
 
 
-def same_length(columns: Sequence[Sequence[T]], what: str) -> None:
-    if len({len(column) for column in columns}) > 1:
-        raise ReplyError(f"{what}: its columns differ in length")
-
-
 def _items(value: object, what: str) -> list[object]:
     if not isinstance(value, list):
         raise ReplyError(f"{what} is not a list")
@@ -135,21 +130,15 @@ _ARGUMENT_LIMIT = 4096  # characters of one command line argument
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """A port, and how its counters are requested.
-
-    Attributes:
-        cut: replies leave out required counters.
-        nonzero_only: request no counters that are 0, because replies would be cut otherwise.
-        basic: request `/ethdev/stats` too, because its xstats lack the totals.
-    """
+    """A port, and how its counters are requested."""
 
     port: int
     name: str
     rx_queues: int | None
     bond_member: bool | None = None
-    cut: bool = False
-    nonzero_only: bool = False
-    basic: bool = False
+    cut: bool = False  # replies leave out required counters
+    nonzero_only: bool = False  # request no counters that are 0: replies would be cut
+    basic: bool = False  # request `/ethdev/stats` too, because its xstats lack the totals
 
     @property
     def xstats(self) -> str:
@@ -166,19 +155,14 @@ class PortFacts:
 
 @dataclass(frozen=True, slots=True)
 class AppFacts:
-    """Facts of an application that change slowly.
-
-    Attributes:
-        lcores: without cycles.
-        hides_zero: whether it can leave out counters that are 0; None if unknown.
-    """
+    """Facts of an application that change slowly."""
 
     ports: tuple[PortFacts, ...]
-    lcores: tuple[DpdkLcore, ...]
+    lcores: tuple[DpdkLcore, ...]  # without cycles
     lists_lcores: bool
     eal_params: tuple[str, ...]
     app_params: tuple[str, ...]
-    hides_zero: bool | None = None
+    hides_zero: bool | None = None  # whether it can leave out counters that are 0; None if unknown
 
 
 def few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
@@ -205,15 +189,11 @@ def port_facts(port: int, info: object) -> PortFacts:
     queues = fields.get("nb_rx_queues")
     rx_queues = None if queues is None else number(queues, f"nb_rx_queues in {what}", _QUEUE_END)
     name = text(fields.get("name"), f"name in {what}")
-    return PortFacts(port, name, rx_queues, _is_bond_member(fields.get("dev_flags"), what))
-
-
-def _is_bond_member(flags: object, what: str) -> bool | None:
-    """From dev_flags: a number, and in newer DPDK a hexadecimal text."""
+    flags = fields.get("dev_flags")  # a number, in newer DPDK as hexadecimal text
     if isinstance(flags, str) and re.fullmatch("0x[0-9a-fA-F]{1,16}", flags):
         flags = int(flags, 16)
     bits = maybe_number(flags, f"dev_flags in {what}", _FLAGS_END)
-    return None if bits is None else bool(bits & _BOND_MEMBER)
+    return PortFacts(port, name, rx_queues, None if bits is None else bool(bits & _BOND_MEMBER))
 
 
 def with_plans(ports: list[PortFacts], before: AppFacts | None) -> tuple[PortFacts, ...]:
@@ -249,15 +229,10 @@ _BASIC_TOTALS = ("ipackets", "opackets", "imissed")  # the same in /ethdev/stats
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Replies to one batch.
+    """Replies to one batch."""
 
-    Attributes:
-        values: by request; None if the application has no such command or answered null.
-        size_bytes: by request that was sent, the length of its reply.
-    """
-
-    values: Mapping[str, object]
-    size_bytes: Mapping[str, int]
+    values: Mapping[str, object]  # by request; None for an unknown command and for null
+    size_bytes: Mapping[str, int]  # by request that was sent, the length of its reply
     times: BatchTimes
 
 
@@ -347,7 +322,8 @@ def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore
     fields = mapping(usage, "its lcore usage")
     names = ("lcore_ids", "total_cycles", "busy_cycles")
     columns = [numbers(fields.get(name), f"{name} in its lcore usage") for name in names]
-    same_length(columns, "its lcore usage")
+    if len({len(column) for column in columns}) > 1:
+        raise ReplyError("its lcore usage: its columns differ in length")
     cycles = {lcore: (total, busy) for lcore, total, busy in zip(*columns, strict=True)}
     return tuple(
         replace(row, total_cycles=cycles[row.lcore][0], busy_cycles=cycles[row.lcore][1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -121,11 +122,9 @@ def read_up_to(path: str, limit: int) -> bytes:
 
 def entries(path: str | Path) -> list[str]:
     """Names in a folder; empty if it is absent or can't be read."""
-    try:
-        with os.scandir(path) as items:
-            return [item.name for item in items]
-    except OSError:
-        return []
+    with contextlib.suppress(OSError), os.scandir(path) as items:
+        return [item.name for item in items]
+    return []
 
 
 def numbered(path: str | Path) -> list[int]:
@@ -188,6 +187,12 @@ class OnlineCpus:
         if text != self._text:
             self._cpus = parse_cpu_list(text.decode("ascii"))
             self._text = text
+        return self._cpus
+
+    def latest(self) -> tuple[Cpu, ...]:
+        """As `read`; the last result (at first none) if it can't be read now."""
+        with contextlib.suppress(OSError, ValueError):
+            return self.read()
         return self._cpus
 
     def close(self) -> None:

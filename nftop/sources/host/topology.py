@@ -217,10 +217,7 @@ class TopologySource:
 
     def read(self) -> Topology | Missing:
         """The topology; the same object as long as no CPU comes or goes."""
-        try:
-            online = self._online.read()
-        except (OSError, ValueError):
-            online = ()  # keep what was read first
+        online = self._online.latest()
         if self._topology is None or online != self._seen:
             self._seen = online
             self._topology = read_topology(self._root)

@@ -260,23 +260,20 @@ class NetdevSource:
             forwarded = parse_forwarded(self._or_nothing(path), self._or_nothing("proc/net/snmp6"))
         except (OSError, ValueError) as error:
             return unreadable(f"/{path}", error)
-        facts = self._known(frozenset(counts))
-        interfaces = tuple(
-            Interface(
-                name,
-                facts[name].kind,
-                facts[name].driver,
-                facts[name].node,
-                facts[name].owner,
-                rx,
-                tx,
-                self._net.number(f"{name}/statistics/rx_missed_errors")
-                if facts[name].kind == "nic"
-                else None,
+        now_ns = self._clock()
+        if counts.keys() != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
+            self._facts, self._checked_at_ns = self._look(frozenset(counts)), now_ns
+        facts = self._facts
+        interfaces = []
+        for name, (rx, tx) in counts.items():
+            missed = None
+            if facts[name].kind == "nic":
+                missed = self._net.number(f"{name}/statistics/rx_missed_errors")
+            own = facts[name]
+            interfaces.append(
+                Interface(name, own.kind, own.driver, own.node, own.owner, rx, tx, missed)
             )
-            for name, (rx, tx) in counts.items()
-        )
-        return NetdevTable(cpus, softnet, interfaces, forwarded)
+        return NetdevTable(cpus, softnet, tuple(interfaces), forwarded)
 
     def check(self) -> tuple[Check, ...]:
         table = self.read()
@@ -303,12 +300,6 @@ class NetdevSource:
             return self._text(path)
         except FileNotFoundError:
             return ""
-
-    def _known(self, names: frozenset[str]) -> Mapping[str, _Facts]:
-        now_ns = self._clock()
-        if names != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
-            self._facts, self._checked_at_ns = self._look(names), now_ns
-        return self._facts
 
     def _look(self, names: frozenset[str]) -> Mapping[str, _Facts]:
         links = self._links()

@@ -54,17 +54,11 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """When a batch of requests was answered.
+    """When a batch of requests was answered; CLOCK_MONOTONIC."""
 
-    Attributes:
-        sent_at_ns, done_at_ns: CLOCK_MONOTONIC before the first request, after the last reply.
-        in_time: False if the batch took longer than its tick: `done_at_ns` is then when the replies
-            were noticed.
-    """
-
-    sent_at_ns: int
-    done_at_ns: int
-    in_time: bool = True
+    sent_at_ns: int  # before the first request
+    done_at_ns: int  # after the last reply; if it was late, when it was noticed
+    in_time: bool = True  # within the tick of the requests
 
 
 class RequestLink(SocketLink, ABC, Generic[Q, A]):
@@ -118,12 +112,10 @@ def connect(path: str, kind: int, label: str, link: Callable[[socket.socket], L]
         except OSError as error:
             if error.errno in peer.NOBODY:
                 raise NoListenerError(error.strerror or "") from error
-            raise LinkError(_connect_failure(error, label)) from error
+            why = Missing(Reason.ERROR, f"its {label} socket can't be opened: {error.strerror}")
+            if error.errno == errno.EAGAIN:  # its queue of connections to accept is full
+                text = f"does not accept {label} connections: it may be stopped"
+                why = Missing(Reason.STALE, text)
+            raise LinkError(why) from error
         on_failure.pop_all()
         return result
-
-
-def _connect_failure(error: OSError, label: str) -> Missing:
-    if error.errno == errno.EAGAIN:  # its queue of connections to accept is full
-        return Missing(Reason.STALE, f"does not accept {label} connections: it may be stopped")
-    return Missing(Reason.ERROR, f"its {label} socket can't be opened: {error.strerror}")

@@ -44,19 +44,12 @@ class FileSystemView:
 
 @dataclass(frozen=True, slots=True)
 class UnixSocket:
-    """A socket's file.
+    """A socket's file."""
 
-    Attributes:
-        key: device and inode; the same by whatever path.
-        path: a path that nftop can open.
-        prefix: the name of its directory (untrusted text).
-        owner: by its file and the folders above; a connection may show another.
-    """
-
-    key: tuple[int, int]
-    path: str
-    prefix: str
-    owner: Owner
+    key: tuple[int, int]  # device and inode; the same by whatever path
+    path: str  # a path that nftop can open
+    prefix: str  # the name of its directory (untrusted text)
+    owner: Owner  # by its file and the folders above; a connection may show another
 
 
 def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
@@ -79,22 +72,20 @@ def sockets_in(
             yield socket_at(status, folder, entry.name)
 
 
-def best_paths(sockets: Iterable[UnixSocket]) -> list[UnixSocket]:
-    """Each socket once, by the first path that is not an unprivileged user's."""
+def admitted(
+    sockets: Iterable[UnixSocket], what: str
+) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
+    """The sockets to read, privileged ones first, and a sentence for each group left out.
+
+    Each socket once, by the first path that is not an unprivileged user's.
+    """
     best: dict[tuple[int, int], UnixSocket] = {}
     for socket in sockets:
         other = best.get(socket.key)
         if other is None or (socket.owner.privileged and not other.owner.privileged):
             best[socket.key] = socket
-    return list(best.values())
-
-
-def admitted(
-    sockets: Iterable[UnixSocket], what: str
-) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
-    once = best_paths(sockets)
-    chosen, sentences = trust.admitted(once, lambda socket: socket.owner, MAX_SOCKETS, what)
-    return tuple(chosen), sentences
+    owned = trust.admitted(best.values(), lambda socket: socket.owner, MAX_SOCKETS, what)
+    return tuple(owned[0]), owned[1]
 
 
 class Views:
@@ -211,18 +202,6 @@ def closed_sentence(path: str, application: str) -> str:
     return f"{path} is closed to this user, so {application} there can't be read{_remedy()}"
 
 
-def unseen_sentence(processes: int, label: str) -> str:
-    subject = "1 process is" if processes == 1 else f"{processes} processes are"
-    return f"{subject} closed to this user, so {label} in their containers can't be seen{_remedy()}"
-
-
-def shortened(sentences: list[str]) -> tuple[str, ...]:
-    once = list(dict.fromkeys(sentences))
-    if len(once) <= _MAX_SENTENCES:
-        return tuple(once)
-    return (*once[:_MAX_SENTENCES], f"and {len(once) - _MAX_SENTENCES} more")
-
-
 class SocketSearch(ABC):
     """Where one kind of network function has its sockets.
 
@@ -298,7 +277,9 @@ class SocketFinder:
             for socket in self.search.sockets_at(location, on_closed)
         ]
         chosen, left_out = admitted(sockets, self.search.sockets)
-        return chosen, shortened([*left_out, *hidden])
+        once = tuple(dict.fromkeys([*left_out, *hidden]))
+        more = len(once) - _MAX_SENTENCES
+        return chosen, (*once[:_MAX_SENTENCES], *([f"and {more} more"] if more > 0 else []))
 
     def _survey(self) -> None:
         views, unseen = self._views.look()
@@ -321,7 +302,10 @@ class SocketFinder:
             for path in kept
             if path.name == ANY_FOLDER or path.parent not in parents or path.is_symlink()
         )
-        self._hidden = (unseen_sentence(unseen, self.search.label),) if unseen else ()
+        subject = "1 process is" if unseen == 1 else f"{unseen} processes are"
+        sockets_of = f"{self.search.label} in their containers can't be seen{_remedy()}"
+        text = f"{subject} closed to this user, so {sockets_of}"
+        self._hidden = (text,) if unseen else ()
 
 
 def _remedy() -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
+from enum import Enum, auto
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from nftop.model.owner import SOCKET_FILE, Owner
 from nftop.model.reading import Missing, Reason
@@ -21,24 +22,35 @@ from nftop.sources.nf_session.connection import (
     RequestLink,
 )
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.nf_session.poll_loop import Identity, PeerStanding
 from nftop.sources.trust import peer, trust
 from nftop.sources.trust.peer import Credentials, Peer
 
 T = TypeVar("T")
+Identity: TypeAlias = tuple[int, int]
+"""Pid and start of a process; (0, 0) before the first connection."""
 
 GIVE_UP_NS = 60_000_000_000
 NS_PER_S = 1_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
 
 
+class PeerStanding(Enum):
+    """What is behind a socket, as of the last attempt to connect."""
+
+    APPLICATION = auto()
+    NOBODY = auto()  # it is left over from a process that has exited
+    FORBIDDEN = auto()  # nftop may not open it
+    DUPLICATE = auto()  # its process has another session, by another path
+    UNTRUSTED = auto()  # an unprivileged user's, of a kind read only if privileged
+
+
 class SocketSession(ABC, Generic[L, T]):
-    """One socket and the process behind it; see `poll_loop.Polled`.
+    """One socket and the process behind it.
 
     Attributes:
-        socket: where it is; updated when it is found at another path.
-        standing: result of the last attempt to connect.
-        owner, spent_ns: see `Polled`.
+        socket: the current path; standing: result of the last attempt to connect.
+        owner: user of the socket; by its file before the first connection.
+        spent_ns: nanoseconds that nftop has spent on it so far.
         privileged_only: sockets of unprivileged users are not read.
     """
 
@@ -72,7 +84,8 @@ class SocketSession(ABC, Generic[L, T]):
 
     @property
     @abstractmethod
-    def pressing(self) -> bool: ...
+    def pressing(self) -> bool:
+        """Whether to wait for it: it got a request, or has sent something, in this tick."""
 
     @property
     def helper_cpu_ns(self) -> int:
@@ -80,16 +93,20 @@ class SocketSession(ABC, Generic[L, T]):
         return 0
 
     def begin(self, claimed: set[Identity]) -> None:
-        """See `Polled`."""
+        """Start a tick: connect if necessary, receive late replies, send requests.
+
+        `claimed` has the processes of other sessions, and gets this one's.
+        """
         self._tick += 1
         self._end_lost()
         claimed_before = self.standing is PeerStanding.DUPLICATE and self.identity in claimed
-        if not self.connected and self._due() and not claimed_before:
+        if not self.connected and self._clock() >= self._retry_at_ns and not claimed_before:
             self._connect(claimed)
         self._poll()
 
     @abstractmethod
-    def hear(self) -> bool: ...
+    def hear(self) -> bool:
+        """Receive what has arrived and send what follows from it; False if nothing has arrived."""
 
     def sample(self) -> T | None:
         """Its part of a sample; None if there is no process, or none that nftop may read.
@@ -185,9 +202,6 @@ class SocketSession(ABC, Generic[L, T]):
         self._wait(_BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)])
         self._failures += 1
 
-    def _due(self) -> bool:
-        return self._clock() >= self._retry_at_ns
-
     def _wait(self, seconds: int) -> None:
         self._retry_at_ns = self._clock() + seconds * NS_PER_S
 
@@ -203,13 +217,9 @@ class NfStatus:
 
 
 class NfClient(ABC, Generic[Q, A, T]):
-    """The protocol of one kind of network function, and what one process has reported by it.
+    """The protocol of one kind of network function, and what one process has reported by it."""
 
-    Attributes:
-        late_messages: how many messages are received before a tick's requests are sent.
-    """
-
-    late_messages: ClassVar[int]
+    late_messages: ClassVar[int]  # how many messages are received before a tick's requests are sent
 
     @abstractmethod
     def connect(self, path: str) -> RequestLink[Q, A]:

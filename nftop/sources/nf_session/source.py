@@ -1,4 +1,9 @@
-"""A source that reads every network function of one kind, each through its socket."""
+"""A source that reads every network function of one kind, each through its socket.
+
+All sessions send their requests before any reply is waited for, so a tick takes as long as the
+slowest reply, at most the deadline. A late reply is read in a later tick. Sessions of unprivileged
+users are polled last, so they can't delay the others.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,11 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, Protocol
 
+from nftop.model.owner import Owner
 from nftop.model.reading import Reason
 from nftop.sources.base import Check
 from nftop.sources.nf_session.connection import L
@@ -19,11 +26,97 @@ from nftop.sources.nf_session.discovery import (
     Views,
     closed_sentence,
 )
-from nftop.sources.nf_session.poll_loop import PeerStanding, poll_all
-from nftop.sources.nf_session.session import SocketSession, T
+from nftop.sources.nf_session.session import Identity, PeerStanding, SocketSession, T
+from nftop.sources.runtime.readiness import wait_readable
 
 DEADLINE_S = 0.2
+_RESERVE_RATIO = 0.25  # of the deadline, for sessions that are not privileged
 _MOST_USERS = 8
+
+
+class Polled(Protocol):
+    """One session, as polled; see `SocketSession`."""
+
+    spent_ns: int
+
+    @property
+    def owner(self) -> Owner: ...
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def fd(self) -> int | None: ...
+
+    @property
+    def pressing(self) -> bool: ...
+
+    def begin(self, claimed: set[Identity]) -> None: ...
+
+    def hear(self) -> bool: ...
+
+
+def poll_all(sessions: Iterable[Polled], deadline_s: float) -> None:
+    """One tick of every session, in about `deadline_s`.
+
+    Privileged sessions are polled first, with the whole deadline, or three quarters of it if there
+    are others. The others share the rest equally, those first on which nftop has spent the least
+    time. A session that uses up its share is read again in the next tick. In both groups connected
+    sessions come first, so that a second path to the same process is recognized.
+    """
+    every = list(sessions)
+    claimed = {session.identity for session in every if session.connected}
+    every.sort(key=lambda session: not session.connected)
+    first = [session for session in every if session.owner.privileged]
+    others = [session for session in every if not session.owner.privileged]
+    end_s = time.monotonic() + deadline_s
+    reserve_s = _RESERVE_RATIO * deadline_s if others and first else 0.0
+    _poll(first, claimed, end_s - reserve_s, None)
+    if others:
+        others.sort(key=lambda session: (not session.connected, session.spent_ns))
+        left_s = max(end_s - time.monotonic(), 0.0)
+        _poll(others, claimed, end_s, left_s / len(others))
+
+
+def _poll(
+    sessions: Sequence[Polled], claimed: set[Identity], end_s: float, share_s: float | None
+) -> None:
+    """One tick of some sessions until CLOCK_MONOTONIC `end_s`.
+
+    With `share_s`, the seconds to spend on one session, sessions not begun by `end_s` wait for the
+    next tick.
+    """
+    used_ns = {id(session): session.spent_ns for session in sessions}
+    begun: list[Polled] = []
+    for session in sessions:
+        if share_s is not None and begun and time.monotonic() > end_s:
+            break
+        _timed(session, partial(session.begin, claimed))
+        begun.append(session)
+    while (left_s := end_s - time.monotonic()) > 0:
+        # Built anew each time: a reply may lead to another request, on another descriptor.
+        by_fd = {
+            fd: session
+            for session in begun
+            if session.pressing
+            and (share_s is None or session.spent_ns - used_ns[id(session)] < share_s * 1e9)
+            and (fd := session.fd) is not None
+        }
+        if not by_fd:
+            return
+        for fd in wait_readable(by_fd, left_s):
+            if share_s is not None and time.monotonic() > end_s:
+                return
+            _timed(by_fd[fd], by_fd[fd].hear)
+
+
+def _timed(session: Polled, work: Callable[[], object]) -> None:
+    began_ns = time.monotonic_ns()
+    work()
+    session.spent_ns += time.monotonic_ns() - began_ns
 
 
 class NfSource(ABC, Generic[L, T]):
@@ -56,9 +149,9 @@ class NfSource(ABC, Generic[L, T]):
         clock: Callable[[], int] = time.monotonic_ns,
         views: Views | None = None,
     ) -> None:
-        """Set up. Sockets are in `root`, processes in `proc`; `environ` may name further folders.
+        """Sockets are in `root`, processes in `proc`; `environ` may name further folders.
 
-        `clock` is CLOCK_MONOTONIC in nanoseconds; `views` may be shared with other sources.
+        `views` may be shared with other sources.
         """
         views = views or Views(root, proc, clock)
         self._finder = SocketFinder(self.search(environ), root, views, clock)
@@ -66,12 +159,7 @@ class NfSource(ABC, Generic[L, T]):
         self._deadline_s = deadline_s
         self._sessions: dict[tuple[int, int], SocketSession[L, T]] = {}
         self._ended_cpu_ns = 0
-        self._helper_cpu_ns = 0
-
-    @property
-    def helper_cpu_ns(self) -> int:
-        """CPU time of its helper processes, as of the last poll."""
-        return self._helper_cpu_ns
+        self.helper_cpu_ns = 0  # as of the last poll
 
     def check(self) -> tuple[Check, ...]:
         """One line for each network function, left-over socket and closed location."""
@@ -119,7 +207,7 @@ class NfSource(ABC, Generic[L, T]):
             self._ended_cpu_ns += session.helper_cpu_ns
         poll_all(self._sessions.values(), deadline_s)
         running_ns = sum(session.helper_cpu_ns for session in self._sessions.values())
-        self._helper_cpu_ns = self._ended_cpu_ns + running_ns
+        self.helper_cpu_ns = self._ended_cpu_ns + running_ns
         samples = [sample for s in self._sessions.values() if (sample := s.sample()) is not None]
         closed = (
             closed_sentence(session.socket.path, self._finder.search.application)

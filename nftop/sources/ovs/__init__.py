@@ -1,5 +1,5 @@
 """Every ovs-vswitchd with a userspace datapath, through its control socket (unixctl, JSON-RPC).
 
 `source` finds and polls daemons, `jsonrpc` is one connection, `protocol` has the commands of each
-version and parses untrusted messages, `parse` the text in them.
+version and parses their output, which is untrusted.
 """

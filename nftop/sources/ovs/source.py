@@ -27,13 +27,14 @@ from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.ovs.jsonrpc import ControlReplies
-from nftop.sources.ovs.parse import OvsCounters, counters
 from nftop.sources.ovs.protocol import (
     COUNTING,
     VERSION,
     OvsCall,
+    OvsCounters,
     Reply,
     calls_for,
+    counters,
     release_of,
     text,
 )
@@ -115,7 +116,9 @@ class OvsClient(NfClient[OvsCall, ControlReplies, OvsSwitch]):
                 self._protocol = replace(self._protocol, calls=calls)
                 break
             same = protocol == self._protocol
-            if same and replies.in_time and (again or not _is_slow(replies)):
+            first_ns = min(reply.at_ns for reply in replies.by_call.values())
+            slow = first_ns - replies.sent_at_ns > _SLOW_NS
+            if same and replies.in_time and (again or not slow):
                 break
             again = again or same
             self._protocol = protocol
@@ -177,10 +180,6 @@ class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
         threads = f"{len(sample.pmds)} PMD thread{'s' if len(sample.pmds) > 1 else ''}"
         text = f"{subject}: {threads}, {queues} queue{'s' if queues != 1 else ''}, {busy}{counts}"
         return Check(name, Reason.PRESENT, text)
-
-
-def _is_slow(replies: ControlReplies) -> bool:
-    return min(reply.at_ns for reply in replies.by_call.values()) - replies.sent_at_ns > _SLOW_NS
 
 
 def _has_no_datapath(replies: Mapping[OvsCall, Reply]) -> bool:

@@ -172,7 +172,7 @@ def _body(response: HTTPResponse) -> bytes:
         text = f"it answers with more than {MOST_BYTES >> 20} MiB"
         raise NoAnswerError(Missing(Reason.ERROR, text))
     if response.length:  # less than announced
-        raise NoAnswerError(Missing(Reason.ERROR, "it closed the connection amid its answer"))
+        raise NoAnswerError(Missing(Reason.ERROR, "it closed the connection too early"))
     return bytes(body)
 
 

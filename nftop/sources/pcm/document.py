@@ -252,7 +252,8 @@ def parse_text(body: bytes) -> Document:
             continue
         name, labels, text = hit[1], dict(_LABEL.findall(hit[2] or "")), hit[3]
         if name == _FIRST_LINE:
-            document = Document(max(1, whole(_whole(text), _LONGEST_US, "interval")))
+            value = int(text) if _WHOLE.fullmatch(text) else None
+            document = Document(max(1, whole(value, _LONGEST_US, "interval")))
         elif document is not None:
             _keep(document, cores, name, labels, text)
     if document is None:
@@ -296,10 +297,6 @@ def _keep(
 def _index_of(labels: dict[str, str], name: str) -> int | None:
     text = labels.get(name, "")
     return int(text) if _INDEX.fullmatch(text) else None
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _number(text: str) -> float:

@@ -136,13 +136,9 @@ class PcmSource:
         limit_s: float = LIMIT_S,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up; no request before `read`.
+        """No request before `read`; `limit_s` seconds for a reading.
 
-        Args:
-            address: of the server.
-            root: of /proc of the host whose own server it should be; None for another host's.
-            limit_s: seconds that a reading may take.
-            clock: CLOCK_MONOTONIC nanoseconds, of the pauses.
+        `root` is that of the host whose own server it should be; None for another host's.
         """
         self.address = address
         self.latest: PcmTable | None = None

@@ -96,18 +96,13 @@ def attribute(encoding: Encoding, *, leader: bool) -> PerfEventAttr:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The system calls of counters. Each raises OSError.
+    """The system calls of counters. Each raises OSError."""
 
-    Attributes:
-        open_event: attribute, CPU, leader's descriptor or -1 -> descriptor.
-        enable, disable: start or stop the group of this leader.
-        readv: descriptor, buffers -> bytes read.
-    """
-
+    # Attribute, CPU, leader's descriptor or -1 -> descriptor.
     open_event: Callable[[PerfEventAttr, int, int], int]
-    enable: Callable[[int], None]
+    enable: Callable[[int], None]  # the group of this leader
     disable: Callable[[int], None]
-    readv: Callable[[int, MappedPage], int]
+    readv: Callable[[int, MappedPage], int]  # descriptor, buffers -> bytes read
     close: Callable[[int], None]
 
 
@@ -137,12 +132,22 @@ def host_kernel(machine: str = "") -> Kernel:
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
-        if _is_reserved(fd):
+        # Among the last descriptors below the limit; the kernel gives the lowest free ones.
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and fd >= soft - RESERVED_FILES:
             os.close(fd)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return fd
 
-    return Kernel(perf_event_open, _enable, _disable, os.readv, os.close)
+    def enable(leader_fd: int) -> None:
+        fcntl.ioctl(leader_fd, IOC_ENABLE, IOC_FLAG_GROUP)
+
+    def disable(leader_fd: int) -> None:
+        # Without the group's flag: the others stop with the leader, at one interrupt of the counted
+        # CPU and not one per event, and start with it again.
+        fcntl.ioctl(leader_fd, IOC_DISABLE, 0)
+
+    return Kernel(perf_event_open, enable, disable, os.readv, os.close)
 
 
 def raise_open_files() -> None:
@@ -154,19 +159,3 @@ def raise_open_files() -> None:
         except (ValueError, OSError):
             # "unlimited" may be above fs.nr_open. EMFILE says so, should it ever matter.
             return
-
-
-def _is_reserved(fd: int) -> bool:
-    """Whether it is among the last below the limit; the kernel gives the lowest free ones."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft != resource.RLIM_INFINITY and fd >= soft - RESERVED_FILES
-
-
-def _enable(leader_fd: int) -> None:
-    fcntl.ioctl(leader_fd, IOC_ENABLE, IOC_FLAG_GROUP)
-
-
-def _disable(leader_fd: int) -> None:
-    # The leader alone, without the group's flag: the others stop with it, at one interrupt of the
-    # counted CPU and not one an event, and start with it again.
-    fcntl.ioctl(leader_fd, IOC_DISABLE, 0)

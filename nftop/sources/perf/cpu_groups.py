@@ -197,10 +197,6 @@ class CoreGroups:
         self._install(())
 
     @property
-    def trying(self) -> bool:
-        return any(row.trial for row in self.rows)
-
-    @property
     def blind(self) -> bool:
         """No group is known to try: every CPU was quiet until now."""
         return not self._survey.steps

@@ -27,20 +27,13 @@ class PmuError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pmu:
-    """One PMU.
-
-    Attributes:
-        pmu_type: perf_event_attr.type.
-        formats: bits of each term, as in sysfs: `config:0-7,32-35`.
-        events: terms of each predefined event: `event=0x3c,umask=0x1`.
-        cpumask: the CPUs to open its events on; None: on the CPU to be counted.
-    """
+    """One PMU."""
 
     name: str
-    pmu_type: int
-    formats: Mapping[str, str]
-    events: Mapping[str, str]
-    cpumask: tuple[Cpu, ...] | None
+    pmu_type: int  # perf_event_attr.type
+    formats: Mapping[str, str]  # bits of each term, as in sysfs: `config:0-7,32-35`
+    events: Mapping[str, str]  # terms of each predefined event: `event=0x3c,umask=0x1`
+    cpumask: tuple[Cpu, ...] | None  # CPUs to open its events on; None: on the CPU to be counted
 
 
 def read_pmu(name: str, root: Path = Path("/")) -> Pmu:
@@ -71,7 +64,9 @@ def encode(pmu: Pmu, terms: str) -> Encoding:
     """
     words = dict.fromkeys(CONFIG_WORDS, 0)
     for term, value in _expand(pmu, terms):
-        word, bits = _format(pmu, term)
+        word, bits = term, tuple(range(64))
+        if term in pmu.formats:
+            word, bits = parse_format(pmu.formats[term])
         if value >> len(bits):
             raise PmuError(f"{pmu.name}/{terms}/: {term}={value:#x} does not fit {len(bits)} bits")
         words[word] = scatter(words[word], value, bits)
@@ -97,11 +92,6 @@ def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
     if not positions or max(positions) > 63 or len(set(positions)) != len(positions):
         raise PmuError(f"{text!r} is not a format of a 64-bit word")
     return match[1], tuple(positions)
-
-
-def _format(pmu: Pmu, term: str) -> tuple[str, tuple[int, ...]]:
-    whole = term, tuple(range(64))
-    return parse_format(pmu.formats[term]) if term in pmu.formats else whole
 
 
 def _expand(pmu: Pmu, terms: str, *, nested: bool = False) -> Iterator[tuple[str, int]]:

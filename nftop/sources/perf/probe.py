@@ -163,31 +163,20 @@ OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A group that can be opened.
+    """A group that can be opened."""
 
-    Attributes:
-        names, encodings: its events in the order they are opened; none: it can't be.
-        fits_with_watchdog: it fits while the NMI watchdog holds a counter.
-    """
-
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # in the order they are opened; none: it can't be
     encodings: tuple[Encoding, ...] = ()
-    fits_with_watchdog: bool = False
+    fits_with_watchdog: bool = False  # it fits while the NMI watchdog holds a counter
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A way to count.
+    """A way to count."""
 
-    Attributes:
-        main: the group that counts most of the time.
-        turns: those that take turns with it; of every step as many, some of them empty.
-        absent: why each other event of the table's plans is in none of them.
-    """
-
-    main: Members
-    turns: tuple[Members, ...]
-    absent: Mapping[str, CounterProblem]
+    main: Members  # the group that counts most of the time
+    turns: tuple[Members, ...]  # take turns with it; of every step as many, some of them empty
+    absent: Mapping[str, CounterProblem]  # why other events of the plans are in no group
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -203,7 +192,7 @@ class Survey:
         steps: the ways to count, best first, each with another main group.
         problem: why there is no step; else None.
         focus: further groups of a focused core.
-        unfocused: why the other events of those groups can't be counted.
+        unfocused: why other events of the table's focus are not.
     """
 
     events: tuple[str, ...]
@@ -222,7 +211,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
     tried = _Trial(kernel, cpu, encodings, problems, root)
     steps: dict[tuple[str, ...], PlanStep] = {}
     try:
-        tried.look_for_pmu()
+        tried.has_pmu = "cycles" in encodings and tried.opens_alone("cycles")
         tried.check_registers()
         for plan in uarch.plans:
             names = tried.whole(plan)
@@ -233,13 +222,16 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
                 turns = (*members, *[Members()] * (most - len(plan.turns)))
                 counted = {*names, *(name for turn in turns for name in turn.names)}
                 absent = {e: problems.get(e, NOT_IN_GROUP) for e in planned if e not in counted}
-                steps[names] = PlanStep(tried.members(names), turns, absent)
+                steps[names] = PlanStep(tried.group_of(names), turns, absent)
         best = uarch.plans[0].events
         focus = tuple(tried.further_members(group, alongside=best) for group in uarch.focus_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
     steps, focus = _with_watchdog(uarch, steps, focus)
-    problem = None if steps else _chief(problems[e] for e in uarch.main_events if e in problems)
+    problem = None
+    if not steps:  # missing privileges are reported first
+        known = [problems[e] for e in uarch.main_events if e in problems]
+        problem = min(known, key=lambda p: p.reason is not Reason.PERMISSION, default=DOES_NOT_FIT)
     focused = {name for group in focus for name in group.names}
     unfocused = {
         event: problems.get(event, NOT_IN_GROUP)
@@ -308,10 +300,6 @@ class _Trial:
     root: Path
     has_pmu: bool = False
 
-    def look_for_pmu(self) -> None:
-        """Find out whether cycles are counted at all."""
-        self.has_pmu = "cycles" in self.encodings and self._opens_alone("cycles")
-
     def check_registers(self) -> None:
         """Drop the events whose register this kernel would not set.
 
@@ -323,13 +311,13 @@ class _Trial:
         MSR on Sapphire Rapids". The folder `format` shows the term `frontend` in either case.
         """
         for name, encoding in list(self.encodings.items()):
-            if encoding.config1 and self._opens_alone(name):
+            if encoding.config1 and self.opens_alone(name):
                 invalid = replace(encoding, config1=encoding.config1 | _INVALID_REGISTER_BIT)
                 if self._opens(invalid):
                     del self.encodings[name]
                     self.problems[name] = REGISTER_IGNORED
 
-    def members(self, names: tuple[str, ...]) -> Members:
+    def group_of(self, names: tuple[str, ...]) -> Members:
         return Members(names, tuple(self.encodings[name] for name in names))
 
     def whole(self, plan: Plan) -> tuple[str, ...]:
@@ -340,7 +328,7 @@ class _Trial:
     def further_members(self, listed: tuple[str, ...], *, alongside: Collection[str]) -> Members:
         """What of a further group opened; nothing if it adds nothing to `alongside`."""
         names, _ = self._open(listed, stop=False)
-        return self.members(names) if set(names) - set(alongside) else Members()
+        return self.group_of(names) if set(names) - set(alongside) else Members()
 
     def _open(self, listed: tuple[str, ...], *, stop: bool) -> tuple[tuple[str, ...], bool]:
         """What opened, and whether all of it fits; `stop` at the first event that does not."""
@@ -354,7 +342,7 @@ class _Trial:
                 if not refusal:
                     names.append(name)
                     self.problems.pop(name, None)
-                elif names and self._opens_alone(name):
+                elif names and self.opens_alone(name):
                     self.problems[name] = DOES_NOT_FIT
                     fits = False
                     if stop:
@@ -370,7 +358,7 @@ class _Trial:
             return NO_REGISTER
         return explain(code, self.root)
 
-    def _opens_alone(self, name: str) -> bool:
+    def opens_alone(self, name: str) -> bool:
         return self._opens(self.encodings[name])
 
     def _opens(self, encoding: Encoding) -> bool:
@@ -396,12 +384,6 @@ def _descriptors(kernel: Kernel) -> Iterator[list[int]]:
         yield fds
     finally:
         close_events(kernel, fds)
-
-
-def _chief(problems: Iterable[CounterProblem]) -> CounterProblem:
-    """The problem to report if nothing can be counted: missing privileges first."""
-    ranked = sorted(problems, key=lambda problem: problem.reason is not Reason.PERMISSION)
-    return ranked[0] if ranked else DOES_NOT_FIT
 
 
 def stand_ins(uarch: Uarch, *, turns: bool = True) -> frozenset[str]:

@@ -331,7 +331,7 @@ def _whole(
     cpus = format_cpu_list(active)
     pace = "one read a tick each"
     if turns:
-        pace = f"two reads a tick each; beside the main group {turns} more take turns"
+        pace = f"two reads a tick each; besides the main group {turns} more take turns"
     text = f"counts {', '.join(counted)} on CPU {cpus}, {pace}"
     return Check(name, Reason.PRESENT, text)
 
@@ -362,10 +362,9 @@ class PerfSource:
         turns: bool = True,
         threads_of: Callable[[Cpu], Collection[Cpu]] = lambda cpu: (cpu,),
     ) -> None:
-        """`uarch` defaults to the generic table; `root`, `kernel` and `clock_ns` to this host's.
+        """`uarch` defaults to the generic table. `threads_of` returns the CPUs of a CPU's core.
 
-        Without `turns` only main groups are counted, except of the focused core; `threads_of`
-        returns the CPUs of a CPU's core.
+        Without `turns` only main groups are counted, except of the focused core.
         """
         self._wanted = None if cpus is None else frozenset(cpus)
         self._root = root
@@ -517,7 +516,7 @@ class PerfSource:
         table = layout.table(readings, self._root)
         if self._focus_layout is not None:
             table = replace(table, focus=self._focus_layout.table(readings, self._root))
-        mended = bool(readings.faults) or cores.trying
+        mended = bool(readings.faults) or any(row.trial for row in cores.rows)
         if mended:
             cores.mend(readings)
         if readings.faults:

@@ -18,7 +18,7 @@ from nftop.sources.pqos.protocol import MsrState
 # 4.3 to 4.5 of both fit each other, 5.0 fits 5.0 only, later libraries have no binding.
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 _PATH = re.compile(r"(/\S*/libpqos\.so\.(\d+)\.(\d+)(?:\.\d+)*)$", re.MULTILINE)
-# The binding's versions, from and to, the library's, and the name that the binding asks for.
+# Versions of the binding, from and to, of the library, and the name that the binding loads.
 _FITTING = (
     ((4, 3), (4, 5), (4, 3), (4, 5), "libpqos.so.4"),
     ((5, 0), (5, 0), (5, 0), (5, 0), "libpqos.so.5"),

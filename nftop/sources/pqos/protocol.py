@@ -36,31 +36,20 @@ _WARMING = Missing(Reason.WARMING, "its monitor starts with the next reading")
 
 @dataclass(frozen=True, slots=True)
 class MsrState:
-    """Everything that was read. A cache is identified by its first CPU.
+    """Everything that was read. A cache is identified by its first CPU."""
 
-    Attributes:
-        cpus: of each cache. class_of: of each CPU that was read.
-        ways, way_bytes, contention: of a cache; 0 ways without CAT. `contention` is the mask of
-            I/O.
-        apart: code and data have separate masks (CDP).
-        least, step: of limits on bandwidth, in percent; 0 without MBA.
-        rmids: monitors of a cache; 0 without.
-        masks: by cache and class; with CDP those of data. codes: with CDP those of code.
-        limits: by cache and class, percent.
-    """
-
-    cpus: Mapping[int, tuple[int, ...]]
-    class_of: Mapping[int, int]
-    ways: int
+    cpus: Mapping[int, tuple[int, ...]]  # of each cache
+    class_of: Mapping[int, int]  # of each CPU that was read
+    ways: int  # of a cache; 0 without CAT
     way_bytes: int
-    contention: int
-    apart: bool
-    least: int
+    contention: int  # mask of the ways of I/O
+    apart: bool  # code and data have separate masks (CDP)
+    least: int  # of limits on bandwidth, in percent; 0 without MBA
     step: int
-    rmids: int
-    masks: Mapping[int, tuple[int, ...]]
-    codes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    limits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    rmids: int  # monitors of a cache; 0 without
+    masks: Mapping[int, tuple[int, ...]]  # by cache and class; with CDP those of data
+    codes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # with CDP those of code
+    limits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # likewise, in percent
 
     @property
     def classes(self) -> int:
@@ -71,18 +60,13 @@ class MsrState:
 
 @dataclass(frozen=True, slots=True)
 class MsrMetered:
-    """Bytes that a class' CPUs of one cache hold and have moved since metering began.
-
-    Attributes:
-        values: by event; or, for all, `why` there are none: a reason's name and a sentence.
-        read_at_ns: CLOCK_MONOTONIC of these values.
-    """
+    """Bytes that a class' CPUs of one cache hold and have moved since metering began."""
 
     clos: int
     cache: int
-    values: Mapping[str, int] = field(default_factory=dict)
-    read_at_ns: int = 0
-    why: tuple[str, str] | None = None
+    values: Mapping[str, int] = field(default_factory=dict)  # by event
+    read_at_ns: int = 0  # CLOCK_MONOTONIC
+    why: tuple[str, str] | None = None  # why there are none: a reason's name and a sentence
 
 
 @dataclass(frozen=True, slots=True)

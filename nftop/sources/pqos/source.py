@@ -31,7 +31,7 @@ from nftop.sources.runtime import helper
 from nftop.sources.runtime.helper import Helper
 from nftop.sources.runtime.readiness import wait_readable
 
-# libpqos asks every CPU in its turn, and a CPU that polls with real-time priority answers late.
+# libpqos reads one CPU after another, and a CPU that polls with real-time priority is slow.
 ANSWER_S = 10.0
 _DECODER = msgspec.json.Decoder(MsrReply)
 _LONGEST_LINE = 1 << 24
@@ -177,15 +177,9 @@ class PqosSource:
         worker: Callable[[], Worker] = Client,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up.
+        """`way`: one of `WAYS`; `monitor` writes RMIDs, `auto` reads unless a CPU is to be quiet.
 
-        Args:
-            root: of /proc.
-            topology: the caches and their CPUs.
-            way: one of `WAYS`; `monitor` writes RMIDs, `auto` reads unless a CPU is to be quiet.
-            quiet_cpus: CPUs that are not read.
-            worker: makes the client of the process.
-            clock: CLOCK_MONOTONIC nanoseconds.
+        `worker` makes the client of the process.
         """
         self._root, self._topology, self._way = root, topology, way
         self._quiet = frozenset(quiet_cpus)

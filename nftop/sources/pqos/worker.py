@@ -77,7 +77,8 @@ class Meters:
             self._state = state
             self._refused.clear()
         wanted = _wanted(state)
-        polled = self._poll()
+        results = {key: self._poll_one(key, first=False) for key in self._running}
+        polled = {key: ("ERROR", why) for key, why in results.items() if why}
         for key in list(self._running):
             if key in polled or self._running[key].cores != wanted.get(key):
                 self._stop(key)
@@ -88,7 +89,11 @@ class Meters:
                 why = self._start(key, cores, state)
                 if why[1]:
                     self._refused[key] = why
-            values.append(self._metered(key, why))
+            if why[1]:
+                values.append(MsrMetered(*key, why=why))
+            else:
+                at_ns = self._running[key].read_at_ns
+                values.append(MsrMetered(*key, dict(self._moved[key]), at_ns))
         return tuple(values)
 
     def stop(self) -> None:
@@ -106,7 +111,7 @@ class Meters:
                 return "TAKEN", busy
             before = {core: int(self.hardware.classes.assoc_get(core)) for core in members}
         except self.hardware.error as error:
-            return "ERROR", f"libpqos can't read who is metered: {error}"
+            return "ERROR", f"libpqos can't read RMIDs: {error}"
         if any(before[core] != clos for core in cores):
             return "WARMING", "its CPUs changed their class meanwhile"
         events = [name for name, _ in _EVENTS.values()]
@@ -135,11 +140,6 @@ class Meters:
                 return f"CPU {core} may be in another class than COS{clos}, where it was: {error}"
         return f"it had moved CPU {format_cpu_list(put)}, now back in its class" if put else ""
 
-    def _poll(self) -> dict[MeterKey, tuple[str, str]]:
-        """Add up what was counted; why that failed, by key."""
-        results = {key: self._poll_one(key, first=False) for key in self._running}
-        return {key: ("ERROR", why) for key, why in results.items() if why}
-
     def _poll_one(self, key: MeterKey, *, first: bool) -> str:
         meter = self._running[key]
         try:
@@ -160,14 +160,7 @@ class Meters:
         try:
             meter.handle.stop()
         except self.hardware.error:
-            # What holds its RMID is then seen as another program's, and said so.
-            return
-
-    def _metered(self, key: MeterKey, why: tuple[str, str]) -> MsrMetered:
-        clos, cache = key
-        if why[1]:
-            return MsrMetered(clos, cache, why=why)
-        return MsrMetered(clos, cache, dict(self._moved[key]), self._running[key].read_at_ns)
+            return  # its RMID then counts as another program's
 
 
 def _wanted(state: MsrState) -> dict[MeterKey, tuple[int, ...]]:

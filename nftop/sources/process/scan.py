@@ -16,6 +16,7 @@ from pathlib import Path
 
 from nftop.model.cpu_use import CpuUse
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
+from nftop.model.sample import ThreadRow
 from nftop.model.struct import dataclass, field, replace
 from nftop.sources.host.sysfs import comm, link_target, numbered, read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
@@ -127,33 +128,15 @@ UNPINNED_POLLER_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadCandidate:
-    """A thread of interest; fields as in `model.sample.ThreadRow`."""
-
-    pid: int
-    tid: int
-    start_ticks: int
-    comm: str
-    program: str
-    role: Role
-    container: bool | None
-    vm: str = ""
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return self.tid, self.start_ticks
-
-
-@dataclass(frozen=True, slots=True)
 class ScanResult:
-    """Result of a pass.
+    """Result of a pass: threads of interest without values, processes seen.
 
     Attributes:
         hidden: processes closed to nftop; a lower bound, since hidepid=2 does not list them.
         uses: what ran on the watched CPUs since the pass before, the most first.
     """
 
-    threads: tuple[ThreadCandidate, ...]
+    threads: tuple[ThreadRow, ...]
     processes: int
     hidden: int
     uses: tuple[CpuUse, ...] = ()
@@ -196,7 +179,7 @@ class _Pass:
     """A pass under way; `hidden`, `processes` and `uses` as in `ScanResult`."""
 
     usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
-    threads: list[ThreadCandidate] = field(default_factory=list)
+    threads: list[ThreadRow] = field(default_factory=list)
     processes: int = 0
     hidden: int = 0
     uses: dict[tuple[int, int], CpuUse] = field(default_factory=dict)
@@ -339,7 +322,7 @@ class Scanner:
         longer = max(known.over_ns, over_ns)
         self._pass.uses[key] = replace(known, run_ns=known.run_ns + max(run_ns, 0), over_ns=longer)
 
-    def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[ThreadCandidate]:
+    def _candidates(self, pid: int, members: Sequence[_Seen]) -> list[ThreadRow]:
         comms = {seen.tid: seen.stat.comm for seen in members}
         program = comms.get(pid, members[0].stat.comm)
         main = Role("dpdk_main") if has_dpdk_main(tuple(comms.values())) else NO_ROLE
@@ -350,21 +333,35 @@ class Scanner:
                 role = main
             if not seen.stat.dead and (role != NO_ROLE or seen.polls()):
                 wanted.append((seen, role))
-        container = self._in_container(pid) if wanted else None
+        if not wanted:
+            return []
+        namespaces = {link_target(f"{self._proc}/{name}/ns/mnt") for name in ("self", pid)}
+        container = None if "" in namespaces else len(namespaces) > 1
         has_vcpus = any(role.name == "qemu_vcpu" for _, role in wanted)
-        vm = self._vm(pid, members[0].stat.start_ticks) if has_vcpus else ""
+        vm = ""
+        if has_vcpus:
+            key = (pid, members[0].stat.start_ticks)
+            if key not in self._vms:
+                self._vms[key] = vm_name(Path(self._proc, str(pid)))
+            vm = self._vms[key]
         return [
-            ThreadCandidate(
-                pid, s.tid, s.stat.start_ticks, s.stat.comm, program, role, container, vm
+            ThreadRow(
+                pid=pid,
+                tid=seen.tid,
+                start_ticks=seen.stat.start_ticks,
+                comm=seen.stat.comm,
+                program=program,
+                role=role.name,
+                role_index=role.index,
+                allowed=(),
+                last_cpu=seen.stat.last_cpu,
+                run_ns=0,
+                wait_ns=None,
+                voluntary=0,
+                involuntary=0,
+                container=container,
+                read_at_ns=0,
+                vm=vm,
             )
-            for s, role in wanted
+            for seen, role in wanted
         ]
-
-    def _vm(self, pid: int, start_ticks: int) -> str:
-        if (pid, start_ticks) not in self._vms:
-            self._vms[pid, start_ticks] = vm_name(Path(self._proc, str(pid)))
-        return self._vms[pid, start_ticks]
-
-    def _in_container(self, pid: int) -> bool | None:
-        own, other = (link_target(f"{self._proc}/{name}/ns/mnt") for name in ("self", pid))
-        return own != other if own and other else None

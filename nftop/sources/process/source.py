@@ -12,7 +12,7 @@ from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
-from nftop.model.struct import dataclass
+from nftop.model.struct import replace
 from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.process.facts import (
@@ -24,9 +24,9 @@ from nftop.sources.process.facts import (
 from nftop.sources.process.scan import (
     GONE,
     NS_PER_TICK,
+    Role,
     Scanner,
     ScanResult,
-    ThreadCandidate,
     settle_index,
 )
 from nftop.sources.process.threads import ThreadFiles
@@ -45,10 +45,7 @@ _MAX_DESCRIBED, _MAX_CULPRITS = 8, 16
 _LEAST_PASS_NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    thread: ThreadCandidate
-    files: ThreadFiles
+_Watched: TypeAlias = tuple[ThreadRow, ThreadFiles]
 
 
 class ProcessSource:
@@ -71,22 +68,17 @@ class ProcessSource:
         facts: FactsReader | None = None,
         culprits: CulpritReader | None = None,
     ) -> None:
-        """Set up.
+        """A pass over the /proc of `root` starts every `scan_every_ns`.
 
-        Args:
-            root: its /proc is scanned.
-            scan_every_ns: between two passes.
-            threads_per_read: threads examined in a read, or more if a pass would take above 10 s;
-                None: all. The first read examines all.
-            clock: CLOCK_MONOTONIC nanoseconds.
-            facts: describes one process for a CPU that it runs on; psutil by default.
-            culprits: describes one process of an incident; psutil by default.
+        A read examines up to `threads_per_read` threads, or more if a pass would take above 10 s;
+        None, and the first read: all. `facts` describes one process for a CPU that it runs on,
+        `culprits` one process of an incident; psutil by default.
         """
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
         self._clock = clock
         self._scanner = Scanner(self._proc, clock)
-        self._watched: dict[tuple[int, int], _Watched] = {}
+        self._watched: dict[tuple[int, int], _Watched] = {}  # by tid and start
         self._result = ScanResult((), 0, 0)
         self._scanned_at_ns: int | None = None
         self._next_scan_ns = 0
@@ -134,8 +126,8 @@ class ProcessSource:
 
     def close(self) -> None:
         """Close every file; the next read starts over."""
-        for watched in self._watched.values():
-            watched.files.close()
+        for _, files in self._watched.values():
+            files.close()
         self._watched.clear()
         self._scanner = Scanner(self._proc, self._clock)
         self._scanned_at_ns = self._scan_began_ns = None
@@ -221,35 +213,34 @@ class ProcessSource:
 
     def _rows(self) -> tuple[ThreadRow, ...]:
         rows = []
-        for watched in tuple(self._watched.values()):
+        for identity, watched in tuple(self._watched.items()):
             try:
-                row = _row(watched, self._clock())
+                row = _row(*watched, self._clock())
             except (*GONE, PermissionError, ValueError):
                 row = None
             if row is None:
-                self._drop(watched)
+                self._drop(identity)
             else:
                 rows.append(row)
         return tuple(rows)
 
     def _adopt(self) -> None:
         """Watch the threads of the pass and no others."""
-        wanted = {thread.identity: thread for thread in self._result.threads}
-        for identity, watched in list(self._watched.items()):
-            if identity not in wanted:
-                self._drop(watched)
+        wanted = {(thread.tid, thread.start_ticks): thread for thread in self._result.threads}
+        for identity in self._watched.keys() - wanted.keys():
+            self._drop(identity)
         # At most half of the descriptors: counter groups and sockets need some.
         room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 // _FILES_PER_THREAD
         for identity, thread in wanted.items():
-            known = self._watched.get(identity)
-            directory = f"{self._proc}/{thread.pid}/task/{thread.tid}"
-            keep = len(self._watched) < room
-            files = known.files if known else ThreadFiles(directory, keep=keep)
-            self._watched[identity] = _Watched(thread, files)
+            if identity in self._watched:
+                files = self._watched[identity][1]
+            else:
+                directory = f"{self._proc}/{thread.pid}/task/{thread.tid}"
+                files = ThreadFiles(directory, keep=len(self._watched) < room)
+            self._watched[identity] = thread, files
 
-    def _drop(self, watched: _Watched) -> None:
-        watched.files.close()
-        del self._watched[watched.thread.identity]
+    def _drop(self, identity: tuple[int, int]) -> None:
+        self._watched.pop(identity)[1].close()
 
     def _check_schedstat(self) -> Check:
         name = f"{self.name} schedstat"
@@ -263,9 +254,8 @@ class ProcessSource:
         return Check(name, Reason.HARDWARE, why)
 
 
-def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
+def _row(thread: ThreadRow, files: ThreadFiles, read_at_ns: int) -> ThreadRow | None:
     """The thread now, at `read_at_ns`; None if it has ended or its tid is reused."""
-    thread, files = watched.thread, watched.files
     status = files.status()
     if status.dead:
         return None
@@ -278,14 +268,9 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
             return None
         run_ns = stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns
         last_cpu = stat.last_cpu
-    role = settle_index(thread.role, thread.comm, status.allowed)
-    return ThreadRow(
-        pid=thread.pid,
-        tid=thread.tid,
-        start_ticks=thread.start_ticks,
-        comm=thread.comm,
-        program=thread.program,
-        role=role.name,
+    role = settle_index(Role(thread.role, thread.role_index), thread.comm, status.allowed)
+    return replace(
+        thread,
         role_index=role.index,
         allowed=status.allowed,
         last_cpu=last_cpu,
@@ -293,14 +278,12 @@ def _row(watched: _Watched, read_at_ns: int) -> ThreadRow | None:
         wait_ns=None if sched is None else sched.wait_ns,
         voluntary=status.voluntary,
         involuntary=status.involuntary,
-        container=thread.container,
         read_at_ns=read_at_ns,
-        vm=thread.vm,
     )
 
 
 def _check_processes(name: str, result: ScanResult) -> Check:
-    roles = sum(thread.role.name != "" for thread in result.threads)
+    roles = sum(thread.role != "" for thread in result.threads)
     text = f"{result.processes} processes, {roles} threads of network functions among them"
     if result.hidden:
         why = f"{text}; {result.hidden} more are closed to nftop"

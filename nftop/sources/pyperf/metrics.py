@@ -146,7 +146,12 @@ def _open(
     except OSError:
         return _UNKNOWN_EVENT  # its errno is of another call
     # perf may put them in another order, top-down events side by side.
-    named = [(_name(event, names), event) for event in events]
+    # An event prints as PMU/TERM/ or as TERM.
+    named = [
+        (names.get(shown) or names.get(shown.partition("/")[2].removesuffix("/"), ""), event)
+        for event in events
+        for shown in (shown_as(event),)
+    ]
     if sorted(name for name, _ in named) != sorted(group):
         return _HYBRID
     if not all(set(event.cpus()) <= set(cpus) for _, event in named):
@@ -162,12 +167,6 @@ def _open(
     for name, event in named:
         opened.reads += [(Cpu(cpu), name, event) for cpu in event.cpus()]
     return None
-
-
-def _name(event: Evsel, names: Mapping[str, str]) -> str:
-    """Our name of an event, which perf prints as PMU/TERM/ or as TERM."""
-    shown = shown_as(event)
-    return names.get(shown) or names.get(shown.partition("/")[2].removesuffix("/"), "")
 
 
 def shown_as(event: Evsel) -> str:

@@ -121,7 +121,7 @@ def lacking(module: Any) -> str:
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Redirect descriptor 2 to /dev/null: perf writes messages there besides raising.
 
     Of the whole process; the screen is drawn on standard output.

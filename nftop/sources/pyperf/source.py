@@ -31,7 +31,7 @@ from nftop.sources.pyperf.metrics import (
     parts_of,
     without_metrics,
 )
-from nftop.sources.pyperf.module import PerfModule, load_module, unheard
+from nftop.sources.pyperf.module import PerfModule, load_module, silenced
 from nftop.uarch.table import GENERIC, Uarch
 
 # More than any counter does between two reads: it went backwards.
@@ -220,7 +220,7 @@ class PythonPerfSource:
         if cpus != self._cpus or retry:
             self._cpus = cpus
             self._totals.follow(cpus)
-            with unheard():
+            with silenced():
                 self._open()
         elif dead or stalled:
             self._totals.forget(dead)
@@ -277,7 +277,7 @@ class PythonPerfSource:
             after += (group,) if stalled.isdisjoint(group) else parts_of(group)
         if dead or tuple(after) != before:
             self._groups = tuple(after)
-            with unheard():
+            with silenced():
                 self._open()
 
     def _table(self, dead: Collection[Cpu]) -> CounterTable:
@@ -367,7 +367,7 @@ def choose(
     if way == "perf" or (way == "auto" and uarch.name != GENERIC):
         return CounterChoice(own)
     try:
-        with unheard():
+        with silenced():
             loaded = load_module(root) if module is None else module
             if not isinstance(loaded, CounterProblem):
                 return _by_module(way, loaded, own, quiet_cpus, root)
@@ -384,7 +384,7 @@ def _by_module(
 ) -> CounterChoice:
     """The choice if the module is present; raises whatever the module does."""
     problem = _cycles_problem(module, quiet_cpus, root)
-    # perf complains on standard error of formulas whose events it can't find: don't ask for them.
+    # perf writes errors about formulas with unknown events: don't read them then.
     metrics = find_metrics(module, root) if problem is None else without_metrics(problem)
     if way == "auto" and not metrics.formulas:
         return CounterChoice(own, ((problem or _UNUSED).check(_NAME),))

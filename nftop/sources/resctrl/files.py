@@ -62,7 +62,13 @@ def folders(path: str) -> list[tuple[str, str]]:
     """
     with os.scandir(path) as entries:
         directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted((_shown(item.name), item.path) for item in directories)
+    return sorted(
+        (
+            item.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+            item.path,
+        )
+        for item in directories
+    )
 
 
 def inode(path: str) -> int | None:
@@ -71,10 +77,6 @@ def inode(path: str) -> int | None:
         return Path(path).stat().st_ino
     except OSError:
         return None
-
-
-def _shown(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 USUAL = "/sys/fs/resctrl"

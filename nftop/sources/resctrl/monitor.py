@@ -29,9 +29,9 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.resctrl.files import folders, inode, read_as, read_text
-from nftop.sources.resctrl.info import Info
 from nftop.sources.resctrl.tree import (
     GroupFiles,
+    Info,
     Schemata,
     Tree,
     monitor_domain,
@@ -50,15 +50,10 @@ _QUEUES_SINCE = (6, 9)
 
 @dataclass(frozen=True, slots=True)
 class CacheReader:
-    """Where a cache's counters are read.
+    """Where a cache's counters are read."""
 
-    Attributes:
-        cpu: the CPU that reads them; None if the cache's CPUs are unknown.
-        stay_on: CPUs on which the reading thread must be; empty if that does not matter.
-    """
-
-    cpu: Cpu | None
-    stay_on: frozenset[Cpu] = frozenset()
+    cpu: Cpu | None  # the CPU that reads them; None if the cache's CPUs are unknown
+    stay_on: frozenset[Cpu] = frozenset()  # CPUs for the reading thread; empty if any
 
 
 def queues(root: Path) -> bool:
@@ -234,24 +229,16 @@ def cache_ids(tree: Tree, monitors: Iterable[Monitored]) -> tuple[L3Domain, ...]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Everything that was read.
+    """Everything that was read."""
 
-    Attributes:
-        tree: the groups. info: what the hardware has. mba_unit: of limits on bandwidth.
-        monitors: the metered caches. counters: their latest values.
-        tasks: by control group.
-        registers: IIO LLC WAYS by cache, where it could be read.
-        notes: besides those of tree and info.
-    """
-
-    tree: Tree
-    info: Info
-    mba_unit: MbaUnit
-    monitors: tuple[Monitored, ...]
-    counters: MonitorCounters
-    tasks: Mapping[str, tuple[int, ...]]
-    registers: Mapping[L3Domain, Cbm]
-    notes: tuple[str, ...]
+    tree: Tree  # the groups
+    info: Info  # what the hardware has
+    mba_unit: MbaUnit  # of limits on bandwidth
+    monitors: tuple[Monitored, ...]  # the metered caches
+    counters: MonitorCounters  # their latest values
+    tasks: Mapping[str, tuple[int, ...]]  # by control group
+    registers: Mapping[L3Domain, Cbm]  # IIO LLC WAYS by cache, where it could be read
+    notes: tuple[str, ...]  # besides those of tree and info
 
 
 def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
@@ -301,7 +288,10 @@ def _group(group: GroupFiles, ids: tuple[L3Domain, ...], read: Gathered) -> Resc
                 inode=monitor.inode,
                 rmid=monitor.rmid,
                 cpus=monitor.cpus,
-                caches=_monitor_caches(read, read.counters.get(monitor.inode)),
+                caches=tuple(
+                    _metered(item.l3, read, read.counters.get(monitor.inode))
+                    for item in read.monitors
+                ),
             )
             for monitor in group.monitors
         ),
@@ -314,10 +304,6 @@ def _metered(l3: L3Domain, read: Gathered, own: Mapping[L3Domain, Metered] | Non
         return Metered(l3, unmetered(_NOT_YET))
     value = None if own is None else own.get(l3)
     return Metered(l3, unmetered(_NO_CMT)) if value is None else value
-
-
-def _monitor_caches(read: Gathered, own: Mapping[L3Domain, Metered] | None) -> tuple[Metered, ...]:
-    return tuple(_metered(monitor.l3, read, own) for monitor in read.monitors)
 
 
 def _cache(

@@ -12,7 +12,7 @@ from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import unreadable
@@ -27,7 +27,6 @@ from nftop.sources.resctrl.files import (
     mba_unit_of,
     shared_lock,
 )
-from nftop.sources.resctrl.info import Info, read_info
 from nftop.sources.resctrl.monitor import (
     CacheReader,
     Gathered,
@@ -41,7 +40,7 @@ from nftop.sources.resctrl.monitor import (
     read_counters,
     table_of,
 )
-from nftop.sources.resctrl.tree import Tree, read_tasks, read_tree
+from nftop.sources.resctrl.tree import Info, Tree, read_info, read_tasks, read_tree
 from nftop.sources.runtime.affinity import Affinity
 
 # IIO LLC WAYS (MSR 0xC8B of a package): the L3 ways into which devices write (DDIO), one bit per
@@ -128,10 +127,12 @@ def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
         why = "the kernel offers no allocation of last-level cache"
         hidden = ["l3cat"] if "cat_l3" in flags else []
         return Check(name, Reason.HARDWARE, why, _boot(hidden))
+    io = table.domains[0].io
+    ways_of_io = io.message if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
     text = f"{ways} ways, masks of {limits.min_bits or 1} at least"
     text += ", gaps allowed" if limits.sparse else ""
     text += ", code and data apart (CDP)" if limits.cdp else ""
-    text += f"; classes: {_used(len(table.groups), limits.closids)}; I/O: {_io(table)}"
+    text += f"; classes: {_used(len(table.groups), limits.closids)}; I/O: {ways_of_io}"
     full = limits.closids is not None and len(table.groups) >= limits.closids
     return Check(name, Reason.TAKEN if full else Reason.PRESENT, text)
 
@@ -182,11 +183,6 @@ def _reads(table: ResctrlTable) -> tuple[Check, ...]:
     return (Check(f"{_NAME} reads", Reason.PRESENT, text),)
 
 
-def _io(table: ResctrlTable) -> str:
-    io = table.domains[0].io
-    return io.message if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
-
-
 def _used(count: int, limit: int | None) -> str:
     none_left = ", none is left" if limit is not None and count >= limit else ""
     return f"{count} of {'an unknown number' if limit is None else limit} in use{none_left}"
@@ -213,13 +209,6 @@ _REGISTER_EVERY_NS = 10_000_000_000
 _LOOKS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Inventory:
-    info: Info
-    tree: Tree
-    notes: tuple[str, ...] = ()
-
-
 class ResctrlSource:
     """Reads the groups once a tick under their lock, and then each counter once a second.
 
@@ -241,16 +230,10 @@ class ResctrlSource:
         affinity: Affinity | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Set up.
+        """`io_register`: this CPU has the register IIO LLC WAYS, and it may be read.
 
-        Args:
-            root: of /proc, /sys and /dev.
-            topology: the caches and their CPUs.
-            quiet_cpus: CPUs not to disturb: a cache's counters are not read if the kernel would
-                read them on one of these.
-            io_register: this CPU has the register IIO LLC WAYS, and it may be read.
-            affinity: of this process; by default one of its own.
-            clock: CLOCK_MONOTONIC nanoseconds.
+        A cache's counters are not read if the kernel would read them on a quiet CPU. `affinity` is
+        of this process; by default one of its own.
         """
         self._root = root
         self._topology = topology
@@ -301,44 +284,44 @@ class ResctrlSource:
         inventory = self._look(mount)
         if isinstance(inventory, Missing):
             return inventory
+        info, tree, notes = inventory
         monitors = find_monitors(mount.path, self._reader)
-        self._know_caches(monitors)
-        self._count(inventory, monitors)
-        tasks = self._tasks_now(inventory.tree)
+        unknown = frozenset(monitor.l3 for monitor in monitors if monitor.reader.cpu is None)
+        if unknown - self._searched:  # caches that were offline at the start
+            self._topology = read_topology(self._root)
+            self._searched |= unknown
+        self._count(info, tree, monitors)
+        tasks = self._tasks_now(tree)
         # Once: Linux 5.x interrupts CPUs when /proc/cpuinfo is opened (arch_freq_prepare_all).
         self._cpuid = self._cpuid or read_cpuid(self._root)
         gathered = Gathered(
-            tree=inventory.tree,
-            info=inventory.info,
+            tree=tree,
+            info=info,
             mba_unit=mba_unit_of(mount, self._cpuid),
             monitors=monitors,
             counters=self._counters,
             tasks=tasks,
-            registers=self._registers_now(inventory.info.ways),
-            notes=(
-                *inventory.notes,
-                *divided_unawares(monitors, self._topology),
-                *self._old_tasks(),
-            ),
+            registers=self._registers_now(info.ways),
+            notes=(*notes, *divided_unawares(monitors, self._topology), *self._old_tasks()),
         )
         return table_of(gathered, self._topology)
 
-    def _look(self, mount: Mount) -> _Inventory | Missing:
+    def _look(self, mount: Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
         """The groups at one moment: under the lock, else twice the same."""
         info = read_info(f"{mount.path}/info")
         notes: tuple[str, ...] = ()
         with shared_lock(mount.path) as lock:
             before = read_tree(mount.path, lock.in_time) if lock.held else None
         if before is not None:
-            return _Inventory(info, before)
+            return info, before, ()
         if not lock.held:
             notes = (f"read without resctrl's lock, which {holder(self._root, mount.path)} holds",)
         for _ in range(_LOOKS):
             now = read_tree(mount.path)
             if now is not None and now == before:
-                return _Inventory(info, now, notes)
+                return info, now, notes
             before = now
-        return Missing(Reason.TAKEN, "its groups changed whenever they were looked at")
+        return Missing(Reason.TAKEN, "its groups changed during every read")
 
     def _reader(self, l3: L3Domain) -> tuple[CacheReader, Missing | None]:
         reader = choose_reader(
@@ -349,23 +332,15 @@ class ResctrlSource:
         why = f"the kernel reads this cache's counters on CPU {reader.cpu}, one of --quiet-cpus"
         return reader, Missing(Reason.SOURCE, why)
 
-    def _know_caches(self, monitors: tuple[Monitored, ...]) -> None:
-        """Read the topology again, once, for caches that were offline at the start."""
-        unknown = frozenset(monitor.l3 for monitor in monitors if monitor.reader.cpu is None)
-        if unknown - self._searched:
-            self._topology = read_topology(self._root)
-            self._searched |= unknown
-
-    def _count(self, inventory: _Inventory, monitors: tuple[Monitored, ...]) -> None:
+    def _count(self, info: Info, tree: Tree, monitors: tuple[Monitored, ...]) -> None:
         """Read every counter, unless that was a moment ago."""
         now_ns = self._clock()
         if now_ns >= self._next_counters_ns:
             self._next_counters_ns = now_ns + _COUNTERS_EVERY_NS
-            events = inventory.info.events
             self._counters = read_counters(
-                inventory.tree, monitors, events, self._clock, staying_on=self._affinity.staying_on
+                tree, monitors, info.events, self._clock, staying_on=self._affinity.staying_on
             )
-            reads, interrupts = costs(inventory.tree, monitors, events)
+            reads, interrupts = costs(tree, monitors, info.events)
             self.counter_reads += reads
             self.counter_interrupts += interrupts
 

@@ -18,17 +18,11 @@ _PASSES = 10  # threads that start while others are moved need a further pass
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The CPUs that nftop runs on.
+    """The CPUs that nftop runs on."""
 
-    Attributes:
-        affinity: the CPUs all of its threads may use.
-        warning: a disturbance they cause, in one sentence; "" for none.
-        changed: some thread had another affinity before.
-    """
-
-    affinity: tuple[Cpu, ...]
-    warning: str
-    changed: bool
+    affinity: tuple[Cpu, ...]  # the CPUs all of its threads may use
+    warning: str  # a disturbance they cause, in one sentence; "" for none
+    changed: bool  # some thread had another affinity before
 
 
 class Affinity:

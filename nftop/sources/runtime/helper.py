@@ -31,41 +31,28 @@ _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A running helper.
-
-    Attributes:
-        channel: bidirectional; closing it ends the helper's input.
-        errors: what it wrote to standard error.
-    """
+    """A running helper."""
 
     process: subprocess.Popen[bytes]
-    channel: socket.socket
-    errors: IO[bytes]
+    channel: socket.socket  # bidirectional; closing it ends the helper's input
+    errors: IO[bytes]  # what it wrote to standard error
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a helper ended.
+    """How a helper ended."""
 
-    Attributes:
-        signal: the signal that killed it; "" if it exited.
-        complaint: its last line on standard error, in brackets; "" if none.
-    """
-
-    signal: str
-    complaint: str
+    signal: str  # the signal that killed it; "" if it exited
+    complaint: str  # its last line on standard error, in brackets; "" if none
 
 
 def start(
     module: str, *arguments: str, handles: Collection[int] = (), memory_bytes: int | None = None
 ) -> Helper:
-    """Start a helper that runs a module of nftop.
+    """Start a helper that runs `module` of nftop; `arguments` are the last of its sys.argv.
 
-    Args:
-        module: its dotted name.
-        arguments: the last of its sys.argv.
-        handles: descriptors to inherit, same numbers.
-        memory_bytes: limit on its address space (RLIMIT_AS, getrlimit(2)); None for none.
+    It inherits the descriptors `handles`, with the same numbers. `memory_bytes` limits its address
+    space (RLIMIT_AS, getrlimit(2)).
     """
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")

@@ -28,17 +28,11 @@ _START_TIME = 22 - 3  # field 22 of proc(5)'s stat, counted from the field after
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A process. A restart is another `(pid, start_ticks)`.
+    """A process. A restart is another `(pid, start_ticks)`."""
 
-    Attributes:
-        pid: in our own pid namespace; 0 if it has none there.
-        start_ticks: clock ticks from boot to its start; 0 if unreadable.
-        comm: its name (untrusted text); empty if unreadable.
-    """
-
-    pid: int = 0
-    start_ticks: int = 0
-    comm: str = ""
+    pid: int = 0  # in our own pid namespace; 0 if it has none there
+    start_ticks: int = 0  # clock ticks from boot to its start; 0 if unreadable
+    comm: str = ""  # its name (untrusted text); empty if unreadable
 
     @property
     def identity(self) -> tuple[int, int]:

@@ -47,17 +47,11 @@ _Ip = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class TcpSocketRow:
-    """A socket's row in the kernel's table.
+    """A socket's row in the kernel's table."""
 
-    Attributes:
-        state: TCP state, include/net/tcp_states.h.
-        uid: user; meaningful only if `inode` is not 0.
-        inode: of the socket; 0 before accept(2) and after close(2).
-    """
-
-    state: int
-    uid: int
-    inode: int
+    state: int  # TCP state, include/net/tcp_states.h
+    uid: int  # user; meaningful only if `inode` is not 0
+    inode: int  # of the socket; 0 before accept(2) and after close(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +75,10 @@ def accepted_uid(
     until_ns: int,
     find: Callable[[Pair], TcpSocketRow | None] | None = None,
 ) -> int | None:
-    """User of the process that accepted a connection, which may not be accepted yet.
+    """User of the process that accepted a connection, if it does so by `until_ns`.
 
-    Args:
-        connected: the connection, open.
-        until_ns: CLOCK_MONOTONIC at which to stop waiting for accept(2).
-        find: looks a row up; `find_row` by default.
-
-    Returns the uid; None if this host has no such socket, or it is closed. Raises TimeoutError: not
-    accepted by then; OSError: not connected.
+    None if this host has no such socket, or it is closed. `find` looks a row up. Raises
+    TimeoutError: not accepted by CLOCK_MONOTONIC `until_ns`; OSError: not connected.
     """
     pair = other_end(connected)
     pause_s = _FIRST_PAUSE_S

@@ -191,15 +191,10 @@ def of_process(uid: int | None) -> Owner:
 def admitted(
     items: Iterable[T], owner_of: Callable[[T], Owner], most: int, what: str
 ) -> tuple[list[T], tuple[str, ...]]:
-    """The items to read: privileged ones first, then a bounded number of others.
+    """The items to read, and a sentence for each group left out.
 
-    Args:
-        items: in order of discovery.
-        owner_of: owner of an item, from facts that need no connection.
-        most: how many privileged ones are read.
-        what: kind of the items, plural, for the sentences.
-
-    Returns the items, and a sentence for each group left out.
+    At most `most` privileged items, then a bounded number of others. `owner_of` uses facts that
+    need no connection; `what` is the kind of the items, plural.
     """
     privileged: list[T] = []
     others: dict[int, list[T]] = {}

@@ -34,23 +34,14 @@ _HEADER_BYTES, _CONFIG_BYTES = 64, 256
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """A network device.
+    """A network device."""
 
-    Attributes:
-        address: `0000:3b:00.0`.
-        driver: the kernel's driver, "" if none.
-        node: its NUMA node, None if firmware does not say.
-        netdevs: the kernel's names of its interfaces.
-        handles: the files in /dev through which a program can drive it.
-        physical: of a virtual function the physical device, whose settings it has; else "".
-    """
-
-    address: str
-    driver: str
-    node: int | None
-    netdevs: tuple[str, ...]
-    handles: frozenset[str]
-    physical: str = ""
+    address: str  # `0000:3b:00.0`
+    driver: str  # the kernel's driver, "" if none
+    node: int | None  # its NUMA node, None if firmware does not say
+    netdevs: tuple[str, ...]  # the kernel's names of its interfaces
+    handles: frozenset[str]  # the files in /dev through which a program can drive it
+    physical: str = ""  # of a virtual function the physical device, whose settings it has; else ""
 
     @property
     def for_programs(self) -> bool:
@@ -60,18 +51,12 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class Express:
-    """Settings of a device's end of the link.
+    """Settings of a device's end of the link."""
 
-    Attributes:
-        payload_bytes, payload_limit_bytes: the largest payload it sends, and could send.
-        read_bytes: the largest read it requests.
-        aspm: power states the link may enter by itself: "", `L0s`, `L1` or `L0s and L1`.
-    """
-
-    payload_bytes: int
-    payload_limit_bytes: int
-    read_bytes: int
-    aspm: str
+    payload_bytes: int  # the largest it sends
+    payload_limit_bytes: int  # the largest it could send
+    read_bytes: int  # the largest read it requests
+    aspm: str  # power states the link may enter by itself: "", `L0s`, `L1` or `L0s and L1`
 
 
 def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
@@ -220,14 +205,13 @@ _IMC = re.compile(r"uncore_imc_[0-9]{1,3}")
 _KB_OF_A_GB = 1 << 20
 
 
-def huge_pages(look: Look) -> Iterator[HostFinding]:
+def huge_pages(look: Look) -> HostFinding:
     """Whether huge pages are reserved on the nodes where network functions poll."""
     pages = {node: _pages(look, f"{_NODES}/node{node}/hugepages") for node in _nodes(look)}
     if not any(pages.values()):
         pages = {-1: _pages(look, "sys/kernel/mm/hugepages")}
     if not any(pages.values()):
-        yield HostFinding(Reason.HARDWARE, "this kernel has no huge pages")
-        return
+        return HostFinding(Reason.HARDWARE, "this kernel has no huge pages")
     text = "; ".join(
         (f"node {node}: " if node >= 0 else "") + _listed(sizes) for node, sizes in pages.items()
     )
@@ -235,57 +219,52 @@ def huge_pages(look: Look) -> Iterator[HostFinding]:
     bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node, {}))]
     if not of_nfs:
         reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
-        yield HostFinding(
+        return HostFinding(
             reason, text if reason is Reason.PRESENT else f"{text}; no network function polls"
         )
-    elif not bare:
-        yield as_advised(text)
-    else:
-        where = f"/{_NODES}/node{bare[0]}" if bare[0] >= 0 else "/sys/kernel/mm"
-        size = min(pages[bare[0]], default=2048) if bare[0] in pages else 2048
-        yield otherwise(
-            f"{text}; network functions poll on node {', '.join(map(str, bare))}"
-            if bare[0] >= 0
-            else text,
-            f"echo PAGES | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
-        )
+    if not bare:
+        return as_advised(text)
+    where = f"/{_NODES}/node{bare[0]}" if bare[0] >= 0 else "/sys/kernel/mm"
+    size = min(pages[bare[0]], default=2048) if bare[0] in pages else 2048
+    return otherwise(
+        f"{text}; network functions poll on node {', '.join(map(str, bare))}"
+        if bare[0] >= 0
+        else text,
+        f"echo PAGES | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
+    )
 
 
-def channels(look: Look) -> Iterator[HostFinding]:
+def channels(look: Look) -> HostFinding:
     """Whether every memory channel has the same memory."""
     names = filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC))
     controllers = [_controller(look, n) for n in sorted(names, key=lambda name: int(name[2:]))]
     if not any(size for item in controllers for size in item.megabytes.values()):
-        yield from _without_edac(look)
-        return
+        return _without_edac(look)
     text = "; ".join(controller.summary for controller in controllers)
     empty = [controller for controller in controllers if controller.empty]
     uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
     if not empty and not uneven:
-        yield as_advised(text)
-    else:
-        yield otherwise(text, "the board's manual says which slots to fill: one DIMM in each "
-                        "channel before a second in any, all of one size")  # fmt: skip
+        return as_advised(text)
+    return otherwise(text, "the board's manual says which slots to fill: one DIMM in each "
+                    "channel before a second in any, all of one size")  # fmt: skip
 
 
-def clusters(look: Look) -> Iterator[HostFinding]:
+def clusters(look: Look) -> HostFinding:
     """Into how many nodes each package is divided; only the load can judge that."""
     nodes: dict[int, set[int]] = {}
     for info in look.topology.cpus:
         if info.package is not None and info.node is not None:
             nodes.setdefault(info.package, set()).add(info.node)
     if not nodes:
-        yield HostFinding(Reason.SOURCE, "the kernel names no NUMA nodes")
-        return
+        return HostFinding(Reason.SOURCE, "the kernel names no NUMA nodes")
     divided = {package: sorted(mine) for package, mine in sorted(nodes.items()) if len(mine) > 1}
     if not divided:
-        yield as_advised("a NUMA node each for the packages: sub-NUMA clustering is off")
-        return
+        return as_advised("a NUMA node each for the packages: sub-NUMA clustering is off")
     text = "; ".join(
         f"package {package} is divided into nodes {', '.join(map(str, mine))}"
         for package, mine in divided.items()
     )
-    yield HostFinding(
+    return HostFinding(
         Reason.PRESENT,
         f"{text} (sub-NUMA clustering, Cluster-on-Die): a core has part of the channels nearby",
     )
@@ -324,7 +303,7 @@ def _controller(look: Look, name: str) -> _Controller:
     return _Controller(name, sizes)
 
 
-def _without_edac(look: Look) -> Iterator[HostFinding]:
+def _without_edac(look: Look) -> HostFinding:
     """Other facts about memory; none has the channel of a DIMM."""
     counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
     units = (
@@ -335,16 +314,14 @@ def _without_edac(look: Look) -> Iterator[HostFinding]:
         installed = dimms(look.root)
     except PermissionError:
         why = f"what is in the slots only root can read (DMI){units}"
-        yield HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
-        return
+        return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
     if installed is None:
         # A guest has neither, nor counters of memory.
         text = f"neither EDAC nor DMI lists memory here{units}"
-        yield HostFinding(Reason.SOURCE, text, fix if counted else "")
-        return
+        return HostFinding(Reason.SOURCE, text, fix if counted else "")
     sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in installed.filled.items())
     text = f"DIMMs: {sizes or 'none listed'}; {installed.empty} slots empty{units}"
-    yield HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
+    return HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
 
 
 def _nodes(look: Look) -> list[int]:

@@ -18,20 +18,13 @@ NOBODY_POLLS = "no thread polls here now"
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A thread that polls.
+    """A thread that polls."""
 
-    Attributes:
-        cpu: where it polls; if not pinned, where it was last.
-        pinned: it may run nowhere else.
-        pid: its process; `program` the process' name, untrusted text.
-        kind: nftop's kind of network function; "" if its name has none.
-    """
-
-    cpu: Cpu
-    pinned: bool
-    pid: int
+    cpu: Cpu  # where it polls; if not pinned, where it was last
+    pinned: bool  # it may run nowhere else
+    pid: int  # its process, with the name `program` (untrusted text)
     program: str
-    kind: str
+    kind: str  # nftop's kind of network function; "" if its name has none
 
 
 @dataclass(frozen=True)
@@ -65,21 +58,13 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class HostFinding:
-    """Result of a check.
+    """Result of a check."""
 
-    Attributes:
-        reason: PRESENT if it could be read.
-        text: the result, in a sentence.
-        fix: a command, or what to do; "" if nothing need be done.
-        advised: False if it was read and is not as the papers advise.
-        of: the item of the check (a NIC); "" if there is one result.
-    """
-
-    reason: Reason
-    text: str
-    fix: str = ""
-    advised: bool = True
-    of: str = ""
+    reason: Reason  # PRESENT if it could be read
+    text: str  # the result, in a sentence
+    fix: str = ""  # a command, or what to do; "" if nothing need be done
+    advised: bool = True  # False if it was read and is not as the papers advise
+    of: str = ""  # the item of the check (a NIC); "" if there is one result
 
 
 def as_advised(text: str, of: str = "") -> HostFinding:

@@ -57,35 +57,38 @@ def isolation(look: Look) -> Iterator[HostFinding]:
         )
 
 
-def tick(look: Look) -> Iterator[HostFinding]:
+def tick(look: Look) -> HostFinding:
     """Whether the timer tick is off on the polling CPUs."""
     listed = look.tree.cpus(f"{CPU}/nohz_full")
     if listed is None:
-        yield HostFinding(
+        return HostFinding(
             Reason.HARDWARE, "this kernel can't switch the tick off (CONFIG_NO_HZ_FULL)"
         )
-    else:
-        yield _covered(look, listed, "without a tick (nohz_full)", "nohz_full")
+    return _covered(look, listed, "without a tick (nohz_full)", "nohz_full")
 
 
-def callbacks(look: Look) -> Iterator[HostFinding]:
+def callbacks(look: Look) -> HostFinding:
     """Whether RCU callbacks run on other CPUs than the polling ones."""
     line = look.tree.text("proc/cmdline")
     if line is None:
-        yield HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
-        return
+        return HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
     listed = [word.partition("=")[2] for word in line.split() if word.startswith("rcu_nocbs=")]
+    every = [info.cpu for info in look.topology.cpus]
+    last = str(every[-1] if every else 0)  # may be called N
     try:
-        named = {cpu for text in listed for cpu in _cpus_of(look, text)}
+        named = {
+            cpu
+            for text in listed
+            for cpu in (every if text == "all" else parse_cpu_list(re.sub(r"\bN\b", last, text)))
+        }
     except ValueError:
-        yield HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
-        return
+        return HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
     # The kernel adds CPUs without a tick by itself.
     named |= set(look.tree.cpus(f"{CPU}/nohz_full") or ())
-    yield _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
+    return _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
 
 
-def idle_states(look: Look) -> Iterator[HostFinding]:
+def idle_states(look: Look) -> HostFinding:
     """How deep the CPUs may sleep."""
     try:
         request_us, unseen = _request_us(look), ""
@@ -98,10 +101,9 @@ def idle_states(look: Look) -> Iterator[HostFinding]:
     deepest = {cpu: states[-1] for cpu, states in usable.items() if states}
     if not deepest:
         driver = look.tree.text(f"{CPU}/cpuidle/current_driver") or "none"
-        yield HostFinding(
+        return HostFinding(
             Reason.HARDWARE, f"the kernel manages no idle states here (driver {driver})"
         )
-        return
     by_state: dict[_State, list[Cpu]] = {}
     for cpu, state in deepest.items():
         by_state.setdefault(state, []).append(cpu)
@@ -113,10 +115,9 @@ def idle_states(look: Look) -> Iterator[HostFinding]:
         text += f"; a program holds all to {request_us} us by /dev/cpu_dma_latency"
     deep = [cpu for cpu in deepest if any(state.deep for state in usable[cpu])]
     if not deep:
-        yield as_advised(text)
-        return
+        return as_advised(text)
     least = min(item.latency_us for cpu in deep for item in usable[cpu] if item.deep)
-    yield otherwise(text + unseen, f"sudo cpupower -c {format_cpu_list(deep)} idle-set -D {least}")
+    return otherwise(text + unseen, f"sudo cpupower -c {format_cpu_list(deep)} idle-set -D {least}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +164,8 @@ def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) ->
     verb = "are" if len(covered) > 1 else "is"
     state = f"{cpus(sorted(covered)) if covered else 'none'} {verb} {what}"
     if not look.polled:
-        nobody = NOBODY_POLLS if not look.pollers else "no thread that polls is pinned"
-        return HostFinding(Reason.IDLE, f"{nobody}; {state}")
+        none = NOBODY_POLLS if not look.pollers else "no thread that polls is pinned"
+        return HostFinding(Reason.IDLE, f"{none}; {state}")
     missing = sorted(set(look.polled) - set(covered))
     if not missing:
         return as_advised(f"all that is polled on is {what}: {cpus(look.polled)}")
@@ -183,46 +184,35 @@ def _partitions(look: Look) -> tuple[Cpu, ...]:
         return ()
 
 
-def _cpus_of(look: Look, text: str) -> tuple[Cpu, ...]:
-    if text == "all":
-        return tuple(info.cpu for info in look.topology.cpus)
-    # N is the last CPU.
-    last = look.topology.cpus[-1].cpu if look.topology.cpus else 0
-    return parse_cpu_list(re.sub(r"\bN\b", str(last), text))
-
-
 # Clocks: the kernel's Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
 _NO_TURBO = f"{CPU}/intel_pstate/no_turbo"
 _BOOST = f"{CPU}/cpufreq/boost"
 _CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 
-def turbo(look: Look) -> Iterator[HostFinding]:
+def turbo(look: Look) -> HostFinding:
     """Whether cores may run above their guaranteed frequency."""
     no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
     if no_turbo is None and boost is None:
         driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
         why = f"the kernel has no switch for turbo here (cpufreq driver {driver or 'none'})"
-        yield HostFinding(Reason.HARDWARE, why)
-        return
+        return HostFinding(Reason.HARDWARE, why)
     path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
     if is_off:
-        yield as_advised(f"turbo is off (/{path})")
-        return
+        return as_advised(f"turbo is off (/{path})")
     ranges = {cpu: (_khz(look, cpu, "base_frequency"), _khz(look, cpu, "scaling_max_freq"))
               for cpu in look.judged}  # fmt: skip
     if ranges and all(base and most and most <= base for base, most in ranges.values()):
-        yield as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
-        return
+        return as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
     tops = sorted({most for _, most in ranges.values() if most})
     upto = f": up to {tops[-1] / 1e6:.2f} GHz" if tops else ""
     bases = sorted({base for base, _ in ranges.values() if base})
     upto += f", {bases[0] / 1e6:.2f} GHz is guaranteed" if upto and bases else ""
     text = f"turbo is on{upto}"
-    yield otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
+    return otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
 
 
-def governor(look: Look) -> Iterator[HostFinding]:
+def governor(look: Look) -> HostFinding:
     """Whether cores keep their frequency regardless of load."""
     by_governor: dict[str, list[Cpu]] = {}
     for cpu in look.judged:
@@ -230,8 +220,7 @@ def governor(look: Look) -> Iterator[HostFinding]:
         if name:
             by_governor.setdefault(name, []).append(cpu)
     if not by_governor:
-        yield HostFinding(Reason.HARDWARE, "the kernel scales no core's frequency here")
-        return
+        return HostFinding(Reason.HARDWARE, "the kernel scales no core's frequency here")
     text = "; ".join(
         f"{cpus(where)}: {name}, {_range(look, where)}"
         for name, where in sorted(by_governor.items(), key=lambda item: item[1][0])
@@ -244,25 +233,23 @@ def governor(look: Look) -> Iterator[HostFinding]:
     ]
     if scaled:
         listed = format_cpu_list(scaled)
-        yield otherwise(text, f"sudo cpupower -c {listed} frequency-set -g performance")
-    else:
-        yield as_advised(text)
+        return otherwise(text, f"sudo cpupower -c {listed} frequency-set -g performance")
+    return as_advised(text)
 
 
-def clock_source(look: Look) -> Iterator[HostFinding]:
+def clock_source(look: Look) -> HostFinding:
     """Whether the kernel's clock source is the TSC."""
     name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
     available = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
     if name is None:
-        yield HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
-    elif name == "tsc":
-        yield as_advised("the kernel's clock source is the TSC")
-    elif "tsc" in available:
+        return HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
+    if name == "tsc":
+        return as_advised("the kernel's clock source is the TSC")
+    if "tsc" in available:
         text = f"the kernel's clock source is {name}, and the TSC is available"
-        yield otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
-    else:
-        yield otherwise(f"the kernel's clock source is {name}: it has no TSC, or distrusts it",
-                        "dmesg | grep -i tsc says why")  # fmt: skip
+        return otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
+    return otherwise(f"the kernel's clock source is {name}: it has no TSC, or distrusts it",
+                    "dmesg | grep -i tsc says why")  # fmt: skip
 
 
 def _of_cpu(look: Look, cpu: Cpu, name: str) -> str | None:
@@ -297,46 +284,41 @@ _FILES = frozenset(
 _NAMED = 4  # interrupts; the others are counted
 
 
-def watchdog(look: Look) -> Iterator[HostFinding]:
+def watchdog(look: Look) -> HostFinding:
     """Whether the NMI watchdog interrupts every CPU and holds one of its counters."""
     state = look.tree.text("proc/sys/kernel/nmi_watchdog")
     if state is None:
-        yield HostFinding(Reason.HARDWARE, "this kernel has no NMI watchdog")
-    elif state == "0":
-        yield as_advised("the NMI watchdog is off")
-    else:
-        text = "the NMI watchdog is on: it interrupts CPUs and holds a counter of each"
-        yield otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
+        return HostFinding(Reason.HARDWARE, "this kernel has no NMI watchdog")
+    if state == "0":
+        return as_advised("the NMI watchdog is off")
+    text = "the NMI watchdog is on: it interrupts CPUs and holds a counter of each"
+    return otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
 
 
-def balancer(look: Look) -> Iterator[HostFinding]:
+def balancer(look: Look) -> HostFinding:
     """Whether irqbalance moves interrupts."""
     pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
     if not pids:
-        yield HostFinding(Reason.SOURCE, "no process can be seen in /proc")
-        return
+        return HostFinding(Reason.SOURCE, "no process can be seen in /proc")
     running = [pid for pid in pids if look.tree.text(f"proc/{pid}/comm") == _BALANCER]
     if running:
-        yield otherwise(
+        return otherwise(
             f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
             "that it is not kept off",
             "sudo systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in its "
             "configuration",
         )
-    else:
-        # Processes of other namespaces, or of other users under hidepid, are not visible.
-        yield as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
+    # Processes of other namespaces, or of other users under hidepid, are not visible.
+    return as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
 
 
-def interrupts(look: Look) -> Iterator[HostFinding]:
+def interrupts(look: Look) -> HostFinding:
     """Whether devices' interrupts go to polling CPUs."""
     if not look.polled:
-        yield HostFinding(Reason.IDLE, NOBODY_POLLS)
-        return
+        return HostFinding(Reason.IDLE, NOBODY_POLLS)
     numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
     if not numbers:
-        yield HostFinding(Reason.SOURCE, "the kernel lists no interrupts (/proc/irq)")
-        return
+        return HostFinding(Reason.SOURCE, "the kernel lists no interrupts (/proc/irq)")
     aimed: dict[str, set[Cpu]] = {}
     for number in numbers:
         # Those with a handler; others are never raised.
@@ -345,8 +327,7 @@ def interrupts(look: Look) -> Iterator[HostFinding]:
         if where:
             aimed[f"{number} ({', '.join(users)})"] = where
     if not aimed:
-        yield as_advised(f"no device's interrupt is directed at {cpus(look.polled)}")
-        return
+        return as_advised(f"no device's interrupt is directed at {cpus(look.polled)}")
     named = ", ".join([*aimed][:_NAMED])
     more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
     hit = sorted({cpu for where in aimed.values() for cpu in where})
@@ -354,7 +335,7 @@ def interrupts(look: Look) -> Iterator[HostFinding]:
     others = format_cpu_list(sorted(online - set(look.polled)))
     loop = " ".join(item.split()[0] for item in aimed)
     fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
-    yield otherwise(
+    return otherwise(
         f"interrupt {named}{more} directed at {cpus(hit)}, polled on", fix if others else ""
     )
 
@@ -382,7 +363,7 @@ class HostCheck:
 
     name: str
     why: str
-    look: Callable[[Look], Iterable[HostFinding]]
+    look: Callable[[Look], HostFinding | Iterable[HostFinding]]
 
 
 ROWS: tuple[HostCheck, ...] = (
@@ -481,7 +462,8 @@ def _run(row: HostCheck, look: Look) -> Iterator[Check]:
     """One row, with a `Look` of its own, so that unreadable files are noted in this row."""
     name = f"host {row.name}"
     try:
-        findings = tuple(row.look(look))
+        result = row.look(look)
+        findings = (result,) if isinstance(result, HostFinding) else tuple(result)
     except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
         return

@@ -120,12 +120,12 @@ class UncoreLayout:
         np.add.at(of_box, self._box_of_group, read.enabled_ns)
         values, enabled, running = (np.zeros(len(self._rows), np.uint64) for _ in range(3))
         values[self._counts] = read.values[self._group, self._column]
-        values[self._unwanted] = 0  # but its clock goes on, for when somebody looks
+        values[self._unwanted] = 0  # but its clock continues
         running[self._counts] = read.running_ns[self._group]
         enabled[self._counts] = of_box[self._box]
         reasons, details = self._reasons, self._details
         if read.faults:
-            why = {box: _fault(code, root) for box, code in read.faults.items()}
+            why = {box: explain(code, root) if code else LOST for box, code in read.faults.items()}
             problems = [
                 row.problem or why.get(row.box) or problem
                 for row, problem in zip(self._rows, self._problems, strict=True)
@@ -145,10 +145,6 @@ class UncoreLayout:
             details=details,
             extras=self._extras,
         )
-
-
-def _fault(code: int, root: Path) -> CounterProblem:
-    return explain(code, root) if code else LOST
 
 
 def _reasons(
@@ -286,10 +282,7 @@ class UncoreCounters:
 
     def _follow(self) -> None:
         """Open what is new, close what has gone, and retry what failed a while ago."""
-        try:
-            online = self._online.read()
-        except (OSError, ValueError):
-            online = self._seen or ()  # a host whose list can't be read has no hotplug to follow
+        online = self._online.latest()  # if it can't be read, there is no hotplug to follow
         retry = self._retry_at_ns is not None and self._clock_ns() >= self._retry_at_ns
         if online == self._seen and not retry:
             return
@@ -331,13 +324,10 @@ class UncoreCounters:
         counted = {(opened.box.unit.name, opened.box.package) for opened in boxes}
         refused = {(box.unit.name, box.package) for box in target.boxes} - counted
         self.lacking = {**target.lacking, **dict.fromkeys(refused, _REFUSED)}
-        counting = any(opened.counts for opened in boxes)
-        self.problem = None if counting else self._chief()
-
-    def _chief(self) -> CounterProblem:
-        """The problem to report if nothing is counted."""
-        absences = (why for opened in self.boxes for why in opened.absent.values())
-        return next(iter((*self.lacking.values(), *absences)), NO_UNCORE)
+        self.problem = None
+        if not any(opened.counts for opened in boxes):
+            absences = (why for opened in boxes for why in opened.absent.values())
+            self.problem = next(iter((*self.lacking.values(), *absences)), NO_UNCORE)
 
     def _start(self, opened: OpenBox) -> None:
         """Start a box with the current turn of its unit."""

@@ -123,21 +123,14 @@ _UNNAMED = CounterProblem(
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box of a unit, in one package.
-
-    Attributes:
-        pmu: its PMU in sysfs, shared by the boxes of that number of all packages.
-        number: the kernel's, as in `uncore_imc_3`; 0 if it has none.
-        die: of the package; None if unknown.
-        cpu: on which the kernel counts it, whichever CPU an event is opened on.
-    """
+    """One box of a unit, in one package."""
 
     unit: Uncore
-    pmu: sysfs.Pmu
-    number: int
+    pmu: sysfs.Pmu  # its PMU in sysfs, shared by the boxes of that number of all packages
+    number: int  # the kernel's, as in `uncore_imc_3`; 0 if it has none
     package: Package
-    die: int | None
-    cpu: Cpu
+    die: int | None  # of the package; None if unknown
+    cpu: Cpu  # on which the kernel counts it, whichever CPU an event is opened on
 
     @property
     def key(self) -> tuple[str, int, int, int | None]:
@@ -239,16 +232,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class OpenBox:
-    """A box that was opened, as far as possible.
-
-    Attributes:
-        turns: in the order of `turns_of` its unit; none if a read of it failed.
-        absent: why it lacks an event.
-    """
+    """A box that was opened, as far as possible."""
 
     box: Box
-    turns: tuple[Turn, ...]
-    absent: Mapping[str, CounterProblem]
+    turns: tuple[Turn, ...]  # in the order of `turns_of` its unit; none if a read of it failed
+    absent: Mapping[str, CounterProblem]  # why it lacks an event
 
     @property
     def counts(self) -> bool:

@@ -118,10 +118,7 @@ class UncoreSource:
         kernel: Kernel | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`root`, `kernel` and `clock_ns` default to this host's.
-
-        A package whose boxes are counted on one of `quiet_cpus` is left out.
-        """
+        """Packages with boxes counted on a quiet CPU are left out."""
         self._clock_ns = clock_ns
         self._counters = UncoreCounters(
             uarch, kernel=kernel or host_kernel(), clock_ns=clock_ns, root=root,

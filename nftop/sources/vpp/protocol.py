@@ -9,15 +9,10 @@ Rows = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request for a reading.
+    """A request for a reading."""
 
-    Attributes:
-        cpus: CPUs on which the worker may run.
-        heartbeat: at which the nodes were last read; None to get them in any case.
-    """
-
-    cpus: list[int]
-    heartbeat: int | None
+    cpus: list[int]  # CPUs on which the worker may run
+    heartbeat: int | None  # at which the nodes were last read; None to get them in any case
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _MODULE = "nftop.sources.vpp.worker"
 _LONGEST_LINE = 1 << 24
 # VPP's own default is 32 MiB (statseg size); some hundred interfaces and threads need a few times.
 MAX_SEGMENT_BYTES = 1 << 30
-_MEMORY_BYTES = 320 << 20  # of addresses, beside the segment: Python, numpy's libraries, a reading
+_MEMORY_BYTES = 320 << 20  # of addresses, besides the segment: Python, numpy's libraries, a reading
 _MAX_READERS = 16
 _PIECE = 1 << 18
 INSTALL = "pip install 'nftop[vpp]'"

@@ -138,7 +138,10 @@ class Segment:
             stats.refresh(blocking=False)
         epoch = stats.epoch
         began_ns = time.monotonic_ns()
-        received, sent = (_packets(self._get(name)) for name in ("/if/rx", "/if/tx"))
+        received, sent = (  # counters of packets and bytes
+            [[item[0] for item in row] for row in _few(self._get(name))]
+            for name in ("/if/rx", "/if/tx")
+        )
         misses, drops = (_rows(self._get(name)) for name in ("/if/rx-miss", "/if/drops"))
         ended_ns = time.monotonic_ns()
         names = list(self._get("/if/names"))
@@ -227,11 +230,6 @@ def _wait_unlocked(stats: Any) -> None:
         Reason.STALE,
         "its stats segment is marked as being changed, and stays so: VPP hangs, or died in it",
     )
-
-
-def _packets(table: Sequence[Sequence[Sequence[int]]]) -> Rows:
-    """Packets of counters that have packets and bytes."""
-    return [[item[0] for item in row] for row in _few(table)]
 
 
 def _rows(table: Sequence[Sequence[int]]) -> Rows:

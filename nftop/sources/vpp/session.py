@@ -25,8 +25,13 @@ from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.nf_session.poll_loop import Identity, PeerStanding
-from nftop.sources.nf_session.session import GIVE_UP_NS, NS_PER_S, SocketSession
+from nftop.sources.nf_session.session import (
+    GIVE_UP_NS,
+    NS_PER_S,
+    Identity,
+    PeerStanding,
+    SocketSession,
+)
 from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
 from nftop.sources.trust import trust
@@ -62,20 +67,13 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """When these values last changed.
+    """When these values last changed."""
 
-    Attributes:
-        seen: the latest values.
-        lived_at_ns: when any of them changed; counted_at_ns: heartbeat or counters.
-        beat_at_ns: the heartbeat; None before its first change.
-        longest_ns: between two heartbeats; None before the second.
-    """
-
-    seen: Signs
-    lived_at_ns: int
-    counted_at_ns: int
-    beat_at_ns: int | None = None
-    longest_ns: int | None = None
+    seen: Signs  # the latest values
+    lived_at_ns: int  # when any of them changed
+    counted_at_ns: int  # heartbeat or counters
+    beat_at_ns: int | None = None  # the heartbeat; None before its first change
+    longest_ns: int | None = None  # between two heartbeats; None before the second
 
 
 def felt(before: Pulse | None, now: Signs, at_ns: int) -> Pulse:
@@ -117,19 +115,12 @@ _WORKER = re.compile(r"(?:.*_)?wk_([0-9]{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """State of a process.
+    """State of a process."""
 
-    Attributes:
-        start_ticks: clock ticks from boot to its start; with its pid, its identity.
-        comm: its name (untrusted text).
-        cpu_ticks: CPU time used.
-        stopped: by a signal or a debugger.
-    """
-
-    start_ticks: int
-    comm: str
-    cpu_ticks: int
-    stopped: bool
+    start_ticks: int  # clock ticks from boot to its start; with its pid, its identity
+    comm: str  # its name (untrusted text)
+    cpu_ticks: int  # CPU time used
+    stopped: bool  # by a signal or a debugger
 
 
 def look_up(pid: int, proc: Path) -> Life | None:
@@ -322,7 +313,10 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         if self.connected and self._gone():
             self._leave(PeerStanding.NOBODY)
         elif self._handle is not None and self._life is None and self._is_still():
-            self._probe()
+            now_ns = self._clock()
+            if now_ns >= self._probe_at_ns:  # /proc hides the process: connect to see if it listens
+                self._probe_at_ns = now_ns + _PROBE_NS
+                self.close()
 
     def _poll(self) -> None:
         self.hear()
@@ -367,7 +361,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
                 self._count_ended_reader()
                 self._fail(Missing(Reason.ERROR, "the process that reads its segment hangs"))
             return
-        if not self._due():
+        if now_ns < self._retry_at_ns:
             return
         try:
             self._reader = self._reader or self._start_reader(handle)
@@ -419,13 +413,6 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
 
     def _is_still(self) -> Missing | None:
         return None if self._pulse is None else why_still(self._pulse, self._clock())
-
-    def _probe(self) -> None:
-        """Connect again now and then if /proc hides the process, to see whether it listens."""
-        now_ns = self._clock()
-        if now_ns >= self._probe_at_ns:
-            self._probe_at_ns = now_ns + _PROBE_NS
-            self.close()
 
     def _late(self, what: str) -> Missing:
         seconds = (self._clock() - self._sent_at_ns) // NS_PER_S

@@ -36,7 +36,9 @@ def main() -> int:
     segment = Segment(int(sys.argv[-1]))
     for text in sys.stdin.buffer:
         question = msgspec.json.decode(text, type=Question)
-        _stay_on(frozenset(question.cpus))
+        if question.cpus and set(question.cpus) != os.sched_getaffinity(0):  # off polling cores
+            with contextlib.suppress(OSError):  # the CPUs are offline now
+                os.sched_setaffinity(0, question.cpus)
         _limit_cpu()
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:
@@ -61,13 +63,6 @@ def _limit_cpu() -> None:
     wanted = used_s + int(CPU_S) + 2
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
-
-
-def _stay_on(cpus: frozenset[int]) -> None:
-    """Run on the CPUs of nftop only, off the polling cores."""
-    if cpus and cpus != os.sched_getaffinity(0):
-        with contextlib.suppress(OSError):  # the CPUs are offline now
-            os.sched_setaffinity(0, cpus)
 
 
 if __name__ == "__main__":

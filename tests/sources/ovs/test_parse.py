@@ -15,14 +15,17 @@ from hypothesis import strategies as st
 from nftop.model.nf.ovs import OvsQueue
 from nftop.sources.nf_session.connection import ReplyError
 from nftop.sources.ovs.jsonrpc import MAX_REPLY_BYTES, Framing
-from nftop.sources.ovs.parse import PmdCounts, counted, counters, polled
 from nftop.sources.ovs.protocol import (
     PERF,
     RXQ,
     STATS,
     OvsCall,
+    PmdCounts,
     Reply,
     calls_for,
+    counted,
+    counters,
+    polled,
     release_of,
     reply,
     request,

@@ -103,7 +103,7 @@ def test_what_was_refused_is_asked_again_after_a_minute(peer: PcmPeer) -> None:
     ("behaviour", "reason", "words"),
     [
         ("close", Reason.ERROR, "closed the connection without an answer"),
-        ("half", Reason.ERROR, "amid its answer"),
+        ("half", Reason.ERROR, "too early"),
         ("noise", Reason.ERROR, "does not speak HTTP"),
         ("headers", Reason.ERROR, "does not speak HTTP"),
         ("html", Reason.ERROR, "no pcm-sensor-server"),

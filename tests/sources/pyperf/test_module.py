@@ -13,7 +13,7 @@ import pytest
 
 from nftop.model.reading import Reason
 from nftop.sources.perf.problems import CounterProblem
-from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, unheard
+from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, silenced
 
 DEBIAN = "usr/lib/python3/dist-packages"
 ME = os.getuid()
@@ -123,7 +123,7 @@ def descriptors() -> list[str]:
 
 def test_descriptor_2_is_what_it_was_whatever_happens(capfd: pytest.CaptureFixture[str]) -> None:
     before = descriptors()
-    with pytest.raises(ValueError, match="x"), unheard():
+    with pytest.raises(ValueError, match="x"), silenced():
         os.write(2, b"lost")
         raise ValueError("x")
     os.write(2, b"heard")
@@ -133,8 +133,8 @@ def test_descriptor_2_is_what_it_was_whatever_happens(capfd: pytest.CaptureFixtu
 
 def test_where_descriptor_2_is_closed_it_stays_so() -> None:
     code = (
-        "import os\nfrom nftop.sources.pyperf.module import unheard\nos.close(2)\n"
-        "with unheard():\n    pass\n"
+        "import os\nfrom nftop.sources.pyperf.module import silenced\nos.close(2)\n"
+        "with silenced():\n    pass\n"
         "try:\n    os.fstat(2)\nexcept OSError as error:\n    print(error.strerror)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

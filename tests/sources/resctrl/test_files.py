@@ -108,7 +108,7 @@ def test_groups_that_change_under_a_lock_that_is_held_are_not_shown(
     monkeypatch.setattr(module, "read_tree", lambda *_: next(other))
     with held(root / MOUNT):
         value = source(root).read()
-    assert value == Missing(Reason.TAKEN, "its groups changed whenever they were looked at")
+    assert value == Missing(Reason.TAKEN, "its groups changed during every read")
 
 
 def test_who_is_too_slow_lets_go_of_it_and_looks_twice(

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from nftop.model.owner import Owner
-from nftop.sources.nf_session.poll_loop import Identity, poll_all
+from nftop.sources.nf_session.session import Identity
+from nftop.sources.nf_session.source import poll_all
 from nftop.sources.trust.trust import SocketFacts, judge
 
 LONG_S = 30.0
