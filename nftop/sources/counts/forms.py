@@ -213,7 +213,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(
             name for name, times in Counter(name for name, _ in pairs).items() if times > 1
         )
-        raise ValueError(f"{twice[:100]!r} is there twice")
+        raise ValueError(f"{twice[:100]!r} is a duplicate")
     return record
 
 

@@ -119,7 +119,7 @@ def _agree(known: Iterable[_Known]) -> None:
         row = first.setdefault(item.event, item.row)
         if row.count != item.row.count:
             raise BadCountsError(
-                f"{row.event} and {item.row.event} are one event, but not one count"
+                f"{row.event} and {item.row.event} are the same event with different counts"
             )
 
 
@@ -181,7 +181,7 @@ def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
             totals[event] = sum(numbers)
         elif numbers:
             of = f"{event} was counted in {len(numbers)} of {len(parts)} parts of the file"
-            totals[event] = Missing(Reason.SOURCE, f"{of}, so their sum would compare to nothing")
+            totals[event] = Missing(Reason.SOURCE, f"{of}, so their sum is not comparable")
         else:
             totals[event] = why or Missing(Reason.SOURCE)
     return totals

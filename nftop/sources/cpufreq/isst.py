@@ -126,7 +126,7 @@ _MOST_OUTPUT = 200
 _MOST_CLASS = 3
 _NO_TOOL = Missing(
     Reason.SOURCE,
-    f"{PROGRAM} is not installed: the state of SST is unknown, base frequencies are not",
+    f"{PROGRAM} is not installed: the state of SST is unknown",
 )
 
 T = TypeVar("T")
@@ -230,7 +230,7 @@ def refusal(output: ProgramOutput) -> str:
     if output.code:
         wrong.append(f"it ended with {output.code}")
     if not wrong and not results:
-        wrong.append(f"it does not say that it was done: {_complaint(output.errors)}")
+        wrong.append(f"it does not report success: {_complaint(output.errors)}")
     return "; ".join(item[:_MOST_OUTPUT] for item in wrong)
 
 

@@ -25,14 +25,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.sources.base import Check, missing_check
-from nftop.sources.host.sysfs import (
-    SysTree,
-    comm,
-    entries,
-    link_target,
-    read_up_to,
-    unreadable,
-)
+from nftop.sources.host import sysfs
 from nftop.sources.process.scan import is_nf
 
 _TUN = "/dev/net/tun"
@@ -48,7 +41,7 @@ def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
     not called every tick.
     """
     pids: dict[str, int] = {}
-    for entry in sorted(entries(proc), key=len):
+    for entry in sorted(sysfs.entries(proc), key=len):
         if entry.isdecimal() and is_nf(_comms(proc / entry / "task")):
             for name in _taps(proc / entry):
                 if name in wanted:
@@ -58,18 +51,18 @@ def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
 
 def _comms(tasks: Path) -> list[str]:
     comms = []
-    for tid in entries(tasks):
+    for tid in sysfs.entries(tasks):
         with suppress(OSError):
-            comms.append(comm(tasks / tid))
+            comms.append(sysfs.comm(tasks / tid))
     return comms
 
 
 def _taps(process: Path) -> list[str]:
     names = []
-    for handle in entries(process / "fd"):
-        if link_target(process / "fd" / handle) == _TUN:
+    for handle in sysfs.entries(process / "fd"):
+        if sysfs.link_target(process / "fd" / handle) == _TUN:
             with suppress(OSError):
-                info = read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
+                info = sysfs.read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
                 names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
     return names
 
@@ -96,7 +89,7 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
     else:
         raise ValueError(f"it has lines of {len(words)} CPUs, and {len(online)} are online")
     if len(set(cpus)) < len(cpus) or max(cpus) >= 1 << 16:
-        raise ValueError("its lines are of no CPUs that there can be")
+        raise ValueError("its CPU numbers are invalid")
     counts = [[int(word, 16) for word in item[:3]] for item in words]
     if any(count >= 1 << 32 for row in counts for count in row):
         raise ValueError("its numbers have more than 32 bits")
@@ -110,7 +103,7 @@ def parse_dev(text: str) -> dict[str, tuple[int, int]]:
         name, colon, rest = line.rpartition(":")
         words = rest.split()
         if not colon or len(words) < _DEV_WORDS:
-            raise ValueError("its lines are of no interfaces")
+            raise ValueError("its lines are invalid")
         counts[name.strip()] = int(words[1]), int(words[9])
     return counts
 
@@ -244,7 +237,7 @@ class NetdevSource:
         """`links` returns the kernel's kind of each interface by its name."""
         self._root = root
         self._links = links
-        self._net = SysTree(root / "sys/class/net")
+        self._net = sysfs.SysTree(root / "sys/class/net")
         self._clock = clock
         self._facts: Mapping[str, _Facts] = {}
         self._checked_at_ns = 0
@@ -259,7 +252,7 @@ class NetdevSource:
             path = "proc/net/snmp"
             forwarded = parse_forwarded(self._or_nothing(path), self._or_nothing("proc/net/snmp6"))
         except (OSError, ValueError) as error:
-            return unreadable(f"/{path}", error)
+            return sysfs.unreadable(f"/{path}", error)
         now_ns = self._clock()
         if counts.keys() != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
             self._facts, self._checked_at_ns = self._look(frozenset(counts)), now_ns
@@ -293,7 +286,7 @@ class NetdevSource:
         """Nothing is held."""
 
     def _text(self, path: str) -> str:
-        return read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
+        return sysfs.read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
 
     def _or_nothing(self, path: str) -> str:
         try:
@@ -309,7 +302,7 @@ class NetdevSource:
         facts = {}
         for name, kind in kinds.items():
             if kind == "nic":
-                driver = link_target(self._root / "sys/class/net" / name / "device/driver")
+                driver = sysfs.link_target(self._root / "sys/class/net" / name / "device/driver")
                 node = self._net.number(f"{name}/device/numa_node")
                 facts[name] = _Facts(kind, driver.rpartition("/")[2], node, None)
             else:

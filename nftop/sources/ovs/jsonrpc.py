@@ -79,7 +79,7 @@ class Framing:
         gap = len(self._held) - len(self._held.lstrip(_SPACE))
         del self._held[:gap]
         if self._held and not self._held.startswith(b"{"):
-            raise ReplyError("what it sends is not a JSON object")
+            raise ReplyError("its reply is not a JSON object")
 
 
 _PIECE_BYTES = 1 << 16

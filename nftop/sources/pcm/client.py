@@ -124,7 +124,7 @@ def _request(connected: _Timed, address: Address, path: str, accept: str) -> Pcm
         why = f"{address.shown} closed the connection without an answer"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None
     except (HTTPException, ValueError) as error:
-        why = f"{address.shown} does not speak HTTP as it should: {type(error).__name__}"
+        why = f"{address.shown} sent invalid HTTP: {type(error).__name__}"
         raise NoAnswerError(Missing(Reason.ERROR, why)) from None
     finally:
         connection.close()

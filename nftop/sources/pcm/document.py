@@ -100,7 +100,7 @@ def whole(value: object, most: int, what: str) -> int:
     Raises BadDocumentError: it is none; the text names `what`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise BadDocumentError(f"it has no {what} where one belongs")
+        raise BadDocumentError(f"its {what} is missing or invalid")
     return value
 
 

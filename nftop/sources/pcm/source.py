@@ -25,11 +25,11 @@ from nftop.sources.trust import tcp_peer, trust
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
-    "PCM_NO_RDT=1 in its environment keeps it off them"
+    "PCM_NO_RDT=1 in its environment disables that"
 )
 _COUNTERS = (
-    "it programs the counters of cores and of the uncore, so nftop's own are judged by how long "
-    "they were on the hardware"
+    "it programs the counters of cores and of the uncore, so nftop's own are judged by their "
+    "time on the hardware"
 )
 _OPEN = (
     "it is read over the network, unencrypted and without a password: better through "
@@ -37,7 +37,7 @@ _OPEN = (
 )
 _NOT_HERE = (
     "no pcm-sensor-server runs on this host that nftop can see: if a tunnel ends here, these are "
-    "another host's numbers (nftop --pcm is for those)"
+    "another host's numbers (use nftop --pcm for those)"
 )
 # The kernel keeps 15 characters of a process' name.
 _SERVER = "pcm-sensor-serv"

@@ -22,18 +22,10 @@ from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import replace
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
 from nftop.sources.host.sysfs import OnlineCpus
+from nftop.sources.perf import probe
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
 from nftop.sources.perf.cpu_groups import CoreGroups, RetryPace
 from nftop.sources.perf.group import CpuRow, Fault, GroupReadings
-from nftop.sources.perf.probe import (
-    Members,
-    Survey,
-    count_general_counters,
-    perf_event_holders,
-    stand_ins,
-    substituted,
-    survey,
-)
 from nftop.sources.perf.problems import (
     CAME_BACK,
     LEVEL_1,
@@ -182,7 +174,7 @@ class TableLayout:
         return counts, running
 
     def _moved(
-        self, members: Sequence[Sequence[Members]]
+        self, members: Sequence[Sequence[probe.Members]]
     ) -> list[tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64], int, int]]:
         """By group and members: target rows and columns, source cells, width, slot."""
         alike: dict[tuple[int, tuple[str, ...]], list[tuple[int, int]]] = {}
@@ -224,10 +216,10 @@ def _extras(uarch: Uarch, cores: CoreGroups, *, turns: bool) -> frozenset[str]:
         for row in cores.rows
         if row.group is not None
     ]
-    extras = stand_ins(uarch, turns=turns)
+    extras = probe.stand_ins(uarch, turns=turns)
     if not counting:
         return extras
-    return extras | substituted(uarch, set.intersection(*counting), turns=turns)
+    return extras | probe.substituted(uarch, set.intersection(*counting), turns=turns)
 
 
 def _slots(uarch: Uarch) -> tuple[tuple[str, ...], ...]:
@@ -255,7 +247,7 @@ def table_checks(
     and those they replace, are not missing; nor are those of groups that take turns without
     `turns`.
     """
-    extras = stand_ins(uarch, turns=turns)
+    extras = probe.stand_ins(uarch, turns=turns)
     idle: dict[CounterProblem, list[int]] = {}
     lacking: dict[tuple[str, CounterProblem], list[int]] = {}
     counted: dict[str, None] = {}
@@ -265,7 +257,7 @@ def table_checks(
             continue
         names = dict.fromkeys(name for group in cores.members(row) for name in group.names)
         counted |= names
-        needless = extras | substituted(uarch, names.keys(), turns=turns)
+        needless = extras | probe.substituted(uarch, names.keys(), turns=turns)
         for event, problem in cores.absences(row).items():
             if event not in needless:
                 lacking.setdefault((event, problem), []).append(row.cpu)
@@ -280,7 +272,7 @@ def table_checks(
     for (problem, where_not), (event, *others) in alike.items():
         everywhere = len(where_not) == len(active)
         where = "" if everywhere else f" (CPU {format_cpu_list(where_not)})"
-        also = f"; so for {', '.join(others)}" if others else ""
+        also = f"; the same for {', '.join(others)}" if others else ""
         checks.append(problem.check(f"{name} {event}", where + also))
     if uarch.topdown is None:
         checks.append(_NO_TABLE.check(f"{name} top-down"))
@@ -297,18 +289,18 @@ def counter_checks(
     row = next((row for row in cores.rows if _lacks_counter(row, cores)), None)
     if row is None:
         return ()
-    general = count_general_counters(kernel, row.cpu)
+    general = probe.count_general_counters(kernel, row.cpu)
     text = f"no general counter of CPU {row.cpu} can be opened"
     if general is not None:
         text = f"{general.free} of {general.total} general counters of CPU {row.cpu} are free"
     if sysctl(root, "nmi_watchdog") == "1":
         text += ", and the NMI watchdog holds a counter of cycles"
-    holders = perf_event_holders(root)
+    holders = probe.perf_event_holders(root)
     programs = ", ".join(f"{holder.comm} (pid {holder.pid}: {holder.events})" for holder in holders)
     text += (
         f"; perf events are held by {programs}"
         if programs
-        else "; no process in /proc that may be looked into holds perf events"
+        else "; no readable process in /proc holds perf events"
     )
     return (Check(f"{name} counters", Reason.TAKEN, text),)
 
@@ -500,13 +492,13 @@ class PerfSource:
             self._cores.look_at(self._focus)
             self._cores.follow(cpus)
 
-    def _survey(self, cpus: tuple[Cpu, ...]) -> Survey:
+    def _survey(self, cpus: tuple[Cpu, ...]) -> probe.Survey:
         """The survey of the first CPU that may be disturbed and stays online."""
-        result = Survey(self._uarch.all_events, (), None)
+        result = probe.Survey(self._uarch.all_events, (), None)
         for cpu in cpus:
             if cpu in self._quiet:
                 continue
-            result = survey(self._kernel, cpu, self._uarch, self._root)
+            result = probe.survey(self._kernel, cpu, self._uarch, self._root)
             if result.problem is None or cpu in self._chosen():
                 break
         return result

@@ -37,11 +37,8 @@ def binding_version() -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def unfit(binding: tuple[int, int] | None, maps: Path = Path("/proc/self/maps")) -> str:
-    """Why the versions do not fit, or one is missing; "" after the library is loaded.
-
-    `maps` lists the files that this process has mapped.
-    """
+def unfit(binding: tuple[int, int] | None) -> str:
+    """Why the versions do not fit, or one is missing; "" after the library is loaded."""
     if binding is None:
         return f"PyPI's pqos is not installed: {INSTALL}"
     row = next((row for row in _FITTING if row[0] <= binding <= row[1]), None)
@@ -54,10 +51,11 @@ def unfit(binding: tuple[int, int] | None, maps: Path = Path("/proc/self/maps"))
         ctypes.CDLL(name)  # loads it, and calls nothing in it
     except OSError:
         return (
-            f"there is no {name}, which PyPI's pqos {_text(binding)} wants: "
+            f"there is no {name}, which PyPI's pqos {_text(binding)} needs: "
             "apt-get install intel-cmt-cat, or the binding that fits the one there is"
         )
-    return unfit_library(maps.read_text(encoding="utf-8", errors="replace"), binding, least, most)
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    return unfit_library(maps, binding, least, most)
 
 
 def unfit_library(
@@ -113,7 +111,7 @@ class Library:
         try:
             self._pqos.init("MSR", log_file=sys.stderr, verbose="silent")
         except PqosError as error:
-            raise UnusableError(f"libpqos finds nothing to work with here: {error}") from None
+            raise UnusableError(f"libpqos has nothing to use on this host: {error}") from None
         self.masks, self.limits, self.classes = PqosCatL3(), PqosMba(), PqosAlloc()
         self.monitors = PqosMon()
         self._caps = PqosCap()

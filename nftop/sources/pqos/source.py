@@ -41,16 +41,16 @@ _MODULE = "nftop.sources.pqos.worker"
 class Client:
     """One worker, started by the first request and after it ended; not thread-safe."""
 
-    def __init__(self, *, module: str = _MODULE, answer_s: float = ANSWER_S) -> None:
-        """`module` runs in the worker, `answer_s` limits the time of a reply."""
-        self._module, self._answer_s = module, answer_s
+    def __init__(self, *, answer_s: float = ANSWER_S) -> None:
+        """`answer_s` limits the time of a reply."""
+        self._answer_s = answer_s
         self._running: Helper | None = None
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
         """Its result, or why there is none; then the next request restarts the worker."""
-        running = self._running = self._running or helper.start(self._module)
+        running = self._running = self._running or helper.start(_MODULE)
         with contextlib.suppress(OSError):  # it has exited: its last output has the reason
             running.channel.sendall(line(MsrRequest(sorted(quiet), look, meter)))
         answer = _line(running.channel, self._answer_s)

@@ -7,6 +7,7 @@ import resource
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TypeAlias
 
 from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu
@@ -15,20 +16,8 @@ from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import replace
 from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import unreadable
-from nftop.sources.process.facts import (
-    CulpritReader,
-    FactsReader,
-    culprit_facts,
-    process_facts,
-)
-from nftop.sources.process.scan import (
-    GONE,
-    NS_PER_TICK,
-    Role,
-    Scanner,
-    ScanResult,
-    settle_index,
-)
+from nftop.sources.process import scan
+from nftop.sources.process.facts import CulpritReader, FactsReader, culprit_facts, process_facts
 from nftop.sources.process.threads import ThreadFiles
 
 _SCAN_EVERY_NS = 5_000_000_000
@@ -77,9 +66,9 @@ class ProcessSource:
         self._proc = os.fspath(root / "proc")
         self._scan_every_ns = scan_every_ns
         self._clock = clock
-        self._scanner = Scanner(self._proc, clock)
+        self._scanner = scan.Scanner(self._proc, clock)
         self._watched: dict[tuple[int, int], _Watched] = {}  # by tid and start
-        self._result = ScanResult((), 0, 0)
+        self._result = scan.ScanResult((), 0, 0)
         self._scanned_at_ns: int | None = None
         self._next_scan_ns = 0
         self._threads_per_read = threads_per_read
@@ -104,9 +93,9 @@ class ProcessSource:
 
     def check(self) -> tuple[Check, ...]:
         """The visible processes, by a scan of its own."""
-        scanner = Scanner(self._proc, self._clock)
+        scanner = scan.Scanner(self._proc, self._clock)
         try:
-            result = scanner.scan() or ScanResult((), 0, 0)
+            result = scanner.scan() or scan.ScanResult((), 0, 0)
         except OSError as error:
             why = Missing(Reason.SOURCE, f"{self._proc} can't be listed: {error.strerror}")
             return missing_check(self.name, why, "mount -t proc proc /proc")
@@ -129,7 +118,7 @@ class ProcessSource:
         for _, files in self._watched.values():
             files.close()
         self._watched.clear()
-        self._scanner = Scanner(self._proc, self._clock)
+        self._scanner = scan.Scanner(self._proc, self._clock)
         self._scanned_at_ns = self._scan_began_ns = None
 
     def _read(self) -> ThreadTable:
@@ -216,7 +205,7 @@ class ProcessSource:
         for identity, watched in tuple(self._watched.items()):
             try:
                 row = _row(*watched, self._clock())
-            except (*GONE, PermissionError, ValueError):
+            except (*scan.GONE, PermissionError, ValueError):
                 row = None
             if row is None:
                 self._drop(identity)
@@ -266,9 +255,9 @@ def _row(thread: ThreadRow, files: ThreadFiles, read_at_ns: int) -> ThreadRow | 
         stat = files.stat()
         if stat.start_ticks != thread.start_ticks:
             return None
-        run_ns = stat.cpu_ticks * NS_PER_TICK if sched is None else sched.run_ns
+        run_ns = stat.cpu_ticks * scan.NS_PER_TICK if sched is None else sched.run_ns
         last_cpu = stat.last_cpu
-    role = settle_index(Role(thread.role, thread.role_index), thread.comm, status.allowed)
+    role = scan.settle_index(scan.Role(thread.role, thread.role_index), thread.comm, status.allowed)
     return replace(
         thread,
         role_index=role.index,
@@ -282,7 +271,7 @@ def _row(thread: ThreadRow, files: ThreadFiles, read_at_ns: int) -> ThreadRow | 
     )
 
 
-def _check_processes(name: str, result: ScanResult) -> Check:
+def _check_processes(name: str, result: scan.ScanResult) -> Check:
     roles = sum(thread.role != "" for thread in result.threads)
     text = f"{result.processes} processes, {roles} threads of network functions among them"
     if result.hidden:

@@ -178,7 +178,7 @@ def shown_as(event: Evsel) -> str:
 _SHOWN = re.compile(r"(?P<pmu>[^/:]+)/(?:(?P=pmu)/(?P<terms>[^/:]+)/|(?P<name>[^/:]+))/")
 _BARE = re.compile(r"[^/:]+")
 _UNKNOWN_METRIC = CounterProblem(Reason.HARDWARE, "perf has no such metric for this CPU")
-_UNRESOLVED = "perf has {metric} for this CPU, but the kernel here has not all it counts ({event})"
+_UNRESOLVED = "perf has {metric} for this CPU, but this kernel lacks an event of it ({event})"
 
 
 @dataclass(frozen=True, slots=True)

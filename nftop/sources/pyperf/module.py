@@ -157,7 +157,7 @@ def _absent(root: Path, python: str, fix: str) -> CounterProblem:
     ]
     if others:
         sentence = (
-            f"the kernel's module is there for another Python ({others[0]}), not for {python}"
+            f"the kernel's module is built for another Python ({others[0]}), not for {python}"
         )
         return CounterProblem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
     sentence = f"the kernel's Python module perf is not installed for {python}"

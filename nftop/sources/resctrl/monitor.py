@@ -80,7 +80,7 @@ def choose_reader(
     return CacheReader(min(own), own) if own else CacheReader(members[0].cpu)
 
 
-_REPLACED = Missing(Reason.RESET, "the group was removed or made anew while it was read")
+_REPLACED = Missing(Reason.RESET, "the group was removed or replaced while it was read")
 
 # By the inode of a group's directory, which no other group ever has, then by cache.
 MonitorCounters: TypeAlias = Mapping[int, Mapping[L3Domain, Metered]]
@@ -172,7 +172,7 @@ def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple
     ]
     if not wrong:
         return ()
-    what = "divided into sub-NUMA clusters, of which this kernel's monitors know nothing"
+    what = "divided into sub-NUMA clusters, which this kernel's monitors do not support"
     return (f"L3 {', '.join(wrong)}: {what}: they may count only a part",)
 
 

@@ -17,16 +17,7 @@ from nftop.model.topology import Topology
 from nftop.sources.base import Check, missing_check
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.host.topology import read_cpuid, read_topology
-from nftop.sources.resctrl.files import (
-    FIX,
-    NOT_MOUNTED,
-    Mount,
-    cpu_flags,
-    find_mount,
-    holder,
-    mba_unit_of,
-    shared_lock,
-)
+from nftop.sources.resctrl import files
 from nftop.sources.resctrl.monitor import (
     CacheReader,
     Gathered,
@@ -87,14 +78,14 @@ _EVENT_FLAGS = dict(zip(EVENTS, ("cqm_occup_llc", "cqm_mbm_total", "cqm_mbm_loca
 def absent(why: Missing, root: Path) -> Check:
     """The check of a host where resctrl is not mounted or not available."""
     if why.reason is Reason.SOURCE:
-        return Check(_NAME, why.reason, NOT_MOUNTED, FIX)
-    hidden = [word for flag, word in _FLAGS.items() if flag in cpu_flags(root)]
+        return Check(_NAME, why.reason, files.NOT_MOUNTED, files.FIX)
+    hidden = [word for flag, word in _FLAGS.items() if flag in files.cpu_flags(root)]
     return Check(_NAME, why.reason, why.message, _boot(hidden))
 
 
-def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
+def present(mount: files.Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
     """A mounted resctrl: what it offers and how much of that is in use."""
-    flags = cpu_flags(root)
+    flags = files.cpu_flags(root)
     return (
         _mounted(mount, table),
         _allocation(table, flags),
@@ -104,7 +95,7 @@ def present(mount: Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
     )
 
 
-def _mounted(mount: Mount, table: ResctrlTable) -> Check:
+def _mounted(mount: files.Mount, table: ResctrlTable) -> Check:
     own = sorted(mount.options - {"rw", "ro", "relatime", "nosuid", "nodev", "noexec"})
     text = f"{mount.shown}, options {', '.join(own) or 'none'}"
     owners = Counter(group.owner or "unknown" for group in table.groups[1:])
@@ -254,7 +245,7 @@ class ResctrlSource:
         self.counter_reads = self.counter_interrupts = 0
 
     def read(self) -> ResctrlTable | Missing:
-        mount = find_mount(self._root)
+        mount = files.find_mount(self._root)
         if isinstance(mount, Missing):
             return mount
         try:
@@ -266,7 +257,7 @@ class ResctrlSource:
 
     def check(self) -> tuple[Check, ...]:
         """What is mounted, offered and in use, and what reading it disturbs."""
-        mount = find_mount(self._root)
+        mount = files.find_mount(self._root)
         if isinstance(mount, Missing):
             return (absent(mount, self._root),)
         value = self.read()
@@ -280,7 +271,7 @@ class ResctrlSource:
         self._tasks, self._next_tasks_ns = {}, 0
         self._registers, self._next_registers_ns = {}, 0
 
-    def _table(self, mount: Mount) -> ResctrlTable | Missing:
+    def _table(self, mount: files.Mount) -> ResctrlTable | Missing:
         inventory = self._look(mount)
         if isinstance(inventory, Missing):
             return inventory
@@ -297,7 +288,7 @@ class ResctrlSource:
         gathered = Gathered(
             tree=tree,
             info=info,
-            mba_unit=mba_unit_of(mount, self._cpuid),
+            mba_unit=files.mba_unit_of(mount, self._cpuid),
             monitors=monitors,
             counters=self._counters,
             tasks=tasks,
@@ -306,16 +297,18 @@ class ResctrlSource:
         )
         return table_of(gathered, self._topology)
 
-    def _look(self, mount: Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
+    def _look(self, mount: files.Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
         """The groups at one moment: under the lock, else twice the same."""
         info = read_info(f"{mount.path}/info")
         notes: tuple[str, ...] = ()
-        with shared_lock(mount.path) as lock:
+        with files.shared_lock(mount.path) as lock:
             before = read_tree(mount.path, lock.in_time) if lock.held else None
         if before is not None:
             return info, before, ()
         if not lock.held:
-            notes = (f"read without resctrl's lock, which {holder(self._root, mount.path)} holds",)
+            notes = (
+                f"read without resctrl's lock, which {files.holder(self._root, mount.path)} holds",
+            )
         for _ in range(_LOOKS):
             now = read_tree(mount.path)
             if now is not None and now == before:

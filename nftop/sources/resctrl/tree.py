@@ -149,7 +149,7 @@ def _by_domain(text: str, value: Callable[[str], T]) -> Mapping[int, T]:
     for word in text.split(";"):
         domain, equals, rest = word.partition("=")
         if not equals or not _DOMAIN.fullmatch(domain) or int(domain) in result:
-            raise ValueError(f"{word[:80]!r} is not DOMAIN=VALUE, or is there twice")
+            raise ValueError(f"{word[:80]!r} is not DOMAIN=VALUE, or is a duplicate")
         result[int(domain)] = value(rest)
     return result
 

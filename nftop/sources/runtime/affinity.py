@@ -8,21 +8,11 @@ import threading
 from collections.abc import Collection, Iterator
 
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import numbered
 
 _TASKS = "/proc/self/task"
 _PASSES = 10  # threads that start while others are moved need a further pass
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The CPUs that nftop runs on."""
-
-    affinity: tuple[Cpu, ...]  # the CPUs all of its threads may use
-    warning: str  # a disturbance they cause, in one sentence; "" for none
-    changed: bool  # some thread had another affinity before
 
 
 class Affinity:
@@ -37,25 +27,24 @@ class Affinity:
         self._lock = threading.Lock()
         self._moves = 0
 
-    def keep_off(self, cpus: Collection[int], topology: Topology) -> Placement:
+    def keep_off(self, cpus: Collection[int], topology: Topology) -> str:
         """Move all threads of this process off the polling `cpus` and the cores these are on.
 
-        Of the CPUs it was started on, nftop avoids polling CPUs, their siblings, isolated and
-        nohz_full ones, as long as any CPU remains. Call it again when the polling CPUs change.
+        Returns a warning about a remaining disturbance, or "". Of the CPUs it was started on, nftop
+        avoids polling CPUs, their siblings, isolated and nohz_full ones, as long as any CPU
+        remains. Call it again when the polling CPUs change.
         """
         target, warning = choose_cpus(self._started_on, cpus, topology)
         try:
             with self._lock:
                 self._moves += 1
-                changed = _move_all_threads(frozenset(target))
+                _move_all_threads(frozenset(target))
         except OSError as error:
-            stay = cpus_of()
-            warning = (
+            return (
                 f"nftop can't move to CPU {format_cpu_list(target)} ({error.strerror}) and stays "
-                f"on {format_cpu_list(stay)}"
+                f"on {format_cpu_list(cpus_of())}"
             )
-            return Placement(stay, warning, changed=False)
-        return Placement(cpus_of(), warning, changed)
+        return warning
 
     @contextlib.contextmanager
     def staying_on(self, cpus: Collection[int]) -> Iterator[None]:
@@ -110,31 +99,18 @@ def _stay(cpus: Collection[int], before: Collection[int]) -> bool:
     return True
 
 
-def _move_all_threads(target: frozenset[Cpu]) -> bool:
-    """Give every thread this affinity; True if one had another.
+def _move_all_threads(target: frozenset[Cpu]) -> None:
+    """Give every thread this affinity.
 
-    sched_setaffinity(2) moves one thread and new threads inherit: repeats until there is no new
-    one.
+    sched_setaffinity(2) moves one thread and new ones inherit: repeats until there is no new one.
     """
-    changed = False
     moved: set[int] = set()
     for _ in range(_PASSES):
         tids = set(numbered(_TASKS)) - moved
         if not tids:
             break
         for tid in tids:
-            changed |= _move(tid, target)
+            with contextlib.suppress(ProcessLookupError):
+                if os.sched_getaffinity(tid) != target:
+                    os.sched_setaffinity(tid, target)
         moved |= tids
-    return changed
-
-
-def _move(tid: int, target: frozenset[Cpu]) -> bool:
-    try:
-        before = os.sched_getaffinity(tid)
-        if before == target:
-            return False
-        os.sched_setaffinity(tid, target)
-        # The kernel leaves out CPUs that have gone offline.
-        return os.sched_getaffinity(tid) != before
-    except ProcessLookupError:
-        return False

@@ -40,7 +40,7 @@ class OwnSource:
 
     def on_pollers(self, cpus: Collection[int], topology: Topology) -> None:
         """Avoid these CPUs; readings have the warning of `Affinity.keep_off` from now on."""
-        self._warning = self._own_affinity.keep_off(cpus, topology).warning
+        self._warning = self._own_affinity.keep_off(cpus, topology)
 
     def check(self) -> tuple[Check, ...]:
         text = f"nftop may run on CPU {format_cpu_list(cpus_of())}"

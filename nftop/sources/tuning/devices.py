@@ -97,7 +97,7 @@ def express(root: Path, address: str) -> Express | None:
     if len(raw) <= _FIRST_AT or not raw[_STATUS_AT] & _LIST:
         return None
     if len(raw) <= _HEADER_BYTES:
-        raise PermissionError(f"{address}: the rest of its configuration is root's to read")
+        raise PermissionError(f"{address}: only root can read the rest of its configuration")
     at, seen = raw[_FIRST_AT] & ~3, set[int]()
     while _HEADER_BYTES <= at <= len(raw) - 0x14 and at not in seen:
         seen.add(at)
@@ -259,7 +259,7 @@ def clusters(look: Look) -> HostFinding:
         return HostFinding(Reason.SOURCE, "the kernel names no NUMA nodes")
     divided = {package: sorted(mine) for package, mine in sorted(nodes.items()) if len(mine) > 1}
     if not divided:
-        return as_advised("a NUMA node each for the packages: sub-NUMA clustering is off")
+        return as_advised("one NUMA node per package: sub-NUMA clustering is off")
     text = "; ".join(
         f"package {package} is divided into nodes {', '.join(map(str, mine))}"
         for package, mine in divided.items()
@@ -313,7 +313,7 @@ def _without_edac(look: Look) -> HostFinding:
     try:
         installed = dimms(look.root)
     except PermissionError:
-        why = f"what is in the slots only root can read (DMI){units}"
+        why = f"only root can read the memory slots (DMI){units}"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
     if installed is None:
         # A guest has neither, nor counters of memory.
@@ -407,19 +407,19 @@ def _locality(look: Look, nic: Nic, users: set[int], hidden: int) -> HostFinding
     mine = [poller for poller in look.pollers if poller.pid in users and poller.pinned]
     names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
     if not users:
-        why = f"{hidden} processes can't be looked into" if hidden else "no process has it open"
+        why = f"{hidden} processes can't be read" if hidden else "no process has it open"
         reason = Reason.PERMISSION if hidden else Reason.IDLE
         fix = "sudo nftop doctor" if hidden else ""
         return HostFinding(reason, f"{_location(nic)}; {why}", fix, of=nic.address)
     if not mine:
         listed = ", ".join(map(str, sorted(users)))
-        text = f"{_location(nic)}, open in process {listed}, which polls on no CPU of its own"
+        text = f"{_location(nic)}, open in process {listed}, which polls on no dedicated CPU"
         return HostFinding(Reason.IDLE, text, of=nic.address)
     polled = sorted({item.cpu for item in mine})
     if nic.node is None:
         text = f"{_location(nic)}; {names} polls on {cpus(polled)}"
         return HostFinding(
-            Reason.SOURCE, f"{text}: whether that is near is not known", of=nic.address
+            Reason.SOURCE, f"{text}: whether that is its node is unknown", of=nic.address
         )
     far = [cpu for cpu in polled if look.nodes_of((cpu,)) != (nic.node,)]
     text = f"{_location(nic)}; {names} polls on {cpus(polled)}"
@@ -438,7 +438,7 @@ def _link(look: Look, nic: Nic) -> HostFinding:
     try:
         link = express(look.root, nic.physical or nic.address)
     except PermissionError:
-        why = "its PCI Express settings are root's to read"
+        why = "only root can read its PCI Express settings"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)
     except OSError as error:
         return HostFinding(Reason.ERROR, f"its configuration can't be read: {error.strerror}",
@@ -460,7 +460,7 @@ def _flaws(link: Express) -> tuple[list[str], list[str]]:
     flaws, fixes = [], []
     if link.payload_bytes < _PAYLOAD_BYTES:
         able = link.payload_limit_bytes >= _PAYLOAD_BYTES
-        flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", which is all it can"))
+        flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", its maximum"))
     if link.read_bytes < _READ_BYTES:
         flaws.append(f"reads below {_READ_BYTES}")
     if flaws:

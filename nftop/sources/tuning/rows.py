@@ -52,7 +52,7 @@ def isolation(look: Look) -> Iterator[HostFinding]:
     roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
     for name, pid, last in sorted(roaming):
         yield otherwise(
-            f"{name}[{pid}] polls and is not pinned: the scheduler has it on CPU {last} now",
+            f"{name}[{pid}] polls and is not pinned: it runs on CPU {last} now",
             "give it cores of its own",
         )
 
@@ -168,7 +168,7 @@ def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) ->
         return HostFinding(Reason.IDLE, f"{none}; {state}")
     missing = sorted(set(look.polled) - set(covered))
     if not missing:
-        return as_advised(f"all that is polled on is {what}: {cpus(look.polled)}")
+        return as_advised(f"all polled CPUs are {what}: {cpus(look.polled)}")
     wanted = format_cpu_list(sorted({*covered, *look.polled}))
     programs = ", ".join(sorted({p.program for p in look.pollers if p.pinned and p.cpu in missing}))
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
@@ -304,7 +304,7 @@ def balancer(look: Look) -> HostFinding:
     if running:
         return otherwise(
             f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
-            "that it is not kept off",
+            "that it is not banned from",
             "sudo systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in its "
             "configuration",
         )
@@ -397,7 +397,7 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "governor",
-        f"speed states that change do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
+        f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
         governor,
     ),
     HostCheck(
@@ -435,7 +435,7 @@ ROWS: tuple[HostCheck, ...] = (
     ),
     HostCheck(
         "nmi watchdog",
-        f"off on the paper's host ({_RDT}, C.2.1); it keeps a counter from top-down, too",
+        f"off on the paper's host ({_RDT}, C.2.1); it takes a counter from top-down, too",
         watchdog,
     ),
     HostCheck(

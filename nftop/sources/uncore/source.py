@@ -59,7 +59,7 @@ def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
     listed, cost = ", ".join(groups), ""
     if len(groups) > 1:
         listed = "in turns " + ", ".join(f"{text} {share:.0%}" for text, share in groups.items())
-        cost = f"; the next turn's beginning takes {switch_ns / 1e6:.1f} ms there"
+        cost = f"; switching turns takes {switch_ns / 1e6:.1f} ms"
     if on_demand:
         listed += f", and {on_demand} only while on screen,"
     fds = sum(len(turn.fds) for opened in boxes for turn in opened.turns)

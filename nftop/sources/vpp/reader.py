@@ -63,8 +63,8 @@ class SegmentReader:
         cpu_ns: CPU time it had used at its last reply.
     """
 
-    def __init__(self, handle: int, *, module: str = _MODULE) -> None:
-        """Start it. `handle` is the segment's descriptor, `module` what runs there.
+    def __init__(self, handle: int) -> None:
+        """Start it. `handle` is the segment's descriptor.
 
         Raises NotReadError: the segment is too large, or too many are read already; OSError: the
         process can't be started.
@@ -77,8 +77,9 @@ class SegmentReader:
             why = f"{_MAX_READERS} stats segments are read already, and no more are"
         if why:
             raise NotReadError(Missing(Reason.ERROR, why))
+        memory_bytes = about.st_size + _MEMORY_BYTES
         self._helper = helper.start(
-            module, str(handle), handles=(handle,), memory_bytes=about.st_size + _MEMORY_BYTES
+            _MODULE, str(handle), handles=(handle,), memory_bytes=memory_bytes
         )
         _RUNNING.add(self)
         self._helper.channel.settimeout(0)
@@ -164,7 +165,7 @@ def interfaces_of(reading: VppReading) -> VppInterfaces:
     ]
     width = len(reading.names)
     if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
-        raise ValueError(f"it names {width} interfaces and counts others")
+        raise ValueError(f"it names {width} interfaces but counts others")
     known = set(reading.names)
     own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
     _check_count(len(own), "interfaces")
@@ -182,7 +183,7 @@ def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
     names = tuple(name[:_NAME_LIMIT] for name in reading.names)
     tables = [_counts(rows) for rows in (reading.clocks, reading.vectors, reading.calls)]
     if {table.shape for table in tables} != {(threads, len(names))}:
-        raise ValueError(f"it names {len(names)} nodes and counts others")
+        raise ValueError(f"it names {len(names)} nodes but counts others")
     return VppNodes(names, *tables)
 
 
@@ -274,5 +275,5 @@ def unfit(version: str | None) -> Missing | None:
     return Missing(
         Reason.SOURCE,
         f"its stats segment is read with PyPI's vpp-papi 2.4.1 or later, and this is {version}, "
-        f"which gives old numbers: {INSTALL}",
+        f"which returns stale numbers: {INSTALL}",
     )

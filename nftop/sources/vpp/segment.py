@@ -125,7 +125,7 @@ class Segment:
             self._stats = None
         if _OTHER in str(why):
             raise UnreadableError(Reason.STALE, "its stats segment changes while it is read")
-        raise UnreadableError(Reason.ERROR, f"its stats segment makes no sense: {why}")
+        raise UnreadableError(Reason.ERROR, f"its stats segment is invalid: {why}")
 
     def _once(self, known: int | None) -> VppReading:
         if self._stats is None:
@@ -228,7 +228,7 @@ def _wait_unlocked(stats: Any) -> None:
         time.sleep(_LOOK_EVERY_S)
     raise UnreadableError(
         Reason.STALE,
-        "its stats segment is marked as being changed, and stays so: VPP hangs, or died in it",
+        "its stats segment stays locked for a change: VPP hangs, or died during it",
     )
 
 

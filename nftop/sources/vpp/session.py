@@ -38,13 +38,6 @@ from nftop.sources.trust import trust
 from nftop.sources.trust.peer import Credentials
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.protocol import Question, VppReading
-from nftop.sources.vpp.reader import (
-    NOTHING_READ,
-    NotReadError,
-    ReaderError,
-    SegmentReader,
-    after,
-)
 
 # Even an idle VPP wakes up a few times per second.
 _NAME_LIMIT = 256
@@ -219,19 +212,19 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         stats_socket: UnixSocket,
         proc: Path,
         clock: Callable[[], int],
-        read_by: Callable[[int], SegmentReader] = SegmentReader,
+        read_by: Callable[[int], reader.SegmentReader] = reader.SegmentReader,
     ) -> None:
         """`read_by` starts the process that reads a descriptor."""
         super().__init__(stats_socket, proc, clock)
         self._read_by = read_by
         self._handle: int | None = None
-        self._reader: SegmentReader | None = None
+        self._reader: reader.SegmentReader | None = None
         self._ended_cpu_ns = 0
         self._pid = 0
         self._life: Life | None = None
         self._cpus: Mapping[int, Cpu] = {}
         self._cpus_at_ns: int | None = None
-        self._last = NOTHING_READ
+        self._last = reader.NOTHING_READ
         self._pulse: Pulse | None = None
         self._probe_at_ns = 0
 
@@ -277,7 +270,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
                 return False
         except LinkError as error:
             self._drop(error.why)
-        except ReaderError as error:
+        except reader.ReaderError as error:
             if error.ended:
                 self._count_ended_reader()
             self._fail(error.why)
@@ -306,7 +299,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             self._life = look_up(self._pid, self._proc)
 
     def _forget(self) -> None:
-        self._last, self._pulse = NOTHING_READ, None
+        self._last, self._pulse = reader.NOTHING_READ, None
         self._cpus, self._cpus_at_ns = {}, None
 
     def _end_lost(self) -> None:
@@ -365,27 +358,27 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             return
         try:
             self._reader = self._reader or self._start_reader(handle)
-        except NotReadError as error:
+        except reader.NotReadError as error:
             self._fail(error.why)
             return
         beat = None if self._last.nodes is None else self._last.heartbeat
         self._reader.ask(Question(sorted(os.sched_getaffinity(0)), beat))
         self._sent_tick, self._sent_at_ns = self._tick, now_ns
 
-    def _start_reader(self, handle: int) -> SegmentReader:
+    def _start_reader(self, handle: int) -> reader.SegmentReader:
         """Raises NotReadError: vpp-papi is unfit, or no process can be started."""
         why = reader.unfit(reader.installed())
         if why is not None:
-            raise NotReadError(why)
+            raise reader.NotReadError(why)
         try:
             return self._read_by(handle)
         except OSError as error:
             text = f"the process that reads its segment can't be started: {error.strerror}"
-            raise NotReadError(Missing(Reason.ERROR, text)) from error
+            raise reader.NotReadError(Missing(Reason.ERROR, text)) from error
 
     def _take(self, reading: VppReading) -> None:
         try:
-            last = self._last = after(self._last, reading)
+            last = self._last = reader.after(self._last, reading)
         except ValueError as error:
             self._fail(Missing(Reason.ERROR, f"its stats segment is not used: {error}"))
             return
@@ -405,7 +398,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             return self._late("has not handed out its stats segment")
         if self._problem is not None:
             return self._problem
-        if self._last is NOTHING_READ:
+        if self._last is reader.NOTHING_READ:
             return _OPENING
         if self._heard_tick != self._tick:
             return self._late("the process that reads its stats segment has not answered")

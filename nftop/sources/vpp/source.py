@@ -111,10 +111,10 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
             fix = reader.INSTALL if reader.unfit(reader.installed()) is not None else ""
             return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}", fix)
         bound = [thread.cpu for thread in sample.threads if thread.cpu is not None]
-        where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "on no single CPU each"
+        where = f"on CPU {format_cpu_list(sorted(bound))}" if bound else "not bound to single CPUs"
         unbound = len(sample.threads) - len(bound)
         if bound and unbound:
-            where += f" and {unbound} on no single one"
+            where += f" and {unbound} not bound"
         threads = "1 thread" if len(sample.threads) == 1 else f"{len(sample.threads)} threads"
         counted = "counted" if sample.nodes is not None else "not counted"
         interfaces = f"{len(sample.interfaces.names)} interfaces"

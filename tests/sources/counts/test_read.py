@@ -129,7 +129,7 @@ def test_code_left_out_is_said_and_never_mixed() -> None:
     ("text", "says"),
     [
         ('{"context-switches": 1}', "no event of it is one of SKX's table: context-switches"),
-        ('{"cycles": 1, "cpu-cycles": 2}', "cycles and cpu-cycles are one event"),
+        ('{"cycles": 1, "cpu-cycles": 2}', "cycles and cpu-cycles are the same event"),
         (",,,,,1,GHz\n", "it has no counts"),
         ("{}", "it has no counts"),
     ],

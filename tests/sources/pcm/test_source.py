@@ -104,8 +104,8 @@ def test_what_was_refused_is_asked_again_after_a_minute(peer: PcmPeer) -> None:
     [
         ("close", Reason.ERROR, "closed the connection without an answer"),
         ("half", Reason.ERROR, "too early"),
-        ("noise", Reason.ERROR, "does not speak HTTP"),
-        ("headers", Reason.ERROR, "does not speak HTTP"),
+        ("noise", Reason.ERROR, "sent invalid HTTP"),
+        ("headers", Reason.ERROR, "sent invalid HTTP"),
         ("html", Reason.ERROR, "no pcm-sensor-server"),
         ("redirect", Reason.ERROR, "HTTP 302"),
         ("http400", Reason.ERROR, "refuses /metrics with HTTP 400"),

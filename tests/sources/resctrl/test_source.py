@@ -271,7 +271,7 @@ def test_a_group_made_anew_while_it_is_read_has_no_values(
     assert done
     for l3 in (0, 1):
         assert set(cache(table, "vpp", l3).values.values()) == {
-            Missing(Reason.RESET, "the group was removed or made anew while it was read")
+            Missing(Reason.RESET, "the group was removed or replaced while it was read")
         }
     assert cache(table, ROOT).values["mbm_total_bytes"] == 1000
 

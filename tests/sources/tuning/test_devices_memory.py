@@ -126,7 +126,7 @@ def test_nothing_tells_of_memory(tmp_path: Path) -> None:
 
 
 def test_nodes_of_a_package(tmp_path: Path) -> None:
-    assert checks(host(tmp_path))["clusters"].text.startswith("a NUMA node each")
+    assert checks(host(tmp_path))["clusters"].text.startswith("one NUMA node per package")
     host(tmp_path, {f"{NODES}/node0/cpulist": "0-1", f"{NODES}/node2/cpulist": "2-3"})
     found = checks(tmp_path)["clusters"]
     assert (found.state, found.fix) == ("ok", "")

@@ -99,7 +99,7 @@ def test_a_nic_that_nobody_drives(tmp_path: Path) -> None:
         "(vfio-pci, node 0); no process has it open",
     )
     holds(tmp_path, 300, "/dev/vfio/12")
-    assert "open in process 300, which polls on no CPU of its own" in (
+    assert "open in process 300, which polls on no dedicated CPU" in (
         checks(tmp_path, poller(1))[f"nic {NIC}"].text
     )
 
@@ -122,10 +122,10 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
     [
         (config(), "ok", "payload 256 of 2048 bytes, reads of 4096, ASPM off", ""),
         (config(payload=128), "tune", "payload below 256", "pci=pcie_bus_perf"),
-        (config(payload=128, limit=128), "tune", "which is all it can", "pci=pcie_bus_perf"),
+        (config(payload=128, limit=128), "tune", "its maximum", "pci=pcie_bus_perf"),
         (config(reads=256), "tune", "reads below 512", "pci=pcie_bus_perf"),
         (config(aspm=2), "tune", "ASPM L1: ASPM is on", "pcie_aspm/parameters/policy"),
-        (config()[:64], "permission", "root's to read", "sudo nftop doctor"),
+        (config()[:64], "permission", "only root can read", "sudo nftop doctor"),
         (bytes(256), "undefined", "not on PCI Express", ""),
         (b"", "undefined", "not on PCI Express", ""),
     ],

@@ -15,7 +15,7 @@ def test_cores_that_poll_are_to_be_isolated(tmp_path: Path) -> None:
     host(tmp_path, {f"{CPUS}/isolated": "2-3"})
     fine = checks(tmp_path, poller(2), poller(3))["isolation"]
     assert (fine.state, fine.fix) == ("ok", "")
-    assert fine.text == "all that is polled on is isolated from the scheduler: CPU 2-3"
+    assert fine.text == "all polled CPUs are isolated from the scheduler: CPU 2-3"
     assert "10.1: 1.3" in fine.why
     found = checks(tmp_path, poller(3), poller(5))["isolation"]
     assert found.state == "tune"
@@ -45,7 +45,7 @@ def test_a_poller_that_is_not_pinned_is_named(tmp_path: Path) -> None:
     first, second, *_ = host_checks(tmp_path, read_topology(tmp_path), (roaming,))
     assert first.text.startswith("no thread that polls is pinned; CPU 2-3")
     assert (second.name, second.state) == ("host isolation", "tune")
-    assert second.text == "testpmd[100] polls and is not pinned: the scheduler has it on CPU 5 now"
+    assert second.text == "testpmd[100] polls and is not pinned: it runs on CPU 5 now"
     compiler = poller(5, pinned=False, kind="")
     found = host_checks(tmp_path, read_topology(tmp_path), (compiler,))
     assert [check.name for check in found].count("host isolation") == 1

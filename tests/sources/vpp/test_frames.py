@@ -81,7 +81,7 @@ def test_a_segment_that_is_locked_takes_the_numbers_away_and_gives_them_back(
 ) -> None:
     frames = fold(START, *samples_of(tmp_path, "second", "lock"))
     locked = missing(nf(frames[2], "rx_packets_per_s"))
-    assert locked.reason is Reason.STALE and "marked as being changed" in locked.message
+    assert locked.reason is Reason.STALE and "stays locked for a change" in locked.message
     assert missing(cpu(frames[2], "cpp")).reason is Reason.STALE
 
 

@@ -161,7 +161,7 @@ def test_a_segment_whose_change_is_never_finished_is_not_waited_for(desk: Desk) 
     desk.peer.do("lock")
     held = desk.one()
     assert why(held).reason is Reason.STALE
-    assert "marked as being changed" in why(held).message
+    assert "stays locked for a change" in why(held).message
     assert held.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
     assert held.read_at_ns == before.read_at_ns
     desk.peer.do("unlock")
@@ -174,13 +174,13 @@ def test_a_segment_whose_change_is_never_finished_is_not_waited_for(desk: Desk) 
     ("command", "reason", "words"),
     [
         ("version 1", Reason.SOURCE, "has version 1, and nftop reads version 2"),
-        ("wild", Reason.ERROR, "makes no sense"),
-        ("endless", Reason.ERROR, "makes no sense"),
-        ("nameless", Reason.ERROR, "names 3 interfaces and counts others"),
-        ("cut", Reason.ERROR, "makes no sense"),
-        ("empty", Reason.ERROR, "makes no sense"),
+        ("wild", Reason.ERROR, "is invalid"),
+        ("endless", Reason.ERROR, "is invalid"),
+        ("nameless", Reason.ERROR, "names 3 interfaces but counts others"),
+        ("cut", Reason.ERROR, "is invalid"),
+        ("empty", Reason.ERROR, "is invalid"),
         ("keep it", Reason.ERROR, "was not handed out"),
-        ("lock", Reason.STALE, "marked as being changed"),
+        ("lock", Reason.STALE, "stays locked for a change"),
     ],
 )
 def test_a_segment_that_is_none_is_a_sentence(
@@ -205,7 +205,7 @@ def test_one_that_shrinks_kills_its_reader_and_nothing_else(desk: Desk) -> None:
     assert "shorter than it was" in why(cut).message
     assert cut.interfaces is before.interfaces
     desk.later()
-    assert "makes no sense" in why(desk.one()).message  # the next one, which maps what is left
+    assert "is invalid" in why(desk.one()).message  # the next one, which maps what is left
 
 
 def test_one_that_is_killed_is_gone_and_another_is_another(desk: Desk) -> None:
