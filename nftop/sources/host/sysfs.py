@@ -80,8 +80,10 @@ class SysTree:
         # A mask that was never allocated (nohz_full not in use) is printed as "  (null)".
         if text == "(null)":
             return ()
+        name = path.rpartition("/")[2]
+        is_list = name.endswith("list") or name in {"present", "online", "isolated", "nohz_full"}
         try:
-            return parse_cpu_list(text) if _is_list(path) else parse_cpu_mask(text)
+            return parse_cpu_list(text) if is_list else parse_cpu_mask(text)
         except ValueError:
             self.note(_label(path, cpu), "is not a list of CPUs", cpu)
             return None
@@ -158,11 +160,6 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> Missing:
     if error.errno in (errno.EACCES, errno.EPERM):
         return Missing(Reason.PERMISSION, f"{path} can't be read; run as root")
     return Missing(Reason.ERROR, f"{path}: {error.strerror}")
-
-
-def _is_list(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.endswith("list") or name in {"present", "online", "isolated", "nohz_full"}
 
 
 def _label(path: str, cpu: Cpu | None) -> str:

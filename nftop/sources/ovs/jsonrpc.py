@@ -55,7 +55,9 @@ class Framing:
     def _next_end(self) -> int | None:
         """End of the first object in `_held`; None while it is incomplete."""
         if not self._depth:
-            self._begin()
+            del self._held[: len(self._held) - len(self._held.lstrip(_SPACE))]
+            if self._held and not self._held.startswith(b"{"):
+                raise ReplyError("its reply is not a JSON object")
         while match := (_INSIDE if self._in_text else _OUTSIDE).search(self._held, self._at):
             self._at = match.end()
             match match[0]:
@@ -74,12 +76,6 @@ class Framing:
                 return self._at
         self._at = len(self._held)
         return None
-
-    def _begin(self) -> None:
-        gap = len(self._held) - len(self._held.lstrip(_SPACE))
-        del self._held[:gap]
-        if self._held and not self._held.startswith(b"{"):
-            raise ReplyError("its reply is not a JSON object")
 
 
 _PIECE_BYTES = 1 << 16

@@ -172,7 +172,9 @@ class PcmSource:
         self._not_before_ns = self._clock() + int(REQUEST_INTERVAL_S * 1e9)
         if self._notes is None:
             self._notes = notes(self.address, self._root)
-        self._now = self.latest = replace(table, notes=(*self._notes, *self._rdt(table)))
+        rdt = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
+        own = [HOLDS_RDT] if rdt and self._root is not None else []
+        self._now = self.latest = replace(table, notes=(*self._notes, *own))
         return self._now
 
     def check(self) -> tuple[Check, ...]:
@@ -244,11 +246,6 @@ class PcmSource:
         self._now = why
         self._way, self._notes = 0, None  # what comes back may be another one
         return why
-
-    def _rdt(self, table: PcmTable) -> tuple[str, ...]:
-        """A note if a server of this host uses RDT."""
-        present = any(np.any(table.of_cpu(field) > 0) for field in _RDT_FIELDS)
-        return (HOLDS_RDT,) if present and self._root is not None else ()
 
 
 _NOTE = "the server reports no dies, caches or NUMA nodes"

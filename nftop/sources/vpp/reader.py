@@ -167,7 +167,8 @@ def interfaces_of(reading: VppReading) -> VppInterfaces:
     if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
         raise ValueError(f"it names {width} interfaces but counts others")
     known = set(reading.names)
-    own = [i for i, name in enumerate(reading.names) if not _is_sub_interface(name, known)]
+    split = [name.rpartition(".") for name in reading.names]  # NAME.<number> of an interface NAME
+    own = [i for i, (of, dot, n) in enumerate(split) if not (dot and n.isdecimal() and of in known)]
     _check_count(len(own), "interfaces")
     names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
     received, sent, misses, drops = (table[:, own] for table in tables)
@@ -190,11 +191,6 @@ def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
 def _check_count(count: int, kind: str) -> None:
     if count > VPP_ROWS:
         raise ValueError(f"{count} {kind} are more than {VPP_ROWS}, the most that nftop records")
-
-
-def _is_sub_interface(name: str, known: set[str]) -> bool:
-    of, dot, number = name.rpartition(".")
-    return bool(dot) and number.isdecimal() and of in known
 
 
 def _at(numbers: Sequence[int], index: int) -> float | None:

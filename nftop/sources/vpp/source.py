@@ -48,7 +48,14 @@ class StatsSearch(SocketSearch):
 
     def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
         del own  # nftop's environment names no folder of VPP
-        return (folder / _NAME for folder in _folders(root))
+        runs = [root / "run"]
+        runs += [root / "run" / "user" / user.name for user in scan(root / "run" / "user")]
+        return [
+            run / entry.name / _NAME
+            for run in runs
+            for entry in scan(run)
+            if _FOLDERS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+        ]
 
     def location(self, socket: Path) -> Path:
         return socket
@@ -63,21 +70,6 @@ class StatsSearch(SocketSearch):
         else:
             if stat.S_ISSOCK(status.st_mode):
                 yield socket_at(status, location.parent, location.name)
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """The existing runtime directories."""
-    yield from _called_vpp(root / "run")
-    for user in scan(root / "run" / "user"):
-        yield from _called_vpp(root / "run" / "user" / user.name)
-
-
-def _called_vpp(parent: Path) -> Iterable[Path]:
-    return (
-        parent / entry.name
-        for entry in scan(parent)
-        if _FOLDERS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-    )
 
 
 class VppSource(NfSource[SegmentLink, VppInstance]):

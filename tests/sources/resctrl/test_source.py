@@ -442,7 +442,7 @@ def test_not_mounted_not_there_not_readable(
     def refuse(_: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(module, "shared_lock", refuse)
+    monkeypatch.setattr("nftop.sources.resctrl.files.shared_lock", refuse)
     assert sentence(reader.read()) == "permission: /sys/fs/resctrl can't be read; run as root"
 
 
