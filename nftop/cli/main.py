@@ -179,10 +179,10 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         commands.add_parser("demo", help=hint, add_help=False).set_defaults(command="demo")
         _add_pmu(parser)
         _add_pqos(parser)
-    doctor = commands.add_parser("doctor", help="which sources work here, and how to enable others")
+    help_text = "which sources work here, and how to enable others"
+    doctor = cat.add_command(commands, "doctor", help_text)
     doctor.add_argument("--json", action="store_true", help="one JSON object")
-    doctor.set_defaults(command="doctor")
-    explain = commands.add_parser("explain", help="meaning and source of a metric or finding")
+    explain = cat.add_command(commands, "explain", "meaning and source of a metric or finding")
     explain.add_argument("metric", nargs="?", metavar="METRIC",
                          help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
     explain.add_argument("--all", action="store_true", help="every metric and finding")
@@ -195,10 +195,8 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         help="measurements of papers: all, or those of a METRIC or workload",
     )  # fmt: skip
     explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
-    explain.set_defaults(command="explain")
-    shown = commands.add_parser("config", help="settings of the configuration files")
+    shown = cat.add_command(commands, "config", "settings of the configuration files")
     shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
-    shown.set_defaults(command="config")
     _add_serve(commands)
     cat.add_commands(commands)
     sst.add_commands(commands)

@@ -39,15 +39,23 @@ examples:
 """
 
 
-def add_commands(commands: Commands) -> None:
-    cat = commands.add_parser(
-        "cat",
-        help="cache classes: show and change them safely",
-        description="Cache classes of resctrl: their limits, and changes that can be undone.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def add_command(
+    commands: Commands, name: str, text: str, epilog: str | None = None, **more: Any
+) -> argparse.ArgumentParser:
+    """Parser of a command; `more`: arguments of `add_parser`."""
+    style = argparse.RawDescriptionHelpFormatter
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, epilog=epilog, formatter_class=style, **more
     )
-    cat.set_defaults(command="cat")
+    parser.set_defaults(command=name)
+    return parser
+
+
+def add_commands(commands: Commands) -> None:
+    cat = add_command(
+        commands, "cat", "cache classes: show and change them safely", _EPILOG,
+        description="Cache classes of resctrl: their limits, and changes that can be undone.",
+    )  # fmt: skip
     deeds = cat.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
@@ -78,12 +86,10 @@ def add_commands(commands: Commands) -> None:
     undo.add_argument("--past", dest="beyond", action="store_true",
                       help="skip changes that another program has overwritten")  # fmt: skip
     undo.set_defaults(command="undo")
-    history = commands.add_parser("history", help="every change that nftop made on this host")
+    history = add_command(commands, "history", "every change that nftop made on this host")
     history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
-    history.set_defaults(command="history")
-    recover = commands.add_parser("recover", help="revert a change that a crash interrupted")
+    recover = add_command(commands, "recover", "revert a change that a crash interrupted")
     recover.add_argument("--yes", action="store_true", help="do it without asking")
-    recover.set_defaults(command="recover")
 
 
 def _add_profiles(deeds: Commands) -> None:

@@ -9,7 +9,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from nftop.cli.parsers.cat import Commands
+from nftop.cli.parsers.cat import Commands, add_command
 from nftop.cli.parsers.common import add_batch, add_sampling, count_of
 from nftop.session.time_spec import FORMS, span_ns
 
@@ -54,14 +54,11 @@ it and exits with 0.
 
 
 def add_record(commands: Commands) -> None:
-    record = commands.add_parser(
-        "record",
-        help="record into a file or a pipe, without a screen",
+    record = add_command(
+        commands, "record", "record into a file or a pipe, without a screen", _RECORD,
         description="Records until Ctrl-C, a signal, or the end of --duration.",
-        epilog=_RECORD,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
-    )
+    )  # fmt: skip
     record.add_argument("-o", dest="output", metavar="FILE", default=None,
                         help="output; - is standard output (default: a file with host and time "
                         "in its name, in nftop/recordings of your data folder)")  # fmt: skip
@@ -76,16 +73,12 @@ def add_record(commands: Commands) -> None:
     record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
                         help="keep the newest files up to this total size")  # fmt: skip
     add_sampling(record)
-    record.set_defaults(command="record")
 
 
 def add_replay(commands: Commands) -> None:
-    replay = commands.add_parser(
-        "replay",
-        help="play back a recording",
-        epilog=_REPLAY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
+    suppressed = argparse.SUPPRESS
+    replay = add_command(
+        commands, "replay", "play back a recording", _REPLAY, argument_default=suppressed
     )
     replay.add_argument("file", metavar="FILE", help="the recording; - is standard input")
     replay.add_argument("--at", metavar="TIME", default=None,
@@ -97,7 +90,6 @@ def add_replay(commands: Commands) -> None:
                         help="only list markers, changes and findings with their times, which "
                         "--at accepts")  # fmt: skip
     add_batch(replay)
-    replay.set_defaults(command="replay")
 
 
 def with_times(arguments: Sequence[str]) -> list[str]:

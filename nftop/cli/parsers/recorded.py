@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from nftop.cli.parsers.cat import Commands
+from nftop.cli.parsers.cat import Commands, add_command
 from nftop.session.time_spec import FORMS
 
 NAMES = ("compare", "export")
@@ -56,13 +56,5 @@ def add_commands(commands: Commands) -> None:
                         "output")  # fmt: skip
 
 
-def _add(commands: Commands, name: str, help_text: str, epilog: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_text,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-    )
-    parser.set_defaults(command=name)
-    return parser
+def _add(commands: Commands, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
+    return add_command(commands, name, text, epilog, argument_default=argparse.SUPPRESS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from nftop.cli.parsers.cat import Commands, add_confirmation, cpu_list
+from nftop.cli.parsers.cat import Commands, add_command, add_confirmation, cpu_list
 
 NAMES = ("sst",)
 _EPILOG = """\
@@ -34,14 +34,10 @@ examples:
 
 
 def add_commands(commands: Commands) -> None:
-    sst = commands.add_parser(
-        "sst",
-        help="core priority and frequency limits: show and change them safely",
+    sst = add_command(
+        commands, "sst", "core priority and frequency limits: show and change them safely", _EPILOG,
         description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    sst.set_defaults(command="sst")
+    )  # fmt: skip
     deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
