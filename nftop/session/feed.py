@@ -49,17 +49,15 @@ class Feed(Protocol):
         """End `frames` soon, even while it blocks. Safe from any thread and signal handlers."""
 
 
-@runtime_checkable
-class Player(Feed, Protocol):
-    """A feed of what was recorded: it can stand still, go faster, and go elsewhere.
+class TimeControl(Protocol):
+    """Movement in time: in a recording, or in what a live session keeps.
 
-    All is safe from any thread and done soon, in the thread of `frames`. Who consumes the frames
-    need not remember them: a player fills the history itself, with those before a jump's end too.
+    All is safe from any thread and done soon, in the thread of the frames.
     """
 
     @property
     def position(self) -> Position | None:
-        """Where it is; None before the first frame."""
+        """The moment shown; None before the first frame, and where that is now."""
 
     def pause(self) -> None:
         """Stand still, or go on."""
@@ -67,11 +65,23 @@ class Player(Feed, Protocol):
     def step(self, ticks: int) -> None:
         """So many ticks on, or back, and stand still there."""
 
+    def shift(self, span_ns: int) -> None:
+        """So long on, or back, at least one tick, and stand still there."""
+
     def seek(self, wall_ns: int) -> None:
-        """To the tick at this time; where there is none, it is said, and it stays where it is."""
+        """To the tick at this time; if there is none, stay and say so."""
 
     def to_marker(self, step: int) -> None:
         """To the next marker (1), or to the one before (-1), and stand still there."""
 
     def faster(self, steps: int) -> None:
         """Twice as fast for each step, half as fast for each below 0."""
+
+
+@runtime_checkable
+class Player(Feed, TimeControl, Protocol):
+    """A feed of what was recorded: it can stand still, go faster, and go elsewhere.
+
+    The consumer of the frames need not remember them: a player fills the history itself, with
+    those before a jump's end too.
+    """

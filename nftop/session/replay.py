@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
+from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
 from nftop.model.rule_settings import RuleSettings
@@ -212,6 +213,8 @@ class Approach:
         return not grows or (data.full and self._position is not None)
 
 
+# A longer way on is a jump, whose warm-up is shorter.
+_FOLDED_ON_NS = 90_000_000_000
 # How many ticks a remark stays.
 _REMARK_TICKS = 8
 # An answer to a key goes with the next.
@@ -288,6 +291,9 @@ class Replay:
         *,
         news: threading.Event | None = None,
         at: str | None = None,
+        at_ns: int | None = None,
+        state_at: Callable[[int], FoldState | None] | None = None,
+        paused: bool = False,
         paced: bool = True,
         follow: bool = True,
         stays: bool = True,
@@ -302,6 +308,9 @@ class Replay:
             news: set by who knows that there is more of it.
             at: where to begin, as `moment_ns` reads it: `+` counts from the recording's start, `-`
                 from its end, which a pipe's is not known of.
+            at_ns: the wall time where to begin, instead of `at`.
+            state_at: as `Tape` has it.
+            paused: stand still at the first frame.
             paced: in the time it took; else as fast as it is consumed.
             follow: wait for more where the recording breaks off without having been finished.
             stays: `frames` goes on at the end, since one can go back from there.
@@ -317,7 +326,12 @@ class Replay:
         self._stays = stays
         self._on_loss = on_loss or (lambda _: None)
         self._clock = clock or SystemClock()
-        self._tape = Tape(data, on_frame=on_frame, on_loss=self._on_loss, goes_back=stays)
+        self._tape = Tape(
+            data, on_frame=on_frame, on_loss=self._on_loss, goes_back=stays, state_at=state_at
+        )
+        self._paused = paused
+        self._shift_ns = 0
+        self._shift_lock = threading.Lock()
         self._pace = Pace(paced=paced)
         self._orders: deque[Callable[[], tuple[ReplayedTick, ...]]] = deque()
         self._stopped = False
@@ -325,7 +339,7 @@ class Replay:
         self._banner = Banner()
         self._shown: ReplayedTick | None = None
         self._marker: Marker | None = None
-        self._first_ns: int | None = None
+        self._first_ns = at_ns
         self.unfinished = ""
 
     @property
@@ -361,6 +375,12 @@ class Replay:
 
     def step(self, ticks: int) -> None:
         self._order(lambda: self._step(ticks))
+
+    def shift(self, span_ns: int) -> None:
+        # Keys may come faster than ticks are folded: what has come meanwhile is one way.
+        with self._shift_lock:
+            self._shift_ns += span_ns
+        self._order(self._shifted)
 
     def seek(self, wall_ns: int) -> None:
         self._order(lambda: self._seek(wall_ns))
@@ -407,7 +427,7 @@ class Replay:
             raise
         if here is None:
             return False
-        self._banner.position = here
+        self._banner.position = here._replace(paused=self._paused)
         self._banner.measure(self._data)
         if self._start is not None:
             self._first_ns = beginning_ns(self._data, self._start, self._banner.position)
@@ -527,6 +547,35 @@ class Replay:
         if reached is None and ticks < 0 and self._shown is not None and self._shown.number:
             return self._go(self._shown.wall_ns - 1)
         return self._again() if reached is None else (reached,)
+
+    def _shifted(self) -> tuple[ReplayedTick, ...]:
+        with self._shift_lock:
+            span_ns, self._shift_ns = self._shift_ns, 0
+        if not span_ns or self._shown is None:
+            return ()
+        self._banner.turn(paused=True)
+        wall_ns = self._banner.requested_ns + span_ns
+        if span_ns < 0:
+            return self._back_to(wall_ns)
+        if span_ns > _FOLDED_ON_NS:
+            return self._go(wall_ns, nearest=True)
+        reached = self._tape.forward()
+        while reached is not None and reached.wall_ns < wall_ns:
+            following = self._tape.forward()
+            if following is None:
+                break
+            if following.wall_ns - following.interval_ns // 2 > wall_ns:
+                self._tape.back()
+                break
+            reached = following
+        return self._again() if reached is None else (reached,)
+
+    def _back_to(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
+        """To the last tick at or before a time, of those kept if it is among them."""
+        reached = self._tape.back()
+        while reached is not None and reached.wall_ns - reached.interval_ns // 2 > wall_ns:
+            reached = self._tape.back()
+        return self._go(wall_ns, nearest=True) if reached is None else (reached,)
 
     def _seek(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
         wrong = outside(wall_ns, reaching(self._data, self._banner.position))

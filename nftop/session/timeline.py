@@ -1,0 +1,164 @@
+"""Going back in a live session: a replay of the flight recorder beside the live frames."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from nftop.model.frame import Frame
+from nftop.model.replay_position import Position
+from nftop.session.live import SessionClock
+from nftop.session.replay import Replay
+from nftop.store.history.events import EventHistory
+from nftop.store.history.flight import FlightRecorder
+from nftop.store.history.history import TickHistory
+
+# Ticks of graphs that begin before the live history does.
+_TICKS = 120
+_NO_PAST = "nothing is kept yet"
+_IS_NOW = "this is now"
+
+
+class LivePast:
+    """A `TimeControl` over what the flight recorder keeps. Live frames go on meanwhile.
+
+    A frame of the past is folded from the same samples by the same code as the live one and has
+    the same numbers. It differs in what is never recorded: the notice, and command lines of
+    processes. Above one tick a second, samples between those kept are missing, and rates are means
+    over the longer time. Where only what outlasts a warm-up is kept of the fold's state, numbers
+    rest on the ticks since the warm-up began (`Position.warmed`).
+
+    Methods are safe from any thread.
+
+    Attributes:
+        history: of the frames folded since going back, for graphs; None at now.
+        problem: why the last request led nowhere; "" if it did not.
+    """
+
+    def __init__(
+        self, flight: FlightRecorder, events: EventHistory, clock: SessionClock | None = None
+    ) -> None:
+        self.flight = flight
+        self.history: TickHistory | None = None
+        self.problem = ""
+        self._events = events
+        self._clock = clock
+        self._replay: Replay | None = None
+        self._show: Callable[[Frame | None], None] = lambda _: None
+
+    def listen(self, show: Callable[[Frame | None], None]) -> None:
+        """Call this with every frame of the past, in a thread of its own; None: it is now again."""
+        self._show = show
+
+    @property
+    def active(self) -> bool:
+        """Whether a moment of the past is shown, or is about to be."""
+        return self._replay is not None
+
+    @property
+    def position(self) -> Position | None:
+        replay = self._replay
+        return None if replay is None else replay.position
+
+    def shift(self, span_ns: int) -> None:
+        self.problem = ""
+        replay, size = self._replay, self.flight.size
+        if replay is None:
+            self._begin(size.last_ns + span_ns, forward=span_ns > 0)
+            return
+        here = replay.position
+        if span_ns > 0 and here is not None and here.at_ns + span_ns >= size.last_ns:
+            self.to_now()
+        else:
+            replay.shift(span_ns)
+
+    def step(self, ticks: int) -> None:
+        self.problem = ""
+        replay, size = self._replay, self.flight.size
+        if replay is None:
+            self._begin(size.last_ns - 1, forward=ticks > 0)
+            return
+        here = replay.position
+        if ticks > 0 and here is not None and here.at_ns >= size.last_ns:
+            self.to_now()
+        else:
+            replay.step(ticks)
+
+    def seek(self, wall_ns: int) -> None:
+        self.problem = ""
+        if self._replay is None:
+            self._begin(wall_ns, forward=False)
+        else:
+            self._replay.seek(wall_ns)
+
+    def to_marker(self, step: int) -> None:
+        """To the next or previous begin of an incident, change or marker."""
+        self.problem = ""
+        size, here = self.flight.size, self.position
+        at_ns = size.last_ns if here is None else here.at_ns
+        # A tick shows what began up to half a tick after it.
+        event = self._events.next_event(at_ns + step * 500_000_000, step)
+        if event is None or event.begin_ns < size.first_ns:
+            direction = "later" if step > 0 else "earlier"
+            self.problem = f"no {direction} event is kept"
+        elif self._replay is None:
+            self._begin(event.begin_ns, forward=False)
+        else:
+            self._replay.seek(event.begin_ns)
+
+    def pause(self) -> None:
+        """Stand still, or let the past go on; nothing at now."""
+        if self._replay is not None:
+            self._replay.pause()
+
+    def faster(self, steps: int) -> None:
+        if self._replay is not None:
+            self._replay.faster(steps)
+
+    def to_now(self) -> None:
+        """Show the live frames again."""
+        replay, self._replay = self._replay, None
+        self.history = None
+        if replay is not None:
+            replay.stop()
+            self._show(None)
+
+    def close(self) -> None:
+        """End the thread, if any."""
+        self._show = lambda _: None
+        self.to_now()
+
+    def _begin(self, wall_ns: int, *, forward: bool) -> None:
+        size = self.flight.size
+        if forward:
+            self.problem = _IS_NOW
+            return
+        if not size.ticks:
+            self.problem = _NO_PAST
+            return
+        history = TickHistory(ticks=_TICKS)
+        replay = Replay(
+            self.flight.reader(),
+            at_ns=min(max(wall_ns, size.first_ns), size.last_ns),
+            state_at=self.flight.state_at,
+            paused=True,
+            on_frame=history.append,
+            clock=self._clock,
+        )
+        self._replay, self.history = replay, history
+        # A daemon: folding must not keep nftop from ending.
+        threading.Thread(target=self._run, args=(replay,), name="nftop-past", daemon=True).start()
+
+    def _run(self, replay: Replay) -> None:
+        try:
+            for frame in replay.frames():
+                if replay is not self._replay:
+                    return
+                self._show(frame)
+                here = replay.position
+                if here is not None and here.waiting and not here.paused:
+                    self.to_now()  # it has caught up
+        except Exception as error:  # noqa: BLE001 - the boundary: the live screen goes on
+            if replay is self._replay:
+                self.to_now()
+                self.problem = f"the past cannot be shown: {type(error).__name__}: {error}"
