@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Protocol, runtime_checkable
 
 from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
 from nftop.model.rule_settings import RuleSettings
+from nftop.store.history.flight import FlightSize
+from nftop.store.history.history import TickHistory
 
 
 class FeedError(Exception):
@@ -76,6 +78,38 @@ class TimeControl(Protocol):
 
     def faster(self, steps: int) -> None:
         """Twice as fast for each step, half as fast for each below 0."""
+
+
+@runtime_checkable
+class PastControl(TimeControl, Protocol):
+    """Movement in the past of a live session, whose frames go on meanwhile.
+
+    Attributes:
+        problem: why the last request led nowhere; "" if it did not.
+    """
+
+    problem: str
+
+    @property
+    def active(self) -> bool:
+        """Whether a moment of the past is shown, or is about to be."""
+
+    @property
+    def history(self) -> TickHistory | None:
+        """Of the frames folded since going back, for graphs; None at now."""
+
+    @property
+    def kept(self) -> FlightSize:
+        """What can be gone back to."""
+
+    def listen(self, show: Callable[[Frame | None], None]) -> None:
+        """Call this with every frame of the past, in a thread of its own; None: it is now again."""
+
+    def to_now(self) -> None:
+        """Show the live frames again."""
+
+    def close(self) -> None:
+        """End the thread, if any."""
 
 
 @runtime_checkable

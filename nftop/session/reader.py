@@ -158,6 +158,26 @@ class Tape:
         self._back += 1
         return self._kept[-1 - self._back]
 
+    def on_to(self, wall_ns: int) -> ReplayedTick | None:
+        """At least one tick on, to the one nearest to a later time; None where there is none."""
+        reached = self.forward()
+        while reached is not None and reached.wall_ns < wall_ns:
+            following = self.forward()
+            if following is None:
+                break
+            if following.wall_ns - following.interval_ns // 2 > wall_ns:
+                self.back()
+                break
+            reached = following
+        return reached
+
+    def back_to(self, wall_ns: int) -> ReplayedTick | None:
+        """At least one tick back, to the one nearest to a time; None where it is not kept."""
+        reached = self.back()
+        while reached is not None and reached.wall_ns - reached.interval_ns // 2 > wall_ns:
+            reached = self.back()
+        return reached
+
     def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 

@@ -555,27 +555,12 @@ class Replay:
             return ()
         self._banner.turn(paused=True)
         wall_ns = self._banner.requested_ns + span_ns
-        if span_ns < 0:
-            return self._back_to(wall_ns)
         if span_ns > _FOLDED_ON_NS:
             return self._go(wall_ns, nearest=True)
-        reached = self._tape.forward()
-        while reached is not None and reached.wall_ns < wall_ns:
-            following = self._tape.forward()
-            if following is None:
-                break
-            if following.wall_ns - following.interval_ns // 2 > wall_ns:
-                self._tape.back()
-                break
-            reached = following
-        return self._again() if reached is None else (reached,)
-
-    def _back_to(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
-        """To the last tick at or before a time, of those kept if it is among them."""
-        reached = self._tape.back()
-        while reached is not None and reached.wall_ns - reached.interval_ns // 2 > wall_ns:
-            reached = self._tape.back()
-        return self._go(wall_ns, nearest=True) if reached is None else (reached,)
+        reached = self._tape.on_to(wall_ns) if span_ns > 0 else self._tape.back_to(wall_ns)
+        if reached is None:
+            return self._again() if span_ns > 0 else self._go(wall_ns, nearest=True)
+        return (reached,)
 
     def _seek(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
         wrong = outside(wall_ns, reaching(self._data, self._banner.position))

@@ -10,7 +10,7 @@ from nftop.model.replay_position import Position
 from nftop.session.live import SessionClock
 from nftop.session.replay import Replay
 from nftop.store.history.events import EventHistory
-from nftop.store.history.flight import FlightRecorder
+from nftop.store.history.flight import FlightRecorder, FlightSize
 from nftop.store.history.history import TickHistory
 
 # Ticks of graphs that begin before the live history does.
@@ -20,7 +20,7 @@ _IS_NOW = "this is now"
 
 
 class LivePast:
-    """A `TimeControl` over what the flight recorder keeps. Live frames go on meanwhile.
+    """A `PastControl` over what the flight recorder keeps. Live frames go on meanwhile.
 
     A frame of the past is folded from the same samples by the same code as the live one and has
     the same numbers. It differs in what is never recorded: the notice, and command lines of
@@ -29,17 +29,13 @@ class LivePast:
     rest on the ticks since the warm-up began (`Position.warmed`).
 
     Methods are safe from any thread.
-
-    Attributes:
-        history: of the frames folded since going back, for graphs; None at now.
-        problem: why the last request led nowhere; "" if it did not.
     """
 
     def __init__(
         self, flight: FlightRecorder, events: EventHistory, clock: SessionClock | None = None
     ) -> None:
         self.flight = flight
-        self.history: TickHistory | None = None
+        self._history: TickHistory | None = None
         self.problem = ""
         self._events = events
         self._clock = clock
@@ -47,13 +43,19 @@ class LivePast:
         self._show: Callable[[Frame | None], None] = lambda _: None
 
     def listen(self, show: Callable[[Frame | None], None]) -> None:
-        """Call this with every frame of the past, in a thread of its own; None: it is now again."""
         self._show = show
 
     @property
     def active(self) -> bool:
-        """Whether a moment of the past is shown, or is about to be."""
         return self._replay is not None
+
+    @property
+    def history(self) -> TickHistory | None:
+        return self._history
+
+    @property
+    def kept(self) -> FlightSize:
+        return self.flight.size
 
     @property
     def position(self) -> Position | None:
@@ -116,15 +118,13 @@ class LivePast:
             self._replay.faster(steps)
 
     def to_now(self) -> None:
-        """Show the live frames again."""
         replay, self._replay = self._replay, None
-        self.history = None
+        self._history = None
         if replay is not None:
             replay.stop()
             self._show(None)
 
     def close(self) -> None:
-        """End the thread, if any."""
         self._show = lambda _: None
         self.to_now()
 
@@ -145,7 +145,7 @@ class LivePast:
             on_frame=history.append,
             clock=self._clock,
         )
-        self._replay, self.history = replay, history
+        self._replay, self._history = replay, history
         # A daemon: folding must not keep nftop from ending.
         threading.Thread(target=self._run, args=(replay,), name="nftop-past", daemon=True).start()
 

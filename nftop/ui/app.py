@@ -13,15 +13,16 @@ from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from nftop.model.error_text import exhausted
+from nftop.model.frame import Frame
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
-from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady
+from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
-from nftop.ui.screens.main import MainScreen
+from nftop.ui.screens.main import IN_THE_PAST, MainScreen
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
 
 _NO_COLOR = NoColor()
@@ -67,6 +68,8 @@ class NftopApp(App[None]):
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.push_screen(self._main)
+        if self._options.past is not None:
+            self._options.past.listen(self._show_past)
         self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -90,6 +93,8 @@ class NftopApp(App[None]):
 
     def on_unmount(self) -> None:
         self._feed.stop()
+        if self._options.past is not None:
+            self._options.past.close()
         self.changes.close()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -113,6 +118,11 @@ class NftopApp(App[None]):
                 FeedEnded(str(error) if isinstance(error, FeedError) else fault)
             )
 
+    def action_shift_time(self, seconds: int) -> None:
+        """Go so many seconds forward in time, or back."""
+        if isinstance(self.screen, BannerScreen):
+            self.screen.say(self._main.shift_time(seconds))
+
     # Changes of the host
 
     def action_keep(self) -> None:
@@ -132,6 +142,8 @@ class NftopApp(App[None]):
             self._say(
                 f"no undo: {self._options.no_gate or 'this host cannot be changed from here'}"
             )
+        elif self._main.in_the_past:
+            self._say(IN_THE_PAST)
         elif isinstance(self.screen, ConfirmScreen):
             self._say("this is a preview: y or Esc")
         else:
@@ -179,9 +191,14 @@ class NftopApp(App[None]):
         if isinstance(self.screen, BannerScreen):
             self.screen.say(message)
 
+    def _show_past(self, frame: Frame | None) -> None:
+        """Called from the thread of the past."""
+        self._main.post_message(PastFrame(frame))
+
     def _consume(self) -> None:
         remembers = isinstance(self._feed, Player)
         for frame in self._feed.frames():
             if not remembers:
                 self._history.append(frame)
+                self._options.events.append(frame)
             self._main.post_message(FrameReady(frame))

@@ -15,9 +15,10 @@ from nftop.model.struct import dataclass
 from nftop.render.base.line import Click
 from nftop.render.frame.footer import Hint
 
-# State of the application on which hints of keys depend: `edits` that classes can be edited,
+# State of the application on which hints of keys depend: `past` that a moment of the past of a live
+# session is shown, `edits` that classes can be edited,
 # `pending` that a change is not kept yet, `records` that there is a recorder.
-Mode: TypeAlias = Literal["live", "replay", "edits", "records", "pending"]
+Mode: TypeAlias = Literal["live", "replay", "past", "edits", "records", "pending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,15 @@ MOVE: tuple[KeyRow, ...] = (
 END: tuple[KeyRow, ...] = (
     *MOVE[:-1],
     KeyRow("G", "move", "G", "last", MOST),
-    KeyRow("end", "last", "End", "last"),
+    KeyRow(
+        "end",
+        "last",
+        "End",
+        "last; in the past: return to now",
+        hint=("End", "now"),
+        rank=-1,
+        when=frozenset({"past"}),
+    ),
 )
 HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
     hint=("?", "help"), rank=0)  # fmt: skip
@@ -105,6 +114,16 @@ DRILL: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "top-down of the selected core",
         hint=("⏎", "open"), rank=1),
 )  # fmt: skip
+TIMELINE: tuple[KeyRow, ...] = (
+    KeyRow(
+        "enter",
+        "open",
+        "Enter",
+        "go to the moment of the selected event",
+        hint=("⏎", "go there"),
+        rank=1,
+    ),
+)
 # On every screen: a change that is not kept is reverted.
 PENDING: frozenset[Mode] = frozenset({"pending"})
 CHANGE: tuple[KeyRow, ...] = (
@@ -124,23 +143,35 @@ PRIORITIES: tuple[KeyRow, ...] = (
         hint=("e", "edit"), rank=4, when=EDITS),
 )  # fmt: skip
 REPLAY: frozenset[Mode] = frozenset({"replay"})
+BACK: frozenset[Mode] = frozenset({"replay", "past"})
+# On every screen but the editors, whose keys have these.
+TIME: tuple[KeyRow, ...] = (
+    KeyRow("left", "app.shift_time(-1)", "Left", "back in time by 1 s, live and in a replay",
+        hint=("←→", "time"), rank=7),
+    KeyRow("right", "app.shift_time(1)", "Right", "forward by 1 s, at the end to now"),
+    KeyRow("shift+left", "app.shift_time(-60)", "Shift-Left", "back in time by 1 min"),
+    KeyRow("shift+right", "app.shift_time(60)", "Shift-Right", "forward by 1 min"),
+)  # fmt: skip
 RECORDS: frozenset[Mode] = frozenset({"records"})
 TAPE: tuple[KeyRow, ...] = (
-    KeyRow("R", "record", "R", "record into a file, including the last minutes; again: stop",
+    KeyRow("R", "record", "R", "record into a file, including the last minutes; again: stop; "
+        "Timeline: keep the past as a recording",
         hint=("R", "record"), rank=8, when=RECORDS),
     KeyRow("m", "ask_mark", "m", "set a marker in the recording",
         hint=("m", "mark"), rank=16, when=RECORDS, asks=True),
-    KeyRow("left_square_bracket", "step", "[", "replay: one tick back", -1,
-        ("[ ]", "step"), rank=3, when=REPLAY),
-    KeyRow("right_square_bracket", "step", "]", "replay: one tick forward", 1),
-    KeyRow("left_curly_bracket", "marker", "{", "replay: previous marker, change or finding", -1,
-        ("{ }", "event"), rank=4, when=REPLAY),
-    KeyRow("right_curly_bracket", "marker", "}", "replay: next marker, change or finding", 1),
-    KeyRow("S", "ask_seek", "S", "replay: go to a time",
-        hint=("S", "seek"), rank=5, when=REPLAY, asks=True),
-    KeyRow("plus", "faster", "+", "replay: twice as fast", 1,
+    KeyRow("left_square_bracket", "step", "[", "back in time by one tick", -1,
+        ("[ ]", "step"), rank=3, when=BACK),
+    KeyRow("right_square_bracket", "step", "]", "forward by one tick", 1),
+    KeyRow("left_curly_bracket", "marker", "{",
+        "back to the previous incident, change or marker; replay: marker, change or finding", -1,
+        ("{ }", "event"), rank=4, when=BACK),
+    KeyRow("right_curly_bracket", "marker", "}", "forward to the next one", 1),
+    KeyRow("S", "ask_seek", "S", "go to a time",
+        hint=("S", "seek"), rank=5, when=BACK, asks=True),
+    KeyRow("plus", "faster", "+", "replay and past: twice as fast", 1,
         ("+ -", "speed"), rank=6, when=REPLAY),
-    KeyRow("minus", "faster", "-", "replay: half as fast", -1),
+    KeyRow("minus", "faster", "-", "replay and past: half as fast", -1),
+    *TIME,
 )  # fmt: skip
 BASELINE: tuple[KeyRow, ...] = (
     KeyRow("b", "baseline", "b", "keep a baseline: medians of the last ticks of NFs and cores, for "
@@ -153,14 +184,16 @@ ALWAYS: tuple[KeyRow, ...] = (
         hint=("x", "explain"), rank=3),
     KeyRow("F", "findings", "F", "all findings: location, start, rule and source of the limit",
         hint=("F", "findings"), rank=12),
-    KeyRow("space", "pause", "Space", "freeze the screen (measuring continues); pause a replay",
+    KeyRow("space", "pause", "Space",
+        "freeze the screen (measuring continues); pause a replay or the past",
         hint=("Spc", "pause"), rank=9),
     *BASELINE,
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
         hint=("d", "delay"), rank=18, when=LIVE, asks=True),
     HELP_KEY,
-    KeyRow("escape", "clear", "Esc", "clear message and filter; then the Cores screen"),
+    KeyRow("escape", "clear", "Esc",
+        "return to now; clear message and filter; then the Cores screen"),
     KeyRow("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "quit"), rank=-3),
     *CHANGE,
 )  # fmt: skip
@@ -183,6 +216,7 @@ PAGE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",
         hint=("Esc", "close"), rank=1),
+    *TIME,
     *CHANGE,
 )  # fmt: skip
 
@@ -253,22 +287,12 @@ PRIORITY: tuple[KeyRow, ...] = (
 # Keys that have an owner but no action yet, by screen: another action must not take them.
 RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
     "main": (
-        ("left", "one tick back in time"),
-        ("right", "one tick forward in time"),
-        ("shift+left", "one minute back in time"),
-        ("shift+right", "one minute forward in time"),
         ("tab", "next incident"),
         ("shift+tab", "previous incident"),
         ("T", "sweep of the selected class's ways"),
         ("P", "screenshot"),
     ),
-    "page": (
-        ("left", "one tick back in time"),
-        ("right", "one tick forward in time"),
-        ("shift+left", "one minute back in time"),
-        ("shift+right", "one minute forward in time"),
-        ("T", "sweep of the culprit's ways"),
-    ),
+    "page": (("T", "sweep of the culprit's ways"),),
     "editor": (("T", "sweep of the selected class's ways"),),
 }
 

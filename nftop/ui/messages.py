@@ -20,6 +20,17 @@ class FrameReady(Message):
         return isinstance(message, FrameReady)
 
 
+class PastFrame(Message):
+    """A frame of the past; None: the screen shows now again."""
+
+    def __init__(self, frame: Frame | None) -> None:
+        self.frame = frame
+        super().__init__()
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, PastFrame)
+
+
 class FeedEnded(Message):
     """No more frames; `problem` says why if that was not requested."""
 

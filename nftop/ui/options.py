@@ -10,6 +10,8 @@ from typing import Literal
 from nftop.control.interface import ClassGate
 from nftop.control.profile.profile import Listing
 from nftop.model.struct import dataclass, field
+from nftop.session.feed import PastControl
+from nftop.store.history.events import EventHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
 from nftop.store.user.rules import RulesFile
@@ -32,6 +34,8 @@ class Options:
     profiles: profiles for the class editor, by name.
     recorder: records what is shown into a sink of `new_sink`; None: no recording.
     rules: keeps settings of rules that are made on screen; None: they last for the session.
+    past: goes back in a live session; None: nothing is kept.
+    events: what happened, for the timeline.
     """
 
     color: bool = True
@@ -46,6 +50,8 @@ class Options:
     recorder: Recorder | None = None
     new_sink: Callable[[], Sink] | None = None
     rules: RulesFile | None = None
+    past: PastControl | None = None
+    events: EventHistory = field(default_factory=EventHistory)
 
 
 def options_from(

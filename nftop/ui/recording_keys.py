@@ -6,13 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 
 from nftop.model.baseline import LEAST_TICKS
+from nftop.model.replay_position import Position
 from nftop.render.frame.header import recorded, recording_text
-from nftop.session.feed import Player
+from nftop.session.feed import PastControl, Player, TimeControl
 from nftop.session.time_spec import FORMS, moment_ns
+from nftop.store.recording.recorder import Recording
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
 
-_NO_REPLAY = "only in a replay (nftop replay FILE)"
+_NO_PAST = "nothing of the past is kept here"
+_S = 1_000_000_000
+_MOST_MINUTES = 24 * 60
 _NO_RECORDER = "a replay cannot be recorded: copy its file"
 
 
@@ -30,6 +34,7 @@ class RecordingKeys:
         self._session = session
         self._recorder, self._new_sink = options.recorder, options.new_sink
         self._player = session.feed if isinstance(session.feed, Player) else None
+        self._events = options.events
         self.replays = self._player is not None
         self._marked_ns = 0
         self._baseline_kept = False  # by the last key for baselines
@@ -37,18 +42,21 @@ class RecordingKeys:
         self.acts: Mapping[str, Callable[[int], object]] = {
             "pause": self._pause,
             "record": self._record,
-            "step": self._with_player(lambda player, by: player.step(by)),
-            "marker": self._with_player(lambda player, by: player.to_marker(by)),
-            "faster": self._with_player(lambda player, by: player.faster(by)),
+            "step": self._in_time(lambda time, by: time.step(by)),
+            "marker": self._in_time(lambda time, by: time.to_marker(by)),
+            "faster": self._in_time(lambda time, by: time.faster(by)),
+            "shift": self._in_time(lambda time, by: time.shift(by * _S)),
             "baseline": lambda by: self._baseline(keep=by > 0),
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_mark": self._ask_mark,
             "ask_seek": self._ask_seek,
+            "ask_keep": self._ask_keep,
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "mark": self._mark,
             "seek": self._seek,
+            "keep": self._keep,
         }
 
     def _state(self) -> str:
@@ -62,12 +70,15 @@ class RecordingKeys:
             shown.seconds, shown.lost, shown.problem, over=shown.over, before_s=shown.before_s
         )
 
-    def _with_player(self, do: Callable[[Player, int], None]) -> Callable[[int], None]:
+    def _in_time(self, do: Callable[[TimeControl, int], None]) -> Callable[[int], None]:
         def act(by: int) -> None:
-            if self._player is None:
-                self._session.message = _NO_REPLAY
-            else:
-                do(self._player, by)
+            time = self._session.time
+            if time is None:
+                self._session.message = _NO_PAST
+                return
+            do(time, by)
+            if isinstance(time, PastControl) and time.problem:
+                self._session.message = time.problem
 
         return act
 
@@ -89,6 +100,32 @@ class RecordingKeys:
         sink = self._new_sink()
         self._recorder.start(sink)
         self._session.message = f"recording into {sink.name}"
+
+    def _ask_keep(self) -> tuple[str, str, str] | None:
+        time = self._session.time
+        if self._recorder is None or not isinstance(time, PastControl):
+            self._session.message = _NO_RECORDER
+            return None
+        kept = time.kept.seconds / 60
+        label = f"minutes of the past to keep as a recording, up to {kept:.3g}"
+        return "keep", label, f"{min(kept, 10):.3g}"
+
+    def _keep(self, text: str) -> None:
+        try:
+            minutes = float(text)
+        except ValueError:
+            minutes = 0.0
+        if self._recorder is None or self._new_sink is None or not 0 < minutes <= _MOST_MINUTES:
+            self._session.message = f"not a number of minutes: {text}"
+            return
+        sink = self._new_sink()
+        self._session.message = f"writing {sink.name}"
+        self._recorder.keep(sink, round(minutes * 60 * _S), self._kept)
+
+    def _kept(self, done: Recording) -> None:
+        """In the recorder's thread."""
+        text = recorded(done.name, done.ticks, done.size)
+        self._session.message = f"{done.name}: {done.problem}" if done.problem else text
 
     def _baseline(self, *, keep: bool) -> None:
         """Of the newest ticks, even if the screen is frozen."""
@@ -117,22 +154,31 @@ class RecordingKeys:
         if self._recorder is None:
             return
         self._recorder.mark(text, self._marked_ns)
+        self._events.mark(text, self._marked_ns)
         running = self._recorder.recording is not None
         self._session.message = (
             "marked" if running else "marked; R records it with the last minutes"
         )
 
     def _ask_seek(self) -> tuple[str, str, str] | None:
-        if self._player is None:
-            self._session.message = _NO_REPLAY
+        if self._session.time is None:
+            self._session.message = _NO_PAST
             return None
         return "seek", "go to (03:12:07 UTC, +30s from start, -5m from end, start, end)", ""
 
     def _seek(self, text: str) -> None:
-        here = None if self._player is None else self._player.position
-        if self._player is None or here is None or not text:
+        time = self._session.time
+        here = None if time is None else self._reach(time)
+        if time is None or here is None or not text:
             return
         try:
-            self._player.seek(moment_ns(text, here))
+            time.seek(moment_ns(text, here))
         except ValueError:
             self._session.message = f"no time: {FORMS}"
+
+    def _reach(self, time: TimeControl) -> Position | None:
+        """What can be gone to, and where it is now; None before there is anything."""
+        if not isinstance(time, PastControl):
+            return time.position
+        size = time.kept
+        return Position(size.last_ns, size.first_ns, size.last_ns, 0) if size.ticks else None

@@ -8,18 +8,30 @@ from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
 from nftop.render.frame.header import ViewStatus, time_of_day
-from nftop.session.feed import Feed, Player
+from nftop.render.timeline.axis import age_text
+from nftop.session.feed import Feed, PastControl, Player, TimeControl
+from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import TickHistory
+
+_S = 1_000_000_000
+# Graphs before so much of the live history are drawn from the frames of the past.
+_LEAST_GRAPH_NS = 60 * _S
+_SPANS_NS = (STRIP_NS, 1800 * _S, 3600 * _S, 2 * 3600 * _S, 4 * 3600 * _S)
 
 
 @dataclass
 class SessionView:
     """Attributes.
 
+    ticks: history of the feed's frames.
+    time: goes back and forth in time; None: neither a replay nor a past is there.
+    events: what happened, for the timeline.
+    past: the frame of the moment gone back to; None: the screen shows now.
     newest: the newest frame; None before the first.
     frozen: the frame of a frozen screen; None while it follows the feed.
     ended: why frames have ended, "" if requested; None while they come.
@@ -35,7 +47,10 @@ class SessionView:
     """
 
     feed: Feed
-    history: TickHistory
+    ticks: TickHistory
+    time: TimeControl | None = None
+    events: EventHistory = field(default_factory=EventHistory)
+    past: Frame | None = None
     newest: Frame | None = None
     frozen: Frame | None = None
     ended: str | None = None
@@ -52,7 +67,35 @@ class SessionView:
     @property
     def frame(self) -> Frame | None:
         """The frame on screen."""
-        return self.frozen or self.newest
+        return self.past or self.frozen or self.newest
+
+    @property
+    def history(self) -> TickHistory:
+        """Ticks for graphs that end at the frame on screen."""
+        past = self.time.history if isinstance(self.time, PastControl) else None
+        oldest_ns = self.ticks.oldest_ns
+        if past is None or self.past is None or oldest_ns is None:
+            return self.ticks
+        known = self.past.monotonic_ns - oldest_ns >= _LEAST_GRAPH_NS
+        return self.ticks if known else past
+
+    @property
+    def strip(self) -> Strip | None:
+        """Drops and events of the last minutes, or of the whole recording; None before a frame."""
+        position = self.feed.position if isinstance(self.feed, Player) else None
+        if position is not None:
+            span_ns = max(position.last_ns - position.first_ns, _S)
+            return self.events.strip(
+                position.last_ns, span_ns=span_ns, cursor_ns=position.at_ns, whole=True
+            )
+        if self.newest is None:
+            return None
+        now_ns = self.newest.wall_ns
+        if self.past is None:
+            return self.events.strip(now_ns)
+        age_ns = now_ns - self.past.wall_ns
+        span_ns = next((span for span in _SPANS_NS if age_ns < span), _SPANS_NS[-1])
+        return self.events.strip(now_ns, span_ns=span_ns, cursor_ns=self.past.wall_ns)
 
     @property
     def row(self) -> int | None:
@@ -74,14 +117,21 @@ class SessionView:
             status = ViewStatus(
                 "STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice
             )
+        elif self.past is not None and self.newest is not None:
+            age = age_text((self.newest.wall_ns - self.past.wall_ns) / _S)
+            status = ViewStatus(f"○ PAST {age} ago", notice=notice)
         elif isinstance(self.feed, Player):
             status = ViewStatus("REPLAY", self.feed.interval_s, notice=notice)
         elif self.frozen is not None:
             status = ViewStatus(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
         else:
             status = ViewStatus("LIVE", self.feed.interval_s, notice=notice)
-        position = self.feed.position if isinstance(self.feed, Player) else None
-        return replace(status, position=position, recording=self.recording())
+        position = None if self.time is None else self.time.position
+        now_ns = None
+        if not isinstance(self.feed, Player):
+            position = None if self.past is None else position
+            now_ns = None if position is None or self.newest is None else self.newest.wall_ns
+        return replace(status, position=position, now_ns=now_ns, recording=self.recording())
 
     def arrange(self) -> None:
         """Compute the rows of the frame; call it before drawing CPUs."""
@@ -117,8 +167,19 @@ class SessionView:
         return is_column(key)
 
     def pause(self) -> None:
-        """Freeze the screen, or follow the feed again."""
+        """Freeze the screen, or follow the feed again. In the past, go on from there or stop."""
+        if self.past is not None and self.time is not None:
+            self.time.pause()
+            return
         self.frozen = self.newest if self.frozen is None else None
+
+    def to_now(self) -> bool:
+        """Leave the past; whether the screen showed it."""
+        if not isinstance(self.time, PastControl) or not self.time.active:
+            return False
+        self.time.to_now()
+        self.past = self.frozen = None
+        return True
 
     def find(self, step: int) -> None:
         """Select the next row that matches the search; a message if there is none."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from nftop.render.base.line import Tone
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
+from nftop.store.history.flight import FlightRecorder
 from nftop.store.history.history import TickHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink, create
@@ -54,6 +55,27 @@ async def replaying(
         run = Running(app, pilot, StepFeed())
         await shows(run, "REPLAY")
         yield run, feed
+
+
+async def test_replay_moves_by_a_second_and_a_minute_with_the_arrows() -> None:
+    async with replaying() as (run, feed):
+        await run.press("space")
+        await shows(run, "PAUSED")
+        await run.press("S", *"end", "enter")
+        await shows_tick(run, feed, TICKS - 1)
+        await run.press("left", "left", "left")
+        await shows_tick(run, feed, TICKS - 4)
+        await run.press("right")
+        await shows_tick(run, feed, TICKS - 3)
+        await run.press("shift+left")
+        await shows_tick(run, feed, 0)
+
+
+async def shows_tick(run: Running, feed: Replay, tick: int) -> None:
+    def there() -> bool:
+        return feed.position is not None and feed.position.number == tick
+
+    await run.until(there)
 
 
 async def shows(run: Running, text: str) -> None:
@@ -127,17 +149,17 @@ async def test_every_screen_has_the_banner_in_few_characters() -> None:
             assert text.splitlines()[0].startswith(" REPLAY  ") and text.isascii()
 
 
-async def test_keys_of_replays_are_said_to_be_so_when_live() -> None:
+async def test_without_a_past_keys_of_time_say_so() -> None:
     async with running(session().frames[1]) as run:
-        for key in ("left_square_bracket", "right_curly_bracket", "plus", "S"):
-            assert "only in a replay" in await run.press(key), key
+        for key in ("left_square_bracket", "right_curly_bracket", "plus", "S", "left"):
+            assert "nothing of the past is kept" in await run.press(key), key
             await run.press("escape")
         assert "[" not in run.text.splitlines()[-1]
 
 
 async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
     clocked = Clocked(2)
-    recorder = Recorder(header_of(clocked))
+    recorder = Recorder(header_of(clocked), flight=FlightRecorder())
     for _ in range(5):
         recorder.take(clocked.sample())
     made = [tmp_path / "a.nftop", tmp_path / "b.nftop", tmp_path / "c.nftop"]

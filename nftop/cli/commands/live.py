@@ -66,11 +66,13 @@ def _live_screen(
     options: argparse.Namespace,
 ) -> int:
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
+    from nftop.session.timeline import LivePast  # noqa: PLC0415
     from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
     from nftop.store.history.history import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
 
-    recorder = Recorder(header_of(here, options, book.begun), flight=FlightRecorder())
+    flight = FlightRecorder()
+    recorder = Recorder(header_of(here, options, book.begun), flight=flight)
 
     def kept(baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         recorder.kept(baselines, wall_ns, monotonic_ns)
@@ -89,7 +91,9 @@ def _live_screen(
     )
     try:
         sink = partial(default_sink, here.host.name)
-        drawn = replace(options_of(here, options), recorder=recorder, new_sink=sink, rules=rules)
+        drawn = options_of(here, options)
+        past = LivePast(flight, drawn.events)
+        drawn = replace(drawn, recorder=recorder, new_sink=sink, past=past, rules=rules)
         if here.gate is not None:
 
             def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it

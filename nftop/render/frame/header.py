@@ -20,20 +20,40 @@ from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.frame.changes import clock_of
 from nftop.render.frame.footer import Tabs
+from nftop.render.timeline.axis import age_text
 
 
-def banner_lines(position: Position, width: int) -> list[Line]:
-    """Banner of a replay: time, position, speed; remarks below it."""
-    text = " REPLAY  " + "  ".join(
-        filter(None, (_time(position), _progress(position), _how(position)))
-    )
-    loud = line(Span(f"{text:<{width}}", Tone.PAST))
+def banner_lines(position: Position, width: int, now_ns: int | None = None) -> list[Line]:
+    """Banner of a replay, or of the past of a live session; remarks below it.
+
+    `now_ns`: wall time of the newest live frame; None: it is a replay.
+    """
+    if now_ns is None:
+        text = " REPLAY  " + "  ".join(
+            filter(None, (_time(position), _progress(position), _how(position)))
+        )
+        loud = line(Span(f"{text:<{width}}", Tone.PAST))
+    else:
+        loud = _past_line(position, now_ns, width)
     remarks = [
         row
         for sentence in _remarks(position)
         for row in paragraph(sentence, width, lead=line(Span("> ", Tone.ACCENT)), tone=Tone.PLAIN)
     ]
     return [crop(loud, width), *remarks]
+
+
+def _past_line(position: Position, now_ns: int, width: int) -> Line:
+    """`2m00s AGO`, the time, and the key that returns to now."""
+    age = age_text((now_ns - position.at_ns) / 1e9)
+    going = "" if position.paused else f"  {position.speed:g}x"
+    end = "End now ▶ "
+    text = f"  ◀ {age} AGO   {clock_of(position.at_ns)}{going}   every screen shows this moment"
+    room = width - len(end)
+    if len(text) >= room:
+        text = f" ◀ {age} AGO {clock_of(position.at_ns)}"
+    text = f"{text:<{room}}{end}" if len(text) < room else f"{text:<{width}}"
+    return line(Span(text, Tone.PAST))
 
 
 def _time(position: Position) -> str:
@@ -92,7 +112,8 @@ class ViewStatus:
         interval_s: of the feed; None: not shown.
         problem: why there are no new frames; "": there are.
         recording: state of the recording; "": none.
-        position: in the recording replayed; None: no replay.
+        position: the moment shown, of a recording or of the past; None: now.
+        now_ns: wall time of the newest live frame; None: a replay, or there is no frame yet.
         notice: of the newest frame; "": none.
         tabs: the line of screens below; None: not shown.
         unlocked: the host can be changed.
@@ -106,6 +127,7 @@ class ViewStatus:
     unlocked: bool = False
     recording: str = ""
     position: Position | None = None
+    now_ns: int | None = None
 
 
 def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
@@ -119,7 +141,7 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
         ),
         (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_measured(frame.own) else (),
     )
-    banner = [] if status.position is None else banner_lines(status.position, width)
+    banner = [] if status.position is None else banner_lines(status.position, width, status.now_ns)
     lines = [*banner, *_grouped(groups, width)]
     return [*lines, *alert_lines(frame.own.warning, status.notice, status.problem, width=width)]
 
@@ -168,6 +190,7 @@ def _identity(host: Host, size: str, status: ViewStatus, width: int) -> tuple[Li
     pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
     # Anything but LIVE must be conspicuous.
     mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
+    mode = Tone.ACCENT if status.now_ns is not None else mode
     return (
         *badge_lines(host),
         line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),

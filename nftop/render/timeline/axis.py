@@ -24,14 +24,14 @@ _HELD_TICKS = 2.5
 RULE, BEGUN = "─", "━"
 CURSOR, CURSOR_ON = "┃", "╋"
 SEVERITY_GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "·"}
-SEVERITY_TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.TITLE, Severity.INFO: Tone.DIM}
+SEVERITY_TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
 _KIND_GLYPHS: dict[EventKind, str] = {"change": "◆", "marker": "⚑", "finding": "▲"}
 _KIND_TONES: dict[EventKind, Tone] = {
     "change": Tone.ACCENT,
     "marker": Tone.ACCENT,
-    "finding": Tone.TITLE,
+    "finding": Tone.WARN,
 }
-_ASCII = str.maketrans("─━┃╋●▲·◆⚑≥…▁▂▃▄▅▆▇█", "-=|#!^.+m>+.:-=+*##")
+_ASCII = str.maketrans("─━┃╋●▲·◆⚑≥…→▐▁▂▃▄▅▆▇█", "-=|#!^.+m>+>|.:-=+*##")
 # Steps between labels, in seconds.
 _STEPS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 _CELLS_PER_LABEL = 16
@@ -235,7 +235,7 @@ class Cells:
 
 def axis_cells(axis: TimeAxis, events: Iterable[TimelineEvent], cursor_ns: int | None) -> Cells:
     """The axis with intervals of incidents, marks of events, and ages where there is room."""
-    cells = Cells(RULE * axis.cells, Tone.DIM)
+    cells = Cells(RULE * axis.cells, Tone.FAINT)
     put_events(cells, axis, events)
     if cursor_ns is not None:
         back_s = (axis.last_ns - cursor_ns) / _S
@@ -245,7 +245,7 @@ def axis_cells(axis: TimeAxis, events: Iterable[TimelineEvent], cursor_ns: int |
         cells.put(at, text, Tone.ACCENT)
     for at, text in axis.labels():
         if cells.free(at - len(text) // 2, len(text)):
-            cells.put(at - len(text) // 2, text, Tone.DIM)
+            cells.put(at - len(text) // 2, text, Tone.MUTED)
     return cells
 
 

@@ -45,14 +45,14 @@ def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> l
         graph = _graph_lines(strip, axis, values, rows, ascii_only=ascii_only)
     else:
         why = "no number yet" if strip.unknown is None else strip.unknown.message
-        head = line(Span(f" drop/s {drops_text(strip):>4} {why}", Tone.DIM))
+        head = line(Span(f" drop/s {drops_text(strip):>4} {why}", Tone.MUTED))
         graph = [crop(head, width), *[Line()] * (rows - 1)]
     cells = axis_cells(axis, strip.events, strip.cursor_ns)
     left, right = _ends(strip)
     foot = line(
-        Span(f" {left:<{_LEFT - 1}}", Tone.DIM),
+        Span(f" {left:<{_LEFT - 1}}", Tone.MUTED),
         cells.line(ascii_only=ascii_only),
-        Span(f"{right:>{_RIGHT - 1}} ", Tone.DIM),
+        Span(f"{right:>{_RIGHT - 1}} ", Tone.MUTED),
     )
     return [*graph, foot]
 
@@ -76,7 +76,7 @@ def _graph_lines(
     loss = np.fmax(values[0::2], values[1::2]) > 0
     lines = []
     for index, text in enumerate(drawn):
-        cells = Cells(text, Tone.DIM)
+        cells = Cells(text, Tone.FAINT)
         for at in np.flatnonzero(loss).tolist():
             cells.put(at, text[at], Tone.BAD)
         if strip.cursor_ns is not None:
@@ -86,7 +86,7 @@ def _graph_lines(
         scale = fmt.number(top, Unit.PER_S, 4) if first else "0" if last else ""
         lines.append(
             line(
-                Span(f" {name:<6}{scale:>4} ", Tone.DIM),
+                Span(f" {name:<6}{scale:>4} ", Tone.MUTED),
                 cells.line(ascii_only=ascii_only),
                 _right(strip, first=first, second=index == 1, ascii_only=ascii_only),
             )
@@ -100,12 +100,12 @@ def _right(strip: Strip, *, first: bool, second: bool, ascii_only: bool) -> Span
         text = drops_text(strip)
         tone = _tone(text)
         return Span(f"{plain_glyphs(text) if ascii_only else text:>{_RIGHT - 1}} ", tone)
-    return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.DIM)
+    return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.MUTED)
 
 
 def _tone(drops: str) -> Tone:
     """Loud only for a number above 0."""
-    return Tone.BAD if drops.lstrip("≥")[:1].isdigit() and drops.strip("≥0") else Tone.DIM
+    return Tone.BAD if drops.lstrip("≥")[:1].isdigit() and drops.strip("≥0") else Tone.MUTED
 
 
 def _ends(strip: Strip) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
     if cells < _LEAST:
         return line(Span(right.strip(), tone))
     axis = TimeAxis(strip.first_ns, strip.last_ns, cells, strip.whole)
-    row = Cells(RULE * cells, Tone.DIM)
+    row = Cells(RULE * cells, Tone.FAINT)
     put_events(row, axis, strip.events)
     values = axis.worst(strip.drops, cells)
     top = scale_top(values, Unit.PER_S)
@@ -138,13 +138,13 @@ def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
     if not np.isfinite(values).any() and strip.unknown is not None:
         at, room = row.gap()
         text = truncate(f" {strip.unknown.message}", room - 1) + " "
-        row.put(at, text[:room], Tone.DIM)
+        row.put(at, text[:room], Tone.MUTED)
     for at, text in axis.labels():
         if row.free(at - len(text) // 2, len(text)):
-            row.put(at - len(text) // 2, text, Tone.DIM)
+            row.put(at - len(text) // 2, text, Tone.MUTED)
     left = _ends(strip)[0].replace(" min", "m")[: _ONE_LEFT - 2]
     return line(
-        Span(f" {left:<{_ONE_LEFT - 1}}", Tone.DIM),
+        Span(f" {left:<{_ONE_LEFT - 1}}", Tone.MUTED),
         row.line(ascii_only=ascii_only),
         Span(right, tone),
     )

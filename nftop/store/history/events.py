@@ -65,7 +65,12 @@ class TotalRing:
 
 
 class EventHistory:
-    """What happened in the last hours, or in a recording. Safe from any thread."""
+    """What happened in the last hours, or in a recording. Safe from any thread.
+
+    Attributes:
+        first_ns, last_ns: wall time of the first and last tick; None before any.
+        scanned_ns: of a recording, wall time up to which its incidents are known; None: all.
+    """
 
     def __init__(self, *, step_ns: int = _S, hours: float = HOURS_KEPT) -> None:
         """Totals are kept by `step_ns`, for `hours` of steps of a second."""
@@ -78,6 +83,7 @@ class EventHistory:
         self._unknown: Missing | None = None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
+        self.scanned_ns: int | None = None
 
     def append(self, frame: Frame) -> None:
         """Keep one frame: totals, incidents and changes."""
@@ -136,9 +142,14 @@ class EventHistory:
             return self._totals.series(total, first_ns, last_ns)
 
     def strip(
-        self, last_ns: int, *, span_ns: int = STRIP_NS, cursor_ns: int | None = None
+        self,
+        last_ns: int,
+        *,
+        span_ns: int = STRIP_NS,
+        cursor_ns: int | None = None,
+        whole: bool = False,
     ) -> Strip:
-        """The time before a moment; `cursor_ns` is the moment shown."""
+        """The time before a moment; `cursor_ns` is the moment shown, `whole` as `Strip` has it."""
         first_ns = last_ns - span_ns
         return Strip(
             first_ns,
@@ -147,6 +158,8 @@ class EventHistory:
             self._unknown,
             self.events(first_ns, last_ns),
             cursor_ns,
+            whole,
+            self.scanned_ns,
         )
 
     def next_event(self, wall_ns: int, step: int) -> TimelineEvent | None:

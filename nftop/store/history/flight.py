@@ -20,11 +20,12 @@ from nftop.store.reading.seekpoint import SeekPoint
 BUDGET_BYTES = 32 << 20
 LONGEST_NS = 4 * 3_600_000_000_000
 # A state of the fold in memory, measured on simulated hosts of 8, 88 and 512 CPUs with every
-# source: whole, but for the ticks of the baseline, and what of it outlasts a warm-up.
-STATE_BYTES, STATE_BYTES_PER_CPU = 200_000, 4_000
-LASTING_BYTES, LASTING_BYTES_PER_CPU = 30_000, 250
+# source: whole, but for the ticks of the baseline, and what of it outlasts a warm-up. Of that,
+# states a minute apart share most points of the recent rates of NFs, which are counted once.
+STATE_BYTES, STATE_BYTES_PER_CPU = 250_000, 4_800
+LASTING_BYTES, LASTING_BYTES_PER_CPU = 60_000, 850
 # Whole states may take this share of the budget. Older segments keep what outlasts a warm-up.
-STATES_SHARE = 0.25
+STATES_SHARE = 0.2
 
 
 @dataclass(slots=True, eq=False)

@@ -155,6 +155,15 @@ class Ring:
             self._values[at] = values
             self._count += 1
 
+    @property
+    def oldest_ns(self) -> int | None:
+        """Time of the oldest tick; None without any."""
+        with self._lock:
+            size = len(self._times_ns)
+            if not self._count:
+                return None
+            return int(self._times_ns[max(0, self._count - size) % size])
+
     def series(
         self, metric: str, key: Hashable, points: int, span_s: float, until_ns: int | None = None
     ) -> HistorySeries:
@@ -260,6 +269,11 @@ class TickHistory:
 
     def __contains__(self, metric: str) -> bool:
         return metric in self._cpus.metrics
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """CLOCK_MONOTONIC of the oldest tick; None without any."""
+        return self._cpus.oldest_ns
 
     def append(self, frame: Frame) -> None:
         """Keep one frame. Frames come in order; one from before the last starts all over."""

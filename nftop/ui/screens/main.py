@@ -17,11 +17,11 @@ from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
 from nftop.render.pages.help import help_lines
-from nftop.session.feed import Feed
+from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.history import TickHistory
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import MOST, Mode, help_rows, named
-from nftop.ui.messages import FeedEnded, FrameReady, PromptAnswer, Wheel
+from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import RecordingKeys
@@ -88,6 +88,7 @@ class ViewPrompts:
             )
 
 
+IN_THE_PAST = "nothing is changed in the past: End returns to now"
 _NOTHING = "they cannot be changed from here"
 # Sources of classes, in the order of preference.
 _OF_CLASSES = ("pqos", "resctrl")
@@ -158,7 +159,8 @@ class MainScreen(BannerScreen[None]):
         self.changes = changes
         self._feed = feed
         self._options = options
-        self._session = SessionView(feed, history)
+        time = feed if isinstance(feed, Player) else options.past
+        self._session = SessionView(feed, history, time, options.events)
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
         self._asking = False
@@ -170,7 +172,7 @@ class MainScreen(BannerScreen[None]):
         # Actions of keys; the argument is `KeyRow.by`.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
-            "last": lambda _: self._move(MOST),
+            "last": lambda _: self._last(),
             "page": lambda by: self._move(by, paged=True),
             "sort": self._sort,
             "group": lambda _: self._view.group(),
@@ -182,6 +184,7 @@ class MainScreen(BannerScreen[None]):
             "fold": lambda _: self._session.change_view(folded=not self._session.view.folded),
             "find_again": self._again,
             **self._recording_keys.acts,
+            "record": self._record,
             **{name: partial(self._ask, name) for name in self._asks},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
@@ -210,6 +213,11 @@ class MainScreen(BannerScreen[None]):
         """The frame on screen."""
         return self._session.frame
 
+    @property
+    def in_the_past(self) -> bool:
+        """Whether the screen shows a moment of the past of a live session."""
+        return self._session.past is not None
+
     def set_own_changes(
         self, own_changes: tuple[OwnChange, ...], until_ns: int | None = None
     ) -> None:
@@ -226,6 +234,23 @@ class MainScreen(BannerScreen[None]):
         above = self.app.screen
         if isinstance(above, BannerScreen) and above.follows:
             above.paint()
+
+    def on_past_frame(self, message: PastFrame) -> None:
+        time = self._session.time
+        active = isinstance(time, PastControl) and time.active
+        self._session.past = message.frame if active else None
+        if isinstance(time, PastControl) and time.problem:
+            self._session.message = time.problem
+        self.paint()
+        above = self.app.screen
+        if above is not self and isinstance(above, BannerScreen) and above.follows:
+            above.paint()
+
+    def shift_time(self, seconds: int) -> str:
+        """Go so far in time; returns why not, "" if it does."""
+        self._session.message = ""
+        self._recording_keys.acts["shift"](seconds)
+        return self._session.message
 
     def on_feed_ended(self, message: FeedEnded) -> None:
         self._session.ended = message.problem
@@ -289,6 +314,16 @@ class MainScreen(BannerScreen[None]):
     def _move(self, by: int, *, paged: bool = False) -> None:
         (self._view.page if paged else self._view.move)(by)
 
+    def _last(self) -> None:
+        if not self._session.to_now():
+            self._move(MOST)
+
+    def _record(self, by: int) -> None:
+        if self._view.KEEPS_PAST and self._options.past is not None:
+            self._ask("ask_keep", by)
+        else:
+            self._recording_keys.acts["record"](by)
+
     def _again(self, step: int) -> None:
         self._view.find_next(step)
 
@@ -303,7 +338,7 @@ class MainScreen(BannerScreen[None]):
 
     def _clear(self) -> None:
         """Clear receipt, message and filter, one per call; then the first screen."""
-        if self.changes.dismiss() or self._view.back():
+        if self._session.to_now() or self.changes.dismiss() or self._view.back():
             return
         if self._session.view.filter:
             self._session.change_view(filter="")
@@ -340,6 +375,9 @@ class MainScreen(BannerScreen[None]):
             self._page(view.full_page, "enter")
 
     def _edit(self) -> None:
+        if self._session.past is not None:
+            self.say(IN_THE_PAST)
+            return
         edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
         why = edit(self._view)
         if why:
@@ -417,7 +455,9 @@ class MainScreen(BannerScreen[None]):
     def modes(self) -> set[Mode]:
         modes = super().modes
         modes.add("replay" if self._recording_keys.replays else "live")
-        if self.changes.gate is not None:
+        if self._session.past is not None:
+            modes.add("past")
+        elif self.changes.gate is not None:
             modes.add("edits")
         if self._options.recorder is not None:
             modes.add("records")
@@ -438,7 +478,7 @@ class MainScreen(BannerScreen[None]):
         frame = self._session.frame
         if frame is None:
             return
-        stays = self._session.frozen is not None
+        stays = self._session.frozen is not None or self._session.past is not None
         wanted = focus_request(self._focus, self._view.focus, frame.topology, stays=stays)
         if wanted != self._focus:
             self._focus = wanted

@@ -56,6 +56,8 @@ class ScreenView(Protocol):
     KEYS: ClassVar[tuple[KeyRow, ...]]
     # Editor opened by `e`.
     EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
+    # Whether `R` keeps the past as a recording instead of beginning one.
+    KEEPS_PAST: ClassVar[bool] = False
 
     def __init__(self, session: SessionView) -> None:
         self.session = session

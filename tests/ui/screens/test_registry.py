@@ -45,7 +45,7 @@ def toy() -> Iterator[ScreenRow]:
 async def test_toy_screen_from_outside_opens_by_its_keys_and_is_in_header_footer_and_help(
     toy: ScreenRow,
 ) -> None:
-    async with running(frame(8), size=(160, 60)) as run:
+    async with running(frame(8), size=(160, 90)) as run:
         assert f"8 {toy.title}" in run.text
         for key in toy.keys:
             await run.press("1")
@@ -67,8 +67,8 @@ def test_toy_screen_has_a_section_in_help(toy: ScreenRow) -> None:
 
 def test_screens_of_the_package_are_registered_in_the_order_of_their_keys() -> None:
     assert [(row.id, row.keys) for row in screens()] == [
-        ("cores", "1"), ("nfs", "2"), ("cache", "3"), ("traffic", "4"), ("topdown", "6"),
-        ("power", "7"),
+        ("cores", "1"), ("nfs", "2"), ("cache", "3"), ("traffic", "4"), ("timeline", "5"),
+        ("topdown", "6"), ("power", "7"),
     ]  # fmt: skip
     assert all(row.marks for row in screens())
 

@@ -1,0 +1,493 @@
+"""Screen Timeline: graphs of totals, lanes of incidents, list of events, then and now, hours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.change import Noticed, OwnChange
+from nftop.model.frame import Frame, NfRow
+from nftop.model.metrics.metric import Unit
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
+from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
+from nftop.render.base import format as fmt
+from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, selected
+from nftop.render.base.spark import scale_top
+from nftop.render.base.text import fit
+from nftop.render.frame.changes import author, clock_of, texts
+from nftop.render.timeline.axis import (
+    CURSOR,
+    SEVERITY_GLYPHS,
+    SEVERITY_TONES,
+    Cells,
+    TimeAxis,
+    age_text,
+    area_rows,
+    axis_cells,
+    glyph_of,
+    line_rows,
+    plain_glyphs,
+    put_events,
+)
+from nftop.render.timeline.strip import drops_text
+
+MARKS: tuple[tuple[str, str], ...] = (
+    ("● ▲ ·", "incident: packets are lost, degraded, or only information"),
+    ("◆", "change of cache classes"),
+    ("⚑", "marker of the operator"),
+    ("━", "from begin to end of an incident"),
+    ("≥", "some network functions tell no drops: a lower bound"),
+)
+_S = 1_000_000_000
+_LEFT, _RIGHT = 17, 8  # cells beside graphs and lanes
+_NARROW = 70
+_LEAST_LIST = 3  # rows of the list, its header aside
+_MOST_LANES = 4
+_MOST_NFS = 6
+_HOURS_LINES, _THEN_HEAD = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineData:
+    """What the screen shows.
+
+    Attributes:
+        strip: drops and events of the window, and the moment shown.
+        sent: packets per second. memory: bytes per second.
+        hours: drops and events of everything that is kept.
+        events: those of the list, newest first.
+        kept: how much of the past can be gone back to, in words.
+        then: the frame of the moment shown; None at now. now: the newest frame.
+        own_changes: changes by this nftop.
+        first: index of the first row in view. selected: index of the selected event.
+    """
+
+    strip: Strip
+    sent: TimeSeries
+    memory: TimeSeries
+    hours: Strip
+    events: Sequence[TimelineEvent]
+    kept: str
+    now: Frame
+    then: Frame | None = None
+    own_changes: Sequence[OwnChange] = ()
+    first: int = 0
+    selected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Lines of each section."""
+
+    drops: int = 0
+    sent: int = 0
+    memory: int = 0
+    lanes: int = 0
+    axis: int = 0
+    rows: int = 0
+    then: int = 0
+    hours: int = 0
+    gaps: int = 0
+    lanes_of: tuple[TimelineEvent, ...] = field(default_factory=tuple)
+
+
+def list_rows(data: TimelineData, height: int) -> int:
+    """Rows of the list of events in so many lines of the screen."""
+    return _share_out(data, height).rows
+
+
+def timeline_lines(data: TimelineData, width: int, height: int, *, ascii_only: bool) -> list[Line]:
+    """The screen's lines, at most `height`, below header and tabs."""
+    room = _share_out(data, height)
+    left = _LEFT if width >= _NARROW else 6
+    right = _RIGHT if width >= _NARROW else 0
+    axis = TimeAxis(
+        data.strip.first_ns, data.strip.last_ns, max(8, width - left - right), data.strip.whole
+    )
+    draw = _Graphs(data.strip, axis, left, right, ascii_only)
+    lines = [
+        *draw.area("drop/s", Unit.PER_S, data.strip.drops, room.drops),
+        *draw.line("sent Mpps", Unit.PACKETS_PER_S, data.sent, room.sent),
+        *draw.area("mem GB/s", Unit.BYTES_PER_S, data.memory, room.memory),
+        *draw.lanes(room.lanes_of),
+        *draw.axis_line(room.axis),
+        *_gap(room.gaps),
+        *_list(data, width, room.rows, ascii_only=ascii_only),
+    ]
+    if room.then and data.then is not None:
+        lines += [*_gap(room.gaps), *_then_and_now(data.then, data.now, width, room.then)]
+    if room.hours:
+        lines += [*_gap(room.gaps), *_hours(data, width, ascii_only=ascii_only)]
+    return [crop(item, width) for item in lines[:height]]
+
+
+def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> str:
+    """What happened, in one line (possibly long, untrusted)."""
+    if event.kind == "incident" and event.incident is not None:
+        incident = event.incident
+        name = "" if incident.culprit is None else f"{incident.culprit.name} "
+        victims = ", ".join(_victim(item.party.name, item.change) for item in incident.victims)
+        return f"{name}{incident.title}" + (f" → {victims}" if victims else "")
+    if event.kind == "change":
+        if not event.changes:
+            return f"change: {event.text}"
+        noticed = Noticed(event.since_ns, event.at_ns, event.begin_ns, event.changes)
+        return f"change {author(noticed, own_changes)}: {', '.join(texts(event.changes))}"
+    if event.kind == "marker":
+        return f"marker {event.text}".rstrip()
+    return event.text
+
+
+def _victim(name: str, change: Reading) -> str:
+    if isinstance(change, Missing):
+        return name
+    return f"{name} {fmt.number(change, Unit.CHANGE, 5)}"
+
+
+def _gap(count: int) -> list[Line]:
+    return [BLANK] * count
+
+
+def _share_out(data: TimelineData, height: int) -> _Room:
+    """Lines of the sections: list and graph of drops first, then what fits."""
+    height = max(0, height)
+    lanes = tuple(
+        sorted(
+            (item for item in data.strip.events if item.kind == "incident"),
+            key=lambda item: (-item.severity, -item.begin_ns),
+        )[:_MOST_LANES]
+    )
+    header = 1 if height >= 4 else 0
+    left = height - header
+    rows = min(left, max(1, min(_LEAST_LIST, len(data.events))))
+    left -= rows
+    sizes = dict.fromkeys(("axis", "drops", "lanes", "sent", "memory", "then", "hours"), 0)
+
+    def take(name: str, lines: int, least: int = 1) -> None:
+        nonlocal left
+        got = min(lines, left)
+        if got >= least:
+            sizes[name] += got
+            left -= got
+
+    take("axis", 1)
+    take("drops", 2)
+    take("lanes", len(lanes))
+    take("sent", 2, 2)
+    if data.then is not None:
+        wanted = _THEN_HEAD + min(_MOST_NFS, len(data.now.nfs))
+        take("then", wanted, min(wanted, _THEN_HEAD + 2))
+    take("memory", 2, 2)
+    take("hours", _HOURS_LINES, _HOURS_LINES)
+    gaps = 1 if left >= 8 else 0
+    left -= gaps * (1 + (sizes["then"] > 0) + (sizes["hours"] > 0))
+    # The rest: rows that the list needs, then taller graphs.
+    more = min(left, max(0, len(data.events) - rows))
+    rows, left = rows + more, left - more
+    while left > 0:
+        for name in ("drops", "sent", "memory"):
+            if left and sizes[name]:
+                sizes[name] += 1
+                left -= 1
+        if not any(sizes[name] for name in ("drops", "sent", "memory")) or sizes["drops"] > 12:
+            break
+    return _Room(**sizes, rows=rows, gaps=gaps, lanes_of=lanes[: sizes["lanes"]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Graphs:
+    """Graphs on one axis, with labels at both sides."""
+
+    strip: Strip
+    axis: TimeAxis
+    left: int
+    right: int
+    ascii_only: bool
+
+    def area(self, name: str, unit: Unit, series: TimeSeries, rows: int) -> list[Line]:
+        """A filled graph from 0."""
+        values = self.axis.worst(series, 2 * self.axis.cells)
+        return self._graph(name, unit, series, values, rows, low=0.0)
+
+    def line(self, name: str, unit: Unit, series: TimeSeries, rows: int) -> list[Line]:
+        """A line on a scale that need not begin at 0."""
+        values = self.axis.mean(series, 2 * self.axis.cells)
+        return self._graph(name, unit, series, values, rows, low=None)
+
+    def _graph(
+        self,
+        name: str,
+        unit: Unit,
+        series: TimeSeries,
+        values: NDArray[np.float32],
+        rows: int,
+        *,
+        low: float | None,
+    ) -> list[Line]:
+        if not rows:
+            return []
+        if not np.isfinite(values).any():
+            why = self.strip.unknown if name == "drop/s" else None
+            text = "no number" if why is None else f"{why.reason.mark} {why.message}"
+            return [line(Span(f" {name:<10} {text}", Tone.MUTED)), *_gap(rows - 1)]
+        if low is None:
+            bottom, top = value_range(values)
+            drawn = line_rows(values, bottom, top, rows, ascii_only=self.ascii_only)
+        else:
+            bottom, top = 0.0, scale_top(values, unit)
+            drawn = area_rows(values, top, rows, ascii_only=self.ascii_only)
+        loss = name == "drop/s"
+        lines = []
+        for index, text in enumerate(drawn):
+            cells = Cells(text, Tone.FAINT if loss else Tone.AREA)
+            if loss:
+                for at in np.flatnonzero(np.fmax(values[0::2], values[1::2]) > 0).tolist():
+                    cells.put(at, text[at], Tone.BAD)
+            if self.strip.cursor_ns is not None:
+                cells.put(self.axis.cell(self.strip.cursor_ns), CURSOR, Tone.ACCENT)
+            scale = top if index == 0 else bottom if index == rows - 1 else None
+            label = "" if scale is None else fmt.number(scale, unit, 5)
+            now = self._at_moment(series, unit) if index == 0 else ""
+            lines.append(
+                line(
+                    self._label(name if index == 0 else "", label),
+                    cells.line(ascii_only=self.ascii_only),
+                    self._value(now, bad=loss and now.strip("≥0-[]") != ""),
+                )
+            )
+        return lines
+
+    def lanes(self, events: Sequence[TimelineEvent]) -> list[Line]:
+        """A row for each incident, from its begin to its end."""
+        lines = []
+        for event in events:
+            cells = Cells(" " * self.axis.cells, Tone.MUTED)
+            put_events(cells, self.axis, (event,))
+            text = f" {event_text(event)}"
+            first = self.axis.cell(event.begin_ns)
+            last = self.axis.cell(self.axis.last_ns if event.end_ns is None else event.end_ns)
+            after, before = self.axis.cells - last - 2, first - 1
+            if after >= max(before, 12):
+                cells.put(last + 1, fit(text, min(len(text), after)), Tone.MUTED)
+            elif before >= 12:
+                shown = fit(text[1:], min(len(text) - 1, before))
+                cells.put(first - 1 - len(shown), shown, Tone.MUTED)
+            if self.strip.cursor_ns is not None:
+                cells.put(self.axis.cell(self.strip.cursor_ns), CURSOR, Tone.ACCENT)
+            glyph = SEVERITY_GLYPHS[event.severity]
+            name = event.key if event.incident is None else _subject(event)
+            shown = f" {glyph} {fit(name, self.left - 4)} "
+            lines.append(
+                line(
+                    Span(self._plain(shown[: self.left]), SEVERITY_TONES[event.severity]),
+                    cells.line(ascii_only=self.ascii_only),
+                )
+            )
+        return lines
+
+    def axis_line(self, rows: int) -> list[Line]:
+        """The axis with the marks of all events."""
+        if not rows:
+            return []
+        marks = [item for item in self.strip.events if item.kind != "incident"]
+        cells = axis_cells(self.axis, marks, self.strip.cursor_ns)
+        end = "end" if self.strip.whole else "now"
+        start = clock_of(self.axis.first_ns) if self.strip.whole else ""
+        return [
+            line(
+                self._label(start, ""),
+                cells.line(ascii_only=self.ascii_only),
+                self._value(end, bad=False),
+            )
+        ]
+
+    def _at_moment(self, series: TimeSeries, unit: Unit) -> str:
+        if series is self.strip.drops:
+            return drops_text(self.strip)
+        at_ns = self.strip.last_ns if self.strip.cursor_ns is None else self.strip.cursor_ns
+        at = int(np.searchsorted(series.times_ns, at_ns, side="right")) - 1
+        if at < 0 or not np.isfinite(series.values[at]):
+            return "-"
+        return fmt.number(float(series.values[at]), unit, 6)
+
+    def _label(self, name: str, scale: str) -> Span:
+        if self.left < _LEFT:
+            return Span(f"{(scale or name)[: self.left - 1]:>{self.left - 1}} ", Tone.MUTED)
+        return Span(f" {name:<10}{scale:>5} "[: self.left], Tone.MUTED)
+
+    def _value(self, text: str, *, bad: bool) -> Span:
+        if not self.right:
+            return Span("", Tone.MUTED)
+        return Span(self._plain(f"{text:>{self.right - 1}} "), Tone.BAD if bad else Tone.MUTED)
+
+    def _plain(self, text: str) -> str:
+        return plain_glyphs(text) if self.ascii_only else text
+
+
+def _subject(event: TimelineEvent) -> str:
+    incident = event.incident
+    if incident is None:
+        return ""
+    if incident.culprit is not None:
+        return incident.culprit.name
+    return incident.victims[0].party.name if incident.victims else incident.title
+
+
+def value_range(values: NDArray[np.float32]) -> tuple[float, float]:
+    """Round ends of a scale that shows the change of the values; 0 if that is near."""
+    known = values[np.isfinite(values)].astype(np.float64)
+    low, high = float(known.min()), float(known.max())
+    if high <= 0:
+        return 0.0, 1.0
+    span = max(high - low, 0.1 * high)
+    power = 10.0 ** math.floor(math.log10(span / 2))
+    step = next(item * power for item in (1, 2, 5, 10) if item * power * 2 >= span)
+    top = math.ceil(high / step + 1e-6) * step
+    bottom = max(0.0, math.floor(low / step - 1e-6) * step)
+    return (0.0 if low < 0.3 * high else bottom), top
+
+
+# The list of events
+
+_BEGIN, _LASTED, _WORST, _STATE = 10, 9, 12, 10
+
+
+def _list(data: TimelineData, width: int, rows: int, *, ascii_only: bool) -> list[Line]:
+    wide = width >= _NARROW
+    widest = width >= 100
+    used = 3 + _BEGIN * (1 + widest) + _LASTED + (_WORST + _STATE) * wide
+    what = max(4, width - used - 1)
+    heads = [f"   {'BEGIN':<{_BEGIN}}"]
+    heads += [f"{'END':<{_BEGIN}}"] if widest else []
+    heads += [fit("WHAT, newest first", what), f"{'LASTED':>{_LASTED}}"]
+    heads += [f"{'WORST':>{_WORST}}", f" {'STATE':<{_STATE - 1}}"] if wide else []
+    header = Line((Span(fit("".join(heads), width), Tone.HEADER),), Tone.HEADER)
+    if not data.events:
+        return [header, line(Span("   nothing has happened yet", Tone.MUTED))][: rows + 1]
+    lines = [header]
+    for index in range(data.first, min(len(data.events), data.first + rows)):
+        event = data.events[index]
+        cells = _row(event, data, what, wide=wide, widest=widest)
+        shown = line(*cells)
+        if ascii_only:
+            plain = (Span(plain_glyphs(text), tone) for text, tone, _ in shown.spans)
+            shown = Line(tuple(plain))
+        click = Click("row", index)
+        shown = Line(tuple(Span(text, tone, click) for text, tone, _ in shown.spans))
+        lines.append(selected(shown) if index == data.selected else shown)
+    return lines
+
+
+def _row(
+    event: TimelineEvent, data: TimelineData, what: int, *, wide: bool, widest: bool
+) -> list[Span]:
+    over = event.end_ns is not None
+    tone = Tone.PLAIN if event.state in (EventState.OPEN, EventState.IN_FORCE) else Tone.MUTED
+    glyph = glyph_of(event)
+    end = "-" if event.end_ns is None else clock_of(event.end_ns)
+    last_ns = data.now.wall_ns if event.end_ns is None else event.end_ns
+    lasted = "" if event.state is EventState.MOMENT else age_text((last_ns - event.begin_ns) / _S)
+    spans = [Span(f" {glyph.text} ", glyph.tone)]
+    spans.append(Span(f"{clock_of(event.begin_ns):<{_BEGIN}}", Tone.MUTED))
+    if widest:
+        spans.append(Span(f"{end:<{_BEGIN}}", Tone.MUTED))
+    spans.append(Span(fit(event_text(event, data.own_changes), what), tone))
+    spans.append(Span(f"{lasted:>{_LASTED}}", tone))
+    if wide:
+        spans.append(Span(f"{_worst(event):>{_WORST}}", tone))
+        state = event.kind if event.state is EventState.MOMENT else event.state.value
+        open_tone = SEVERITY_TONES[event.severity] if not over else Tone.MUTED
+        spans.append(Span(f" {state:<{_STATE - 1}}", open_tone))
+    return spans
+
+
+def _worst(event: TimelineEvent) -> str:
+    worst = event.worst_drops_per_s
+    if isinstance(worst, Missing) or not worst:
+        return ""
+    return f"{fmt.number(worst, Unit.PER_S, 5)} drop/s"
+
+
+# Then and now
+
+_THEN_METRICS: tuple[tuple[str, str, Unit], ...] = (
+    ("Mpps", "tx_packets_per_s", Unit.PACKETS_PER_S),
+    ("CPP", "cpp", Unit.CYCLES),
+    ("DROP/s", "drop_packets_per_s", Unit.PER_S),
+    ("IPC", "ipc", Unit.PER_CYCLE),
+)
+_NAME, _CELL = 16, 8
+_GONE = Missing(Reason.UNDEFINED)
+
+
+def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
+    """Numbers of each NF at the moment shown beside those of now."""
+    count = max(1, (width - _NAME - 3) // (2 * _CELL + 2))
+    metrics = _THEN_METRICS[:count]
+    age = age_text((now.wall_ns - then.wall_ns) / _S)
+    title = f" THEN {clock_of(then.wall_ns)}, {age} ago, AND NOW "
+    head = f" {'NF':<{_NAME}}"
+    for label, _, _ in metrics:
+        head += f"  {f'{label} then':>{_CELL + 2}}{'now':>{_CELL - 2}}"
+    lines = [
+        line(Span(title, Tone.ACCENT), Span("─" * max(0, width - len(title)), Tone.FAINT)),
+        Line((Span(fit(head, width), Tone.HEADER),), Tone.HEADER),
+    ]
+    newest = {nf.key: nf for nf in now.nfs}
+    order = sorted(then.nfs, key=lambda nf: -_lost(nf))
+    for nf in order[: rows - _THEN_HEAD]:
+        spans = [Span(f" {fit(nf.name, _NAME)}", Tone.PLAIN)]
+        for _, metric, unit in metrics:
+            was = nf.readings[metric]
+            other = newest.get(nf.key)
+            is_ = _GONE if other is None else other.readings[metric]
+            spans.append(Span(f"  {fmt.cell(was, unit, _CELL):>{_CELL + 2}}", Tone.STRONG))
+            spans.append(Span(f"{fmt.cell(is_, unit, _CELL - 2):>{_CELL - 2}}", Tone.MUTED))
+        lines.append(line(*spans))
+    return lines
+
+
+def _lost(nf: NfRow) -> float:
+    drops = nf.readings["drop_packets_per_s"]
+    return 0.0 if isinstance(drops, Missing) else drops
+
+
+def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
+    """All that is kept in one line, and where the window of the graphs is."""
+    span_s = (data.hours.last_ns - data.hours.first_ns) / _S
+    title = f" {_round_span(span_s)} "
+    kept = f" {data.kept} "
+    rule = "─" * max(0, width - len(title) - len(kept))
+    axis = TimeAxis(data.hours.first_ns, data.hours.last_ns, max(8, width - 2), data.hours.whole)
+    cells = Cells("·" * axis.cells, Tone.FAINT)
+    losses = axis.worst(data.hours.drops, axis.cells)
+    for at in np.flatnonzero(losses > 0).tolist():
+        cells.put(at, "▁", Tone.BAD)
+    put_events(cells, axis, data.hours.events)
+    if not data.hours.whole and data.strip.first_ns > data.hours.first_ns:
+        cells.put(axis.cell(data.strip.first_ns), "▐", Tone.ACCENT)
+    if data.strip.cursor_ns is not None:
+        cells.put(axis.cell(data.strip.cursor_ns), CURSOR, Tone.ACCENT)
+    scale = Cells(" " * axis.cells, Tone.MUTED)
+    scale.put(0, clock_of(axis.first_ns), Tone.MUTED)
+    scale.put(axis.cells - 3, "end" if data.hours.whole else "now", Tone.MUTED)
+    for at, text in axis.labels():
+        if scale.free(at - len(text) // 2, len(text), " "):
+            scale.put(at - len(text) // 2, text, Tone.MUTED)
+    show: Callable[[str], str] = plain_glyphs if ascii_only else str
+    return [
+        line(Span(title, Tone.STRONG), Span(show(rule), Tone.FAINT), Span(kept, Tone.MUTED)),
+        line(" ", cells.line(ascii_only=ascii_only)),
+        line(" ", scale.line(ascii_only=ascii_only)),
+    ]
+
+
+def _round_span(seconds: float) -> str:
+    for unit_s, unit in ((3600, "HOURS"), (60, "MINUTES")):
+        if seconds >= unit_s:
+            return f"{seconds / unit_s:.3g} {unit}"
+    return f"{seconds:.0f} SECONDS"

@@ -1,0 +1,172 @@
+"""The Timeline screen, and going back in a live session on every screen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nftop.model.struct import replace
+from nftop.session.timeline import LivePast
+from nftop.store.history.events import EventHistory
+from nftop.store.history.flight import FlightRecorder
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink
+from nftop.ui.options import Options
+from tests.bench.scenes import Clocked
+from tests.recordings import everything, header_of, ticks_of
+from tests.store.history.test_flight import TICKS, S, filled, flown
+from tests.ui.gates import open_gate
+from tests.ui.harness import Running, running
+from tests.waiting import until
+
+SIZES = [(40, 8), (40, 16), (80, 24), (120, 36), (200, 50), (400, 100)]
+
+
+@asynccontextmanager
+async def live(
+    size: tuple[int, int] = (120, 36), **options: Any
+) -> AsyncIterator[tuple[Running, LivePast]]:
+    """A session with a past of all its ticks; the newest frame is on screen."""
+    frames, events = flown()[1], EventHistory()
+    for frame in frames[:-1]:
+        events.append(frame)
+    past = LivePast(filled(FlightRecorder()), events)
+    drawn = Options(past=past, events=events, **options)
+    async with running(*frames[-1:], size=size, options=drawn) as run:
+        yield run, past
+
+
+async def moment(run: Running, past: LivePast, tick: int) -> str:
+    """The screen once it shows this tick."""
+    wall_ns = flown()[1][tick].wall_ns
+
+    def there() -> bool:
+        shown = run.app._main._session.past
+        return shown is not None and shown.wall_ns == wall_ns
+
+    await run.until(there)
+    return run.text
+
+
+async def now(run: Running) -> str:
+    await run.until(lambda: run.app._main._session.past is None)
+    return run.text
+
+
+@pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5", "6", "7"])
+async def test_arrows_go_back_on_every_screen_and_end_returns(screen: str) -> None:
+    async with live() as (run, past):
+        await run.press(screen, "left")
+        assert "◀ 1s AGO" in await moment(run, past, TICKS - 2)
+        assert "PAST 1s ago" in run.text
+        await run.press("left", "left", "shift+left")
+        await moment(run, past, TICKS - 4 - 60)
+        await run.press("end")
+        assert "AGO" not in await now(run) and "LIVE" in run.text
+
+
+@pytest.mark.parametrize("leave", ["escape", "end"])
+async def test_page_follows_the_moment_and_is_left_before_the_past(leave: str) -> None:
+    async with live() as (run, past):
+        await run.press("left")
+        await moment(run, past, TICKS - 2)
+        await run.press("F", "left")
+        await run.until(lambda: past.position is not None and past.position.number == TICKS - 3)
+        await run.press("escape")
+        assert "◀ 2s AGO" in await moment(run, past, TICKS - 3)
+        await run.press(leave)
+        await now(run)
+
+
+async def test_live_frames_go_on_and_the_age_grows() -> None:
+    async with live() as (run, past):
+        await run.press("left")
+        await moment(run, past, TICKS - 2)
+        newest = flown()[1][-1]
+        later = replace(newest, wall_ns=newest.wall_ns + 70 * S)
+        await run.give(later)
+        assert "◀ 1m11s AGO" in run.text
+        assert run.app._main._session.newest is later
+        await run.press("end")
+        await now(run)
+
+
+async def test_nothing_is_edited_in_the_past() -> None:
+    async with live(gate=open_gate(), rw=True) as (run, past):
+        await run.press("left")
+        await moment(run, past, TICKS - 2)
+        for key in ("e", "u"):
+            assert "nothing is changed in the past" in await run.press(key)
+            assert len(run.app.screen_stack) == 2
+        await run.press("end")
+        await now(run)
+
+
+async def test_time_is_typed_and_brackets_step() -> None:
+    async with live() as (run, past):
+        await run.press("S", *"-20s", "enter")
+        await moment(run, past, TICKS - 21)
+        await run.press("left_square_bracket")
+        await moment(run, past, TICKS - 22)
+        await run.press("right_square_bracket", "right_square_bracket")
+        await moment(run, past, TICKS - 20)
+
+
+async def test_marker_is_an_event_that_is_gone_to() -> None:
+    async with live() as (run, past):
+        wall_ns = flown()[1][40].wall_ns
+        run.app._main._options.events.mark("here it was", wall_ns)
+        await run.press("5")
+        assert "marker here it was" in run.text
+        events = run.app._main._options.events.events(0, 1 << 62)
+        index = [event.begin_ns for event in reversed(events)].index(wall_ns)
+        await run.press(*["j"] * index, "enter")
+        text = await moment(run, past, 40)
+        assert "THEN" in text and "AND NOW" in text and "vpp" in text
+        await run.press("left_curly_bracket", "right_curly_bracket")
+        await moment(run, past, 40)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+async def test_screen_fits_and_names_the_culprit(
+    size: tuple[int, int], *, ascii_only: bool
+) -> None:
+    async with live(size, ascii_only=ascii_only) as (run, past):
+        await run.press("5")
+        rows = run.text.split("\n")
+        assert len(rows) == size[1]
+        assert all(len(row) <= size[0] for row in rows)
+        assert "qemu" in run.text
+        await run.press("left")
+        rows = (await moment(run, past, TICKS - 2)).split("\n")
+        assert len(rows) == size[1] and all(len(row) <= size[0] for row in rows)
+        assert not ascii_only or run.text.isascii()
+
+
+async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
+    clocked = Clocked(2)
+    flight = FlightRecorder()
+    recorder = Recorder(header_of(clocked), flight=flight)
+    for _ in range(5):
+        recorder.take(clocked.sample())
+    until(lambda: flight.size.ticks == 5)
+    file = tmp_path / "kept.nftop"
+    past = LivePast(flight, EventHistory())
+    options = Options(past=past, recorder=recorder, new_sink=lambda: FileSink(file))
+    async with running(*flown()[1][-1:], size=(120, 36), options=options) as run:
+        await run.press("5")
+        assert "minutes of the past to keep" in await run.press("R")
+        await run.press("ctrl+u", *"nonsense", "enter")
+        assert "not a number of minutes" in run.text
+        await run.press("R")
+        await run.press("ctrl+u", "1", "enter")
+        until(lambda: file.exists() and recorder.recording is None)
+        until(lambda: everything(file)[1])
+    recorder.close()
+    found, ended, rest = everything(file)
+    assert ended and rest is None and len(ticks_of(found)) == 5
