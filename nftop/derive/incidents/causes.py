@@ -18,7 +18,7 @@ from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.frame import Finding, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass, replace
 
@@ -295,7 +295,7 @@ def _neighbour(
     ways = sum(item.ways for _, item, _ in rows)
     traffic = rows[0][1].traffic
     speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
-    owners = ", ".join(dict.fromkeys("default" if g.name == ROOT else g.name for g, _, _ in rows))
+    owners = ", ".join(dict.fromkeys(class_name(g.name) for g, _, _ in rows))
     return Cause(
         CauseKey("neighbour", f"{name} {l3} {format_cpu_list(cpus)}"),
         "neighbour",

@@ -10,7 +10,7 @@ from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Party
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass, field, replace
@@ -83,7 +83,7 @@ class Parties:
             and busy.present[row]
             and busy.values[row] > _BUSY_RATIO
         ]
-        group = "default" if name == ROOT else name
+        group = class_name(name)
         here = [nf for nf in self.frame.nfs if not set(nf.cpus).isdisjoint(own)]
         best = max(self._runners(own), key=lambda item: item.share, default=None)
         if best is None and not here:
@@ -152,7 +152,7 @@ class Parties:
         table = self.frame.cpus
         rows = (table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of)
         names = {g.name for row in rows if isinstance(g := table.group[row], CacheClass)}
-        return next(iter(names)).replace(ROOT, "default") if len(names) == 1 else ""
+        return class_name(next(iter(names))) if len(names) == 1 else ""
 
     def _most(self, metric: str, cpus: Iterable[Cpu]) -> float:
         return max(self._values(metric, cpus), default=0.0)
@@ -167,5 +167,5 @@ class Parties:
 
 def nf_party(nf: NfRow) -> Party:
     """A network function as a party."""
-    group = "" if not nf.classes else nf.classes[0].name.replace(ROOT, "default")
+    group = "" if not nf.classes else class_name(nf.classes[0].name)
     return Party("nf", nf.name, key=nf.key, cpus=nf.cpus, group=group, pid=nf.pid or None)
