@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.control.profile.profile import Listing
@@ -12,7 +12,7 @@ from nftop.control.resctrl.draft import Draft, DraftStep, drifted, read_since_ns
 from nftop.control.rules import MB, Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
-from nftop.model.change import Change, Proposal, State
+from nftop.model.change import Change, ClassAction, Proposal, State
 from nftop.model.frame import Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
@@ -300,6 +300,10 @@ class EditorModel:
         self._take(
             how(self.draft, selection.group, selection.line, self._domains(selection.line), by)
         )
+
+    def begin_with(self, wanted: Sequence[ClassAction]) -> None:
+        """Add actions to the draft; the message says why they are refused."""
+        self._take(drafts.ask(self.draft, wanted))
 
     def _take(self, step: DraftStep) -> None:
         self.draft, self.message = step

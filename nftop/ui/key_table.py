@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nftop.ui.keys import CONFIRM, EDITOR, PAGE, PRIORITY, RESERVED, KeyRow
+from nftop.ui.keys import CONFIRM, EDITOR, INCIDENT, PAGE, PRIORITY, RESERVED, KeyRow
 from nftop.ui.screens.registry import screen_keys, screens
 
 _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "page": PAGE,
+    "incident": INCIDENT,
     "editor": EDITOR,
     "confirm": CONFIRM,
     "priority": PRIORITY,
 }
 _TITLES = {
     "page": "Pages: help, explain, findings, details",
+    "incident": "Page of an incident",
     "editor": "Editor of cache classes",
     "confirm": "Preview of a change",
     "priority": "Editor of a core's frequencies",
@@ -22,7 +24,7 @@ _TITLES = {
 
 
 def key_tables() -> dict[str, tuple[KeyRow, ...]]:
-    """Keys by screen: an id of the registry, or `page`, `editor`, `confirm`, `priority`."""
+    """Keys by screen: an id of the registry, or one of `_TITLES`."""
     return {
         **{row.id: (*screen_keys(), *row.view.KEYS) for row in screens()},
         "page": (*screen_keys(), *_DIALOGS["page"]),

@@ -184,6 +184,8 @@ ALWAYS: tuple[KeyRow, ...] = (
         hint=("x", "explain"), rank=3),
     KeyRow("F", "findings", "F", "all findings: location, start, rule and source of the limit",
         hint=("F", "findings"), rank=12),
+    KeyRow("tab", "incident", "Tab", "the worst incident: culprit, victims, evidence, remedy",
+        hint=("Tab", "incident"), rank=7),
     KeyRow("space", "pause", "Space",
         "freeze the screen (measuring continues); pause a replay or the past",
         hint=("Spc", "pause"), rank=9),
@@ -219,6 +221,32 @@ PAGE: tuple[KeyRow, ...] = (
     *TIME,
     *CHANGE,
 )  # fmt: skip
+
+INCIDENT: tuple[KeyRow, ...] = (
+    KeyRow("n,tab", "incident", "n Tab", "next incident", 1, ("n p", "next"), rank=3),
+    KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
+    KeyRow(
+        "e",
+        "edit",
+        "e",
+        "open the draft that would mend it in the editor",
+        hint=("e", "edit draft"),
+        rank=1,
+    ),
+    KeyRow("y", "copy", "y", "copy the command to the clipboard", hint=("y", "copy"), rank=2),
+    KeyRow(
+        "m",
+        "mute",
+        "m",
+        "mute its rules for its victims; again: no longer",
+        hint=("m", "mute"),
+        rank=4,
+    ),
+    KeyRow(
+        "a", "acknowledge", "a", "mark it as seen; again: no longer", hint=("a", "seen"), rank=5
+    ),
+    *PAGE,
+)
 
 # Class editor; the highest way is leftmost.
 EDITOR: tuple[KeyRow, ...] = (
@@ -287,8 +315,6 @@ PRIORITY: tuple[KeyRow, ...] = (
 # Keys that have an owner but no action yet, by screen: another action must not take them.
 RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
     "main": (
-        ("tab", "next incident"),
-        ("shift+tab", "previous incident"),
         ("T", "sweep of the selected class's ways"),
         ("P", "screenshot"),
     ),

@@ -17,6 +17,7 @@ class StepFeed:
         self._interval_s = interval_s
         self.stopped = False
         self.looking = Focus()
+        self.settings: RuleSettings | None = None
         self.keeps: list[bool] = []
         self.handled = 0  # frames the consumer is done with
         for frame in frames:
@@ -30,7 +31,7 @@ class StepFeed:
         self._interval_s = seconds
 
     def set_rules(self, settings: RuleSettings) -> None:
-        pass
+        self.settings = settings
 
     def baseline(self, *, keep: bool) -> None:
         self.keeps.append(keep)

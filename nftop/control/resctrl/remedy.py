@@ -23,7 +23,7 @@ from nftop.model.struct import dataclass, replace
 _NEW_GROUP = f"{OWN_PREFIX}apart"
 _LEAST_LIMIT_SHARE = 2  # a limit on bandwidth is halved
 _NO_CLASSES = "the cache classes of this host are not known"
-_UNPROVEN = "that the victims recover is not proven: the verdict after the change measures it"
+_UNPROVEN = "that the victims recover; the verdict after the change measures it"
 
 
 def remedy(incident: Incident, frame: Frame, program: str = "nftop") -> Remedy:

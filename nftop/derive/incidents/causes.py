@@ -18,7 +18,6 @@ from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.frame import Finding, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
-from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass, replace
 
@@ -174,7 +173,9 @@ def _with_effects(
     alone: dict[str, list[Finding]] = {}
     for item in left:
         keys = inputs.keys_of(item)
-        cause = next((one for one in causes if _explains(one, item, keys)), None)
+        normal = keys and all(_normal_for(item.rule, inputs.nfs[key].name) for key in keys)
+        able = () if normal else causes
+        cause = next((one for one in able if _explains(one, item, keys)), None)
         if cause is not None:
             effects.setdefault(cause.key, []).append(item)
         for key in (keys or ("",)) if cause is None else ():
@@ -229,14 +230,10 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
         culprit, ran, basis = inputs.parties.intruder(inputs.nfs[key], cpus)
         on = f"cpu {format_cpu_list(cpus)}"
         waited = max(inputs.parties.waits(cpus), default=None)
+        share = max(ran, waited or 0.0)
+        title = f"takes {share:.0%} of {on}"
         if culprit is None:
-            title = f"a poller waits for {on}"
-        elif culprit.kind == "process":
-            title = f"runs on {on}, a poller's CPU"
-        else:
-            title = f"{'takes' if culprit.kind == 'host' else 'polls on'} {on}"
-        if waited is not None:
-            title += f": waits {waited:.0%}" if culprit is None else f" {max(ran, waited):.0%}"
+            title = f"keeps a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
         yield Cause(
             CauseKey("cpu", key), "cpu", title, culprit, (key,), tuple(findings),
             basis=basis, watch=cpus,
@@ -252,7 +249,7 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
         cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
         siblings = inputs.parties.siblings(cpus)
         culprit, busy, basis = inputs.parties.running(siblings)
-        title = f"runs on the hyper-thread beside cpu {format_cpu_list(cpus)}, {busy:.0%} busy"
+        title = f"runs beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
         yield Cause(
             CauseKey("sibling", key), "sibling", title, culprit, (key,), tuple(findings),
             basis=basis, watch=siblings,
@@ -295,11 +292,10 @@ def _neighbour(
     ways = sum(item.ways for _, item, _ in rows)
     traffic = rows[0][1].traffic
     speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
-    owners = ", ".join(dict.fromkeys(class_name(g.name) for g, _, _ in rows))
     return Cause(
         CauseKey("neighbour", f"{name} {l3} {format_cpu_list(cpus)}"),
         "neighbour",
-        f"{speed}through {ways} way{'s' * (ways != 1)} of {owners}",
+        f"{speed}through {ways} shared way{'s' * (ways != 1)}",
         culprit,
         tuple(key for key in nfs if culprit.key != key),
         tuple(item for _, _, item in rows),

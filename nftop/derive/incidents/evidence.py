@@ -98,7 +98,11 @@ def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     if not changes:
         return RuledOut("arriving load", None, "unknown before it began")
     largest = max(changes, key=abs)
-    return RuledOut("arriving load", largest <= _SAME, f"{largest:+.0%}".replace("-0%", "0%"))
+    return RuledOut(
+        "arriving load",
+        largest <= _SAME,
+        f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
+    )
 
 
 def _most(frame: Frame, metric: str, cpus: Sequence[Cpu]) -> float | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from nftop.derive.findings.rules import all_rules
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.reading import Missing, Reading
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line
+from nftop.model.struct import replace
+from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line
 from nftop.render.base.text import cells, fit, printable
 
 GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "i"}
-TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.ACCENT, Severity.INFO: Tone.DIM}
+TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
 WELL = "✔"
 # An incident that ended is shown while nothing worse is open.
 _RECENT_S = 120
 _KEYS = " ⏎e"
-_WIDE = 100
+_MOST_FACTS = 5
 _LEAST_CHANGE = 0.005
 
 
@@ -48,27 +50,29 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
 def incident_line(frame: Frame, incident: Incident, width: int, *, more: int = 0) -> Line:
     """One incident in a line; `more` others are counted at its end."""
     ended = incident.until_ns is not None
-    tone = Tone.DIM if ended else TONES[incident.severity]
+    tone = Tone.MUTED if ended else TONES[incident.severity]
     tail = f" {age_text(incident, frame.wall_ns):>6}{'' if ended else _KEYS}"
     tail += f" +{more}" if more else ""
     room = width - 3 - cells(tail)
     if room < 10:
         short = line(" ", Span(GLYPHS[incident.severity], tone), " ", culprit_text(incident))
         return crop(short, width)
-    right = _effects(incident, room // 2 if width < _WIDE else room * 3 // 5)
-    left = _cause(incident, room - cells(right) - 1, wide=width >= _WIDE)
+    least = cells(printable(f"{culprit_text(incident, 0)} {incident.title}"))
+    right = _effects(frame, incident, room - least - 1, room // 2)
+    left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
-    strong = Tone.DIM if ended else Tone.TITLE
-    name = printable(culprit_name(incident))
+    strong = Tone.MUTED if ended else Tone.STRONG
+    name = printable(culprit_text(incident, 0))
     head = left[: len(name)]
-    return crop(
+    shown = crop(
         line(
             " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
-            Span(left[len(name) :] + blank, Tone.DIM if ended else Tone.PLAIN),
-            Span(right, Tone.DIM if ended else tone), Span(tail, Tone.DIM),
+            Span(left[len(name) :] + blank, Tone.MUTED if ended else Tone.PLAIN),
+            Span(right, Tone.MUTED if ended else tone), Span(tail, Tone.MUTED),
         ),
         width,
     )  # fmt: skip
+    return replace(shown, click=Click("incident", incident.id))
 
 
 def culprit_name(incident: Incident) -> str:
@@ -81,30 +85,33 @@ def culprit_name(incident: Incident) -> str:
     return culprit.name
 
 
-def culprit_text(incident: Incident, *, wide: bool = True) -> str:
-    """`tenant (qemu gw1, cpu 11-14)`, `burnin (pid 7900, user ci)`."""
+def culprit_text(incident: Incident, most: int | None = None) -> str:
+    """`tenant (vm gw1, cpu 11-14)`, `burnin (pid 7900, user ci)`; with at most so many facts."""
     culprit = incident.culprit
     name = culprit_name(incident)
     if culprit is None:
         return name
     probably = "probably " if incident.likely else ""
-    facts = _facts(culprit, name, wide=wide)
+    facts = ", ".join(_facts(culprit, name)[:most])
     return f"{probably}{name}{f' ({facts})' if facts else ''}"
 
 
-def _facts(culprit: Party, name: str, *, wide: bool) -> str:
-    facts = []
-    if culprit.name != name:
-        facts.append(culprit.name)
-    if culprit.container and culprit.container != f"{culprit.name}.service":
-        facts.append(culprit.container)
-    if culprit.kind == "process" and culprit.pid is not None and (wide or not facts):
+def _facts(culprit: Party, name: str) -> list[str]:
+    """What identifies a culprit, the most useful first."""
+    is_process = culprit.kind == "process"
+    container = culprit.container if culprit.container != f"{culprit.name}.service" else ""
+    facts = [container]
+    if is_process and culprit.pid is not None and not container:
         facts.append(f"pid {culprit.pid}")
-    if culprit.kind == "process" and wide and culprit.user not in ("", "root", "libvirt-qemu"):
-        facts.append(f"user {culprit.user}")
     if culprit.cpus and culprit.name != name:
         facts.append(f"cpu {format_cpu_list(culprit.cpus)}")
-    return ", ".join(facts)
+    if is_process and culprit.user not in ("", "root", "libvirt-qemu"):
+        facts.append(f"user {culprit.user}")
+    if culprit.name != name:
+        facts.append(culprit.name)
+    if is_process and culprit.pid is not None and container:
+        facts.append(f"pid {culprit.pid}")
+    return [item for item in facts if item]
 
 
 def age_text(incident: Incident, now_ns: int) -> str:
@@ -157,42 +164,54 @@ def price_text(incident: Incident) -> str:
     return ""
 
 
-def _cause(incident: Incident, room: int, *, wide: bool) -> str:
+def _cause(incident: Incident, room: int) -> str:
     """Culprit and what it does, in at most `room` cells."""
-    shortest = printable(f"{culprit_name(incident)} {incident.title}")
-    candidates = (
-        printable(f"{culprit_text(incident, wide=wide)} {incident.title}"),
-        printable(f"{culprit_text(incident, wide=False)} {incident.title}"),
-    )
-    fitting = (text for text in candidates if cells(text) <= room)
-    return next(fitting, None) or fit(shortest, room).rstrip()
+    for most in range(_MOST_FACTS, -1, -1):
+        text = printable(f"{culprit_text(incident, most)} {incident.title}")
+        if cells(text) <= room:
+            return text
+    return fit(printable(f"{culprit_name(incident)} {incident.title}"), room).rstrip()
 
 
-def _effects(incident: Incident, room: int) -> str:
-    """Victims and price, in at most `room` cells."""
+def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
+    """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
     price = price_text(incident)
-    victims = [_victim(item) for item in incident.victims]
+    names = short_names(frame)
+    victims = [_victim(item, names) for item in incident.victims]
     own = incident.culprit is not None and [item.party.key for item in incident.victims] == [
         incident.culprit.key
     ]
     if own:  # harms only itself: its name is there already
         victims = [text.partition(" ")[2] for text in victims]
-    for count in range(len(victims), 0, -1):
+    forms = []
+    for count in range(len(victims), -1, -1):
         left = len(victims) - count
-        parts = [*victims[:count], *([f"+{left} NF{'s' * (left > 1)}"] if left else []), price]
-        text = printable(" ".join(filter(None, parts)))
-        if cells(text) + 2 <= room:
-            return f"→ {text}" if text else ""
-    text = f"{len(victims)} NF{'s' * (len(victims) != 1)} {price}" if victims else price
-    return fit(f"→ {text}", room).rstrip() if text else ""
+        rest = f"{'+' * (count > 0)}{left} NF{'s' * (left > 1)}" if left else ""
+        text = printable(" ".join(filter(None, (*victims[:count], rest, price))))
+        forms.append(f"→ {text}" if text else "")
+    named = forms[:-1] or forms
+    for limit in (tight, max(tight, room)):
+        fitting = next((text for text in named if cells(text) <= limit), None)
+        if fitting is not None:
+            return fitting
+    return fit(forms[-1], max(tight, room)).rstrip()
 
 
-def _victim(victim: Victim) -> str:
+def short_names(frame: Frame) -> Mapping[str, str]:
+    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique."""
+    plain = {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
+    short = {key: name.rpartition("/")[2].removeprefix("dpdk-") for key, name in plain.items()}
+    counts = Counter(short.values())
+    return {key: short[key] if counts[short[key]] == 1 else plain[key] for key in plain}
+
+
+def _victim(victim: Victim, names: Mapping[str, str]) -> str:
     change = victim.change
+    name = names.get(victim.party.key, victim.party.name)
     if isinstance(change, Missing) or abs(change) < _LEAST_CHANGE:
-        return victim.party.name
+        return name
     unit = " cost" if victim.metric.endswith("cpp") else ""
-    return f"{victim.party.name} {change_text(change)}{unit}"
+    return f"{name} {change_text(change)}{unit}"
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
@@ -207,8 +226,8 @@ def _well(frame: Frame, width: int) -> Line:
     texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
     texts.append(_last(frame.past_incidents, frame.wall_ns))
     body = f"  {'; '.join(filter(None, texts))}"
-    head = line(" ", Span(f"{WELL} nothing hurts", Tone.ACCENT))
-    return crop(line(head, Span(body, Tone.DIM)), width)
+    head = line(" ", Span(f"{WELL} nothing hurts", Tone.GOOD))
+    return crop(line(head, Span(body, Tone.MUTED)), width)
 
 
 def _last(past: Sequence[Incident], now_ns: int) -> str:
@@ -219,4 +238,4 @@ def _last(past: Sequence[Incident], now_ns: int) -> str:
 
 
 def _with_tail(whole: Line, tail: str, width: int) -> Line:
-    return line(crop(whole, width - cells(tail)), Span(tail, Tone.DIM))
+    return line(crop(whole, width - cells(tail)), Span(tail, Tone.MUTED))

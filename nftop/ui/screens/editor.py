@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from nftop.control.rules import Rules
 from nftop.derive.compare.settling import Term
 from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.derive.compare.window import Window
-from nftop.model.change import State
+from nftop.model.change import ClassAction, State
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import replace
@@ -100,14 +100,19 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         group: str = ROOT,
         l3: int | None = None,
         model: EditorModel | None = None,
+        wanted: Sequence[ClassAction] = (),
     ) -> None:
-        """`group`, `l3`: initial class and cache. `model`: one that was kept."""
+        """`group`, `l3`: initial class and cache. `model`: one that was kept.
+
+        `wanted`: actions to begin the draft with.
+        """
         super().__init__()
         self.changes = changes
         self._gate = gate
         self._session = session
         self._options = options
         self._begins = (group, l3)
+        self._wanted = tuple(wanted)
         self._model = model
         self._why = "reading the classes of the host"
         self._message = ""  # while there is no model
@@ -177,6 +182,8 @@ class EditorScreen(BannerScreen[EditorModel | None]):
                 l3=l3,
                 profiles=self._options.profiles,
             )
+            if self._wanted:
+                self._model.begin_with(self._wanted)
         self.paint()
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:

@@ -11,6 +11,8 @@ from textual.app import ComposeResult
 
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
+from nftop.model.incident import Incident
+from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
@@ -27,6 +29,7 @@ from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
+from nftop.ui.screens.incident import IncidentScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screens
@@ -126,6 +129,23 @@ class EditorOpener:
         self._main.app.push_screen(screen, self._edited)
         return ""
 
+    def drafted(self, plan: Remedy, incident: Incident) -> str:
+        """Open the class editor with the draft of a remedy; returns why it cannot."""
+        gate, options = self._main.changes.gate, self._options
+        if gate is None or options.no_gate:
+            return f"no classes to edit: {options.no_gate or _NOTHING}"
+        screen = EditorScreen(
+            gate,
+            self._main.changes,
+            self._session,
+            options,
+            group=incident.group,
+            l3=incident.l3,
+            wanted=plan.actions,
+        )
+        self._main.app.push_screen(screen, self._edited)
+        return ""
+
     def priority(self, view: ScreenView) -> str:
         """Open the frequency editor of the selected CPU; returns why it cannot."""
         gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
@@ -189,6 +209,7 @@ class MainScreen(BannerScreen[None]):
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "findings": lambda _: self._findings(),
+            "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._help(),
             "choose": lambda _: self._view.choose_workload(),
@@ -263,6 +284,8 @@ class MainScreen(BannerScreen[None]):
         if action == "row" and isinstance(argument, int):
             self._view.select(argument)
             self.paint()
+        elif action == "incident":
+            self._incident(str(argument))
         elif action == "sort_by":
             self._view.sort_by(str(argument))
             self.paint()
@@ -361,6 +384,13 @@ class MainScreen(BannerScreen[None]):
         """Open the page of findings; it follows the frames unless paused."""
         if self._session.frame is not None:
             self._page(lambda frame: partial(finding_page_lines, frame), "F")
+
+    def _incident(self, chosen: str = "") -> None:
+        """Open the page of an incident by id, or of the worst one."""
+        screen = IncidentScreen(
+            self._session, self._options, self.changes, self._editing.drafted, chosen=chosen
+        )
+        self.app.push_screen(screen, self._back)
 
     def _open(self) -> None:
         """Open the full page of the view if it has one, else the drill-down screen."""

@@ -1,0 +1,336 @@
+"""Page of one incident: culprit, victims, price, evidence, and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.frame import Frame
+from nftop.model.ids import format_cpu_list
+from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
+from nftop.model.rdt.masks import Cbm
+from nftop.model.reading import Missing, Reading
+from nftop.model.remedy import DraftMask, Remedy
+from nftop.model.struct import dataclass
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.text import cells, fit
+from nftop.render.frame.changes import clock_of
+from nftop.render.incidents.line import (
+    GLYPHS,
+    TONES,
+    change_text,
+    culprit_name,
+    culprit_text,
+    duration_text,
+    number_text,
+    price_text,
+)
+from nftop.render.timeline.axis import line_rows
+
+_TWO_COLUMNS_FROM = 100
+_LEFT_SHARE = 3 / 5
+_GRAPH_ROWS = 7
+_STEPS = {"change": ("◆", Tone.ACCENT), "cause": ("●", Tone.BAD), "effect": ("↓", Tone.WARN)}
+_KINDS = {
+    "process": "process", "class": "cache class", "nf": "network function", "cpu": "CPU",
+    "device": "devices", "package": "socket", "host": "host",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VictimTrend:
+    """Throughput of the first victim over time.
+
+    Attributes:
+        values: float32 (points,), packets per second, oldest first; NaN where unknown.
+        span_s: from the first to the last.
+    """
+
+    name: str
+    values: NDArray[np.float32]
+    span_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    """What the page draws.
+
+    Attributes:
+        number, total: position of the incident among those shown, from 1.
+        trend: points for `trend_points`; None if there are none.
+    """
+
+    frame: Frame
+    incident: Incident
+    remedy: Remedy
+    number: int = 1
+    total: int = 1
+    trend: VictimTrend | None = None
+    ascii_only: bool = False
+
+
+def trend_points(width: int) -> int:
+    """Values of the graph on a page of this width: two a cell."""
+    graph = width - int(width * _LEFT_SHARE) - 9 if width >= _TWO_COLUMNS_FROM else width - 10
+    return 2 * max(graph, 4)
+
+
+def incident_page_lines(view: IncidentView, width: int) -> list[Line]:
+    """The whole page, of any height."""
+    lines = [_title(view, width), BLANK]
+    left_width = int(width * _LEFT_SHARE) if width >= _TWO_COLUMNS_FROM else width
+    left = [*_culprit(view, left_width), *_victims(view, left_width), *_price(view, left_width)]
+    graph = _graph(view, width)
+    if width >= _TWO_COLUMNS_FROM and graph:
+        lines += _side_by_side(left, graph, left_width, width)
+    else:
+        lines += [*left, *graph]
+    return [*lines, BLANK, *_evidence(view, width), BLANK, *_remedy(view, width)]
+
+
+def no_incident_lines(width: int) -> list[Line]:
+    """The page without any incident."""
+    return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+
+
+def _title(view: IncidentView, width: int) -> Line:
+    incident = view.incident
+    tone = TONES[incident.severity]
+    since = f"since {clock_of(incident.since_ns)}"
+    until_ns = view.frame.wall_ns if incident.until_ns is None else incident.until_ns
+    lasted = duration_text((until_ns - incident.since_ns) / 1e9)
+    state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
+    marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
+             if is_so]  # fmt: skip
+    tail = f"  {since}  {', '.join((lasted, state, *marks))}  {view.number} of {view.total} "
+    head = f"{culprit_name(incident)} {incident.title}"
+    room = width - cells(tail) - 3
+    return crop(
+        line(
+            " ", Span(GLYPHS[incident.severity], tone), " ",
+            Span(fit(head, max(room, 8)), Tone.STRONG), Span(tail, Tone.MUTED),
+        ),
+        width,
+    )  # fmt: skip
+
+
+def _rule(title: str, width: int, right: str = "") -> Line:
+    end = f" {right} " if right else " "
+    dashes = max(width - cells(title) - cells(end) - 2, 1)
+    return crop(
+        line(" ", Span(title, Tone.ACCENT), " ", Span("─" * dashes, Tone.FAINT),
+             Span(end, Tone.MUTED)),
+        width,
+    )  # fmt: skip
+
+
+def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
+    incident = view.incident
+    yield _rule("CULPRIT", width)
+    culprit = incident.culprit
+    if culprit is None:
+        yield crop(line(" not known: no other program was seen there"), width)
+        return
+    yield crop(line(" ", Span(culprit_text(incident), Tone.STRONG)), width)
+    facts = [_KINDS[culprit.kind], *_party_facts(culprit)]
+    facts += _class_facts(view)
+    yield from paragraph("  ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
+    if incident.basis:
+        how = "most likely" if incident.likely else "known by"
+        yield crop(line("   ", Span(f"{how}: {incident.basis}", Tone.MUTED)), width)
+
+
+def _party_facts(party: Party) -> list[str]:
+    return [
+        *([f"pid {party.pid}"] if party.pid is not None else []),
+        *([f"user {party.user}"] if party.user else []),
+        *([party.container] if party.container else []),
+        *([f"cpu {format_cpu_list(party.cpus)}"] if party.cpus else []),
+        *([f"class {party.group}"] if party.group else []),
+    ]
+
+
+def _class_facts(view: IncidentView) -> Iterator[str]:
+    """Occupancy and traffic of the culprit's class in its cache."""
+    incident = view.incident
+    for group in view.frame.groups:
+        for cache in group.caches:
+            if group.name != incident.group or cache.l3 != incident.l3:
+                continue
+            used, capacity = (cache.readings[f"{name}_bytes"] for name in ("occupancy", "capacity"))
+            if not isinstance(used, Missing) and not isinstance(capacity, Missing):
+                yield f"{used / 2**20:.1f}/{capacity / 2**20:.1f} MiB"
+            traffic = cache.readings["mbm_total_bytes_per_s"]
+            if not isinstance(traffic, Missing):
+                yield f"{number_text(traffic)}B/s"
+
+
+def _victims(view: IncidentView, width: int) -> Iterator[Line]:
+    victims = view.incident.victims
+    if not victims:
+        return
+    yield _rule("VICTIMS", width, "before → now")
+    name_width = max(12, min(max(cells(item.party.name) for item in victims), width - 54))
+    head = f"{'Mpps':>18} {'CPP':>21} {'DROP/s':>9}"
+    yield crop(line(" " * (name_width + 2), Span(head, Tone.MUTED)), width)
+    for item in victims:
+        yield crop(_victim(item, name_width), width)
+
+
+def _victim(victim: Victim, name_width: int) -> Line:
+    is_rate = victim.metric.endswith("packets_per_s")
+    sent = (_pair(victim.before, victim.now, 1e-6), change_text(victim.change)) if is_rate else (
+        "unchanged", "")  # fmt: skip
+    cost = _ratio(victim.cpp_before, victim.cpp_now)
+    drops = victim.drops_per_s
+    dropped = "-" if isinstance(drops, Missing) else number_text(drops)
+    loses = not isinstance(drops, Missing) and drops > 0
+    return line(
+        " ", Span(fit(victim.party.name, name_width), Tone.STRONG),
+        f" {sent[0]:>13} ", Span(f"{sent[1]:>4}", Tone.BAD if loses else Tone.PLAIN),
+        f" {_pair(victim.cpp_before, victim.cpp_now, 1.0):>15} ", Span(f"{cost:>5}", Tone.WARN),
+        Span(f" {dropped:>9}", Tone.BAD if loses else Tone.PLAIN),
+    )  # fmt: skip
+
+
+def _pair(before: Reading, now: Reading, scale: float) -> str:
+    return f"{_digits(before, scale)} → {_digits(now, scale)}"
+
+
+def _digits(reading: Reading, scale: float) -> str:
+    """Three significant digits, or the mark of the reason."""
+    if isinstance(reading, Missing):
+        return reading.reason.mark
+    value = reading * scale
+    places = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{places}f}"
+
+
+def _ratio(before: Reading, now: Reading) -> str:
+    if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
+        return ""
+    return change_text(now / before - 1)
+
+
+def _price(view: IncidentView, width: int) -> Iterator[Line]:
+    incident = view.incident
+    yield _rule("PRICE", width)
+    now = price_text(incident)
+    texts = [now or "no packet is lost"]
+    worst = incident.worst.drops_per_s
+    if not isinstance(worst, Missing) and worst > 0:
+        texts.append(f"worst {number_text(worst)} at {clock_of(incident.worst_ns)}")
+    if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
+        texts.append(f"{number_text(incident.dropped)} packets lost so far")
+    tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
+    yield from paragraph("  ".join(texts), width - 1, lead=line(" "), tone=tone)
+
+
+def _graph(view: IncidentView, width: int) -> list[Line]:
+    """The first victim's throughput, with its axis; empty without values."""
+    trend = view.trend
+    if trend is None:
+        return []
+    known = trend.values[np.isfinite(trend.values)] / 1e6
+    if len(known) < 2:
+        return []
+    low, top = float(known.min()), float(known.max())
+    margin = max((top - low) * 0.1, top * 0.01, 1e-6)
+    low, top = max(low - margin, 0.0), top + margin
+    rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS, ascii_only=view.ascii_only)
+    zero = "" if low == 0 else ", not from 0"
+    head = f" {trend.name}, sent Mpps; axis {low:.3g} to {top:.3g}{zero}"
+    marks = {0: f"{top:.3g}", _GRAPH_ROWS - 1: f"{low:.3g}"}
+    lines = [crop(line(Span(head, Tone.MUTED)), width)]
+    lines += [
+        line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text, Tone.WARN))
+        for row, text in enumerate(rows)
+    ]
+    begin = f"-{duration_text(trend.span_s)}"
+    room = max(len(rows[0]) - cells(begin) - 3, 1) if rows else 1
+    return [*lines, line(Span(f"{'└':>7}{begin}{'─' * room}now", Tone.MUTED))]
+
+
+def _side_by_side(
+    left: Sequence[Line], right: Sequence[Line], left_width: int, width: int
+) -> list[Line]:
+    """Two columns; the shorter one is filled with blanks."""
+    count = max(len(left), len(right))
+    lines = []
+    for row in range(count):
+        head = crop(left[row], left_width) if row < len(left) else BLANK
+        tail = right[row] if row < len(right) else BLANK
+        lines.append(crop(line(head, " " * (left_width - head.width), tail), width))
+    return lines
+
+
+def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
+    yield _rule("WHY IT IS BELIEVED", width)
+    for item in view.incident.chain:
+        yield from _link(item, width)
+    checks = view.incident.ruled_out
+    if checks:
+        marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
+                 None: Span(" ? ", Tone.MUTED)}  # fmt: skip
+        items = [line(marks[item.excluded], f"{item.name} {item.text}") for item in checks]
+        yield from flow([line(Span(" ruled out", Tone.MUTED)), *items], width)
+
+
+def _link(link: EvidenceLink, width: int) -> Iterator[Line]:
+    glyph, tone = _STEPS[link.step]
+    lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
+    room = width - lead.width
+    source = f" {link.source}"
+    if cells(link.text) + cells(source) <= room:
+        gap = " " * (room - cells(link.text) - cells(source))
+        yield crop(line(lead, link.text, gap, Span(source, Tone.MUTED)), width)
+    else:
+        yield from paragraph(f"{link.text} [{link.source}]", width, lead=lead)
+
+
+def _remedy(view: IncidentView, width: int) -> Iterator[Line]:
+    remedy = view.remedy
+    titles = {"draft": "A DRAFT THAT WOULD MEND IT", "command": "A COMMAND THAT WOULD MEND IT"}
+    yield _rule(titles.get(remedy.kind, "WHAT CAN BE DONE"), width, "nothing is applied by itself")
+    yield from paragraph(remedy.advice, width - 1, lead=line(" "))
+    if remedy.mask is not None:
+        yield from (crop(row, width) for row in _mask_rows(remedy.mask))
+    if remedy.checks:
+        marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN)}
+        yield from flow([line(marks[item.good], item.text) for item in remedy.checks], width)
+    for text in remedy.commands:
+        yield from paragraph(text, width, lead=line(Span(" $ ", Tone.ACCENT)), tone=Tone.STRONG)
+    if remedy.unproven:
+        yield from paragraph(
+            f"not proven: {remedy.unproven}", width - 1, lead=line(" "), tone=Tone.MUTED
+        )
+
+
+def _mask_rows(mask: DraftMask) -> list[Line]:
+    """Ways, the mask now and in the draft, the highest way first."""
+    ways = range(mask.ways - 1, -1, -1)
+    header = "".join(f"{way:>3}" for way in ways)
+
+    def row(name: str, bits: int, cell: Callable[[int], Span]) -> Line:
+        label = f" {name:<6}{Cbm(bits, mask.ways).hex:>6} "
+        return line(Span(label, Tone.MUTED), *(cell(way) for way in ways))
+
+    def now(way: int) -> Span:
+        if not mask.old >> way & 1:
+            return Span("  ·", Tone.FAINT)
+        contested = mask.victims >> way & 1
+        return Span("  x" if contested else "  #", Tone.BAD if contested else Tone.PLAIN)
+
+    def then(way: int) -> Span:
+        old, new = mask.old >> way & 1, mask.new >> way & 1
+        if new:
+            return Span("  #" if old else "  +", Tone.GOOD)
+        return Span("  -" if old else "  ·", Tone.MUTED if old else Tone.FAINT)
+
+    return [
+        line(Span(f" {'L3 ' + str(mask.l3):<12} {header}", Tone.MUTED)),
+        row("now", mask.old, now),
+        row("draft", mask.new, then),
+    ]

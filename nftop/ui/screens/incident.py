@@ -1,0 +1,255 @@
+"""Page of an incident: its evidence, and the draft or the command that would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from nftop.control.resctrl.remedy import remedy
+from nftop.model.frame import Frame
+from nftop.model.incident import Incident, Severity
+from nftop.model.remedy import Remedy
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.render.base.line import Line
+from nftop.render.incidents.page import (
+    IncidentView,
+    VictimTrend,
+    incident_page_lines,
+    no_incident_lines,
+    trend_points,
+)
+from nftop.render.pages.help import section
+from nftop.ui.keys import INCIDENT, bindings, help_rows
+from nftop.ui.options import Options
+from nftop.ui.pending_change import ChangeControl
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.page import PageScreen
+from nftop.ui.screens.registry import screen_keys
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import ChangeBanner, Footer
+
+_TREND_S = 300.0
+_SENT = "packets_per_s"
+
+
+class RuleControl:
+    """Settings of rules in effect: given to the feed, and kept if there is a file for them."""
+
+    def __init__(self, session: SessionView, options: Options) -> None:
+        self._feed = session.feed
+        self._file = options.rules
+        self.settings: RuleSettings = NO_SETTINGS if self._file is None else self._file.settings
+
+    def set(self, settings: RuleSettings) -> str:
+        """Use these settings from the next tick on; why they could not be kept, or ""."""
+        self.settings = settings
+        self._feed.set_rules(settings)
+        if self._file is None:
+            return "for this session only"
+        try:
+            self._file.save(settings)
+        except OSError as error:
+            return f"for this session only: {error.strerror}"
+        return ""
+
+    def toggle_muted(self, incident: Incident) -> str:
+        """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
+        names = [item.party.name for item in incident.victims] or [""]
+        settings, muted = self.settings, not incident.muted
+        rules = list(dict.fromkeys(rule for rule, _ in incident.findings))
+        for rule in rules:
+            for name in names:
+                settings = settings.with_muted(rule, name, muted=muted)
+        problem = self.set(settings)
+        done = "muted" if muted else "no longer muted"
+        return f"{', '.join(rules)} {done} for {', '.join(filter(None, names)) or 'all'}" + (
+            f" ({problem})" if problem else ""
+        )
+
+    def toggle_acknowledged(self, incident: Incident) -> str:
+        """Mark an incident as seen, or not. What it did."""
+        known = incident.id in self.settings.acknowledged
+        problem = self.set(self.settings.with_acknowledged(incident.id, acknowledged=not known))
+        done = "not acknowledged any more" if known else "acknowledged"
+        return f"{done}{f' ({problem})' if problem else ''}"
+
+
+class IncidentScreen(BannerScreen[int | None]):
+    """One incident of the frame on screen; a screen's key closes it with the screen's index."""
+
+    follows = True
+    BINDINGS: ClassVar[list[BindingType]] = bindings(INCIDENT)
+
+    def __init__(
+        self,
+        session: SessionView,
+        options: Options,
+        changes: ChangeControl,
+        edit: Callable[[Remedy, Incident], str],
+        *,
+        chosen: str = "",
+    ) -> None:
+        """`edit` opens the editor with a draft, and returns why it can't. `chosen`: an id."""
+        super().__init__()
+        self.bind_keys(screen_keys())
+        self.changes = changes
+        self._session = session
+        self._options = options
+        self._edit = edit
+        self._rules = RuleControl(session, options)
+        self._chosen = chosen
+        self._top = 0
+        self._message = ""
+        self._acts: Mapping[str, Callable[[int], object]] = {
+            "close": lambda _: self.dismiss(),
+            "screen": self.dismiss,
+            "help": lambda _: self._help(),
+            "incident": self._next,
+            "edit": lambda _: self._open_draft(),
+            "copy": lambda _: self._copy(),
+            "mute": lambda _: self._set(self._rules.toggle_muted),
+            "acknowledge": lambda _: self._set(self._rules.toggle_acknowledged),
+            "move": self._scroll,
+            "page": lambda by: self._scroll(by * max(1, self.size.height - 3)),
+        }
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield ChangeBanner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id="incident")
+        yield Footer(ascii_only=plain)
+
+    def on_resize(self) -> None:
+        self.paint()
+
+    def on_mouse_scroll_down(self) -> None:
+        self._scroll(3)
+        self.paint()
+
+    def on_mouse_scroll_up(self) -> None:
+        self._scroll(-3)
+        self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        self.say_unbound(event)
+
+    def action_act(self, action: str, by: int) -> None:
+        self._message = ""
+        self._acts[action](by)
+        self.paint()
+
+    def say(self, message: str) -> None:
+        self._message = message
+        self.paint()
+
+    def paint(self) -> None:
+        taken = self.show_banner()
+        if taken is None:
+            return
+        width, height = self.size.width, self.size.height - 1 - taken
+        lines = self._lines(width)
+        self._top = max(0, min(self._top, len(lines) - height))
+        shown = lines[self._top : self._top + max(0, height)]
+        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        self.query_one("#incident", Lines).show(shown, max(0, height))
+        self.show_footer(INCIDENT, position=position, message=self._message)
+
+    @property
+    def incident(self) -> Incident | None:
+        """The incident on screen; the worst one if the chosen one is forgotten."""
+        listed = incidents_of(self._session.frame)
+        chosen = next((item for item in listed if item.id == self._chosen), None)
+        return chosen or next(iter(listed), None)
+
+    def _lines(self, width: int) -> list[Line]:
+        frame, incident = self._session.frame, self.incident
+        if frame is None or incident is None:
+            return no_incident_lines(width)
+        self._chosen = incident.id
+        listed = [item.id for item in incidents_of(frame)]
+        view = IncidentView(
+            frame,
+            incident,
+            self._remedy(frame, incident),
+            listed.index(incident.id) + 1,
+            len(listed),
+            self._trend(frame, incident, trend_points(width)),
+            ascii_only=self._options.ascii_only,
+        )
+        return incident_page_lines(view, width)
+
+    def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
+        gate = self.changes.gate
+        return remedy(incident, frame, "nftop" if gate is None else gate.program)
+
+    def _trend(self, frame: Frame, incident: Incident, points: int) -> VictimTrend | None:
+        """Packets of the first victim's cores together; None if nothing is known of them."""
+        party = incident.victims[0].party if incident.victims else None
+        if party is None or not party.cpus or _SENT not in self._session.history:
+            return None
+        until_ns = frame.monotonic_ns
+        rows = [
+            self._session.history.series(_SENT, cpu, points, _TREND_S, until_ns)
+            for cpu in party.cpus
+        ]
+        return VictimTrend(party.name, np.sum(rows, axis=0, dtype=np.float32), _TREND_S)
+
+    def _next(self, by: int) -> None:
+        listed = [item.id for item in incidents_of(self._session.frame)]
+        if listed:
+            at = listed.index(self._chosen) if self._chosen in listed else 0
+            self._chosen = listed[(at + by) % len(listed)]
+            self._top = 0
+
+    def _open_draft(self) -> None:
+        frame, incident = self._session.frame, self.incident
+        if frame is None or incident is None:
+            return
+        plan = self._remedy(frame, incident)
+        if plan.kind != "draft":
+            what = "y copies the command" if plan.commands else plan.advice
+            self._message = f"no change of cache classes mends it; {what}"
+            return
+        self._message = self._edit(plan, incident)
+
+    def _copy(self) -> None:
+        frame, incident = self._session.frame, self.incident
+        commands = (
+            () if frame is None or incident is None else self._remedy(frame, incident).commands
+        )
+        if not commands:
+            self._message = "there is no command to copy"
+            return
+        self.app.copy_to_clipboard("\n".join(commands))
+        self._message = f"copied: {commands[0]}"
+
+    def _set(self, change: Callable[[Incident], str]) -> None:
+        incident = self.incident
+        if incident is not None:
+            self._message = change(incident)
+
+    def _scroll(self, lines: int) -> None:
+        self._top += lines
+
+    def _help(self) -> None:
+        def text(width: int) -> list[Line]:
+            return section("On this page", help_rows(INCIDENT), width)
+
+        self.app.push_screen(
+            PageScreen(lambda: text, self._options, self.changes), lambda _: self.paint()
+        )
+
+
+def incidents_of(frame: Frame | None) -> Sequence[Incident]:
+    """Incidents of a frame in the order of the page: open ones, then those that ended."""
+    if frame is None:
+        return ()
+    harm = [item for item in frame.incidents if item.severity > Severity.INFO and not item.muted]
+    others = [item for item in frame.incidents if item not in harm]
+    return (*harm, *frame.past_incidents, *others)

@@ -1,0 +1,142 @@
+"""What would mend an incident: legal drafts off the victims' ways, or commands nobody runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+
+from nftop.control.resctrl.remedy import remedy
+from nftop.model.frame import Frame
+from nftop.model.incident import Incident, Party
+from nftop.model.rdt.masks import Cbm
+from nftop.model.remedy import Remedy
+from nftop.model.struct import replace
+from tests.sim.hosts import Frozen, S
+
+
+@lru_cache(maxsize=4)
+def frame_of(scenario: str, seconds: int) -> Frame:
+    host = Frozen(scenario, traffic=None)
+    host.tick(0)
+    if seconds > 10:
+        host.tick((seconds - 10) * S)
+    return [host.tick(S) for _ in range(10)][-1]
+
+
+def worst(frame: Frame) -> Incident:
+    return frame.incidents[0]
+
+
+def with_masks(frame: Frame, **bits: int) -> Frame:
+    """The frame with other masks in its first cache; the root class is `root`."""
+
+    def masked(name: str, width: int) -> Cbm | None:
+        wanted = bits.get("root" if name == "/" else name)
+        return None if wanted is None else Cbm(wanted, width)
+
+    groups = []
+    for group in frame.groups:
+        caches = []
+        for cache in group.caches:
+            width = frame.domains[0].ways or 0
+            mask = masked(group.name, width) if cache.l3 == 0 else None
+            caches.append(cache if mask is None else replace(cache, cbm=mask))
+        groups.append(replace(group, caches=tuple(caches)))
+    return replace(frame, groups=tuple(groups))
+
+
+def mask_of(plan: Remedy) -> tuple[int, int]:
+    assert plan.mask is not None
+    return plan.mask.old, plan.mask.new
+
+
+def test_a_noisy_class_shrinks_off_the_ways_of_its_victims() -> None:
+    frame = frame_of("noisy", 70)
+    plan = remedy(worst(frame), frame)
+    assert (plan.kind, mask_of(plan)) == ("draft", (0xFE, 0x003))
+    assert plan.commands == ("nftop cat set --group tenant --l3 0=3",)
+    assert plan.proposal is not None and not plan.proposal.refusals
+    assert [(change.old, change.new) for change in plan.proposal.changes] == [("fe", "3")]
+    assert [check.good for check in plan.checks] == [True, True, True, False]
+    assert "verdict" in plan.unproven
+
+
+@pytest.mark.parametrize(
+    ("masks", "new"),
+    [
+        # As few ways of devices (600) as possible, if there are no others.
+        ({"vpp": 0x1E0, "switch": 0x01F}, 0x200),
+        # More free ways before those of idle classes.
+        ({"vpp": 0x180, "switch": 0x001}, 0x07E),
+        ({"vpp": 0x180, "switch": 0x001, "root": 0x07E}, 0x07E),
+    ],
+)
+def test_of_several_masks_the_largest_without_devices(masks: dict[str, int], new: int) -> None:
+    frame = with_masks(frame_of("noisy", 70), **masks)
+    assert mask_of(remedy(worst(frame), frame))[1] == new
+
+
+@pytest.mark.parametrize("victims", [0x7FF, 0x7FE, 0x3FF])
+def test_a_draft_is_always_legal_and_never_the_victims(victims: int) -> None:
+    frame = with_masks(frame_of("noisy", 70), vpp=victims, switch=victims)
+    least = replace(frame, limits=replace(frame.limits, min_bits=1))
+    for one in (frame, least):
+        plan = remedy(worst(one), one)
+        if plan.mask is None:
+            assert plan.kind == "advice" or "--mba" in plan.commands[0]
+            continue
+        new = Cbm(plan.mask.new, 11)
+        assert new.contiguous and not new.bits & victims
+        assert new.ways >= (one.limits.min_bits or 1)
+        assert plan.proposal is not None and plan.proposal.changes
+
+
+def test_who_shares_a_class_with_its_victims_gets_a_class_of_its_own() -> None:
+    frame = frame_of("noisy", 70)
+    same = replace(worst(frame), group="vpp")
+    plan = remedy(same, frame)
+    assert plan.kind == "draft" and plan.mask is not None
+    assert plan.mask.group == "nftop.apart" and not plan.mask.new & 0x1FC
+    assert "--group nftop.apart" in plan.commands[0]
+    assert any("11-14" in command for command in plan.commands)
+
+
+def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
+    frame = frame_of("default", 10)
+    plan = remedy(worst(frame), frame)
+    assert plan.kind == "command" and not plan.actions and plan.proposal is None
+    first, second = plan.commands
+    assert first.startswith("taskset -acp ") and first.endswith(" 7900")
+    assert second.startswith("systemctl set-property --runtime backup.service AllowedCPUs=")
+    cpus = first.split()[2]
+    polled = {cpu for nf in frame.nfs for cpu in nf.cpus}
+    named = {int(cpu) for part in cpus.split(",") for cpu in range(
+        int(part.split("-")[0]), int(part.split("-")[-1]) + 1)}  # fmt: skip
+    assert named and named.isdisjoint(polled)
+    siblings = {other for cpu in polled for other in frame.topology.cpus[cpu].siblings}
+    assert named.isdisjoint(siblings)
+
+
+@pytest.mark.parametrize(
+    ("container", "command"),
+    [("docker 0123456789ab", "docker update --cpuset-cpus"), ("libpod 0123456789ab", "podman"),
+     ("pod 0f1e2d3c containerd 0123456789ab", None), ("vm gw1", None)],
+)  # fmt: skip
+def test_a_container_is_moved_by_its_manager(container: str, command: str | None) -> None:
+    frame = frame_of("default", 10)
+    culprit = Party("process", "x", pid=5, container=container)
+    plan = remedy(replace(worst(frame), culprit=culprit), frame)
+    assert len(plan.commands) == (1 if command is None else 2)
+    assert command is None or plan.commands[1].startswith(command)
+
+
+def test_other_causes_have_advice_and_no_command() -> None:
+    frame = frame_of("default", 10)
+    for kind in ("gone", "clock", "remote", "ddio", "channels", "registers", "descriptors",
+                 "load", "stopped", "host", "nf"):  # fmt: skip
+        plan = remedy(replace(worst(frame), kind=kind), frame)
+        assert (plan.kind, plan.commands) == ("advice", ()) and plan.advice
+    for culprit in (None, Party("host", "hypervisor (steal)"), Party("host", "kernel")):
+        plan = remedy(replace(worst(frame), culprit=culprit), frame)
+        assert (plan.kind, plan.commands) == ("advice", ())

@@ -1,0 +1,130 @@
+"""Incidents in the lines that every screen has for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nftop.model.incident import Party, Price, Severity
+from nftop.model.reading import Missing, Reason
+from nftop.render.base.line import Click, Tone
+from nftop.render.base.text import ascii_only, cells
+from nftop.render.incidents.line import (
+    age_text,
+    change_text,
+    duration_text,
+    incident_lines,
+    number_text,
+)
+from tests.frames import SECOND_NS, WALL_NS
+from tests.render.incidents.scenes import frame_with, hostile, incident, victim
+
+SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 3)]
+
+
+@pytest.mark.parametrize(("width", "rows"), SIZES)
+def test_there_are_exactly_so_many_lines_and_none_is_wider(width: int, rows: int) -> None:
+    scenes = [
+        frame_with(),
+        frame_with(incident()),
+        frame_with(incident(), hostile(), incident(3), incident(4, severity=Severity.INFO)),
+        frame_with(past=(incident(until_ns=WALL_NS - 5 * SECOND_NS),)),
+        frame_with(incident(culprit=None, victims=(), title="x" * 500)),
+    ]
+    for frame in scenes:
+        lines = incident_lines(frame, width, rows)
+        assert len(lines) == rows
+        for item in lines:
+            assert item.width <= width
+            assert cells(ascii_only(item.text)) == item.width and "?" not in ascii_only("●▲✔→⏎")
+    assert incident_lines(frame_with(), width, 0) == []
+
+
+def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
+    [item] = incident_lines(frame_with(incident()), 140, 1)
+    assert item.text.startswith(" ● tenant (vm gw1, cpu 5-6, ")
+    for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%",
+                 "7.23M drop/s", "2m00s"):  # fmt: skip
+        assert text in item.text
+    assert item.click == Click("incident", "neighbour-00000001")
+    tones = {span.text.strip(): span.tone for span in item.spans}
+    assert tones["●"] is Tone.BAD
+
+
+def test_in_80_columns_culprit_worst_victim_and_price_are_left() -> None:
+    [item] = incident_lines(frame_with(incident()), 80, 1)
+    for text in ("tenant", "48.0 GB/s through 6 shared ways", "fwd", "7.23M drop/s"):
+        assert text in item.text
+
+
+def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
+    others = [incident(number, severity=Severity.WARN) for number in (2, 3, 4)]
+    lines = incident_lines(frame_with(incident(), *others), 120, 2)
+    assert lines[1].text.endswith("+2")
+    lines = incident_lines(frame_with(incident(muted=True), *others), 120, 3)
+    assert [item.click and item.click.argument for item in lines] == [
+        f"neighbour-{number:08x}" for number in (2, 3, 4)
+    ]
+
+
+def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
+    past = incident(9, until_ns=WALL_NS - 30 * SECOND_NS)
+    lines = incident_lines(frame_with(past=(past,)), 120, 2)
+    assert "nothing hurts" in lines[0].text and "30s" in lines[0].text
+    assert lines[1].click == Click("incident", past.id)
+    assert "-30s" in lines[1].text and "7.35M drop/s" in lines[1].text
+    assert {span.tone for span in lines[1].spans} == {Tone.PLAIN, Tone.MUTED}
+    note = incident(3, severity=Severity.INFO)
+    lines = incident_lines(frame_with(incident(), note, past=(past,)), 120, 3)
+    assert [item.click and item.click.argument for item in lines] == [
+        incident().id, past.id, note.id,
+    ]  # fmt: skip
+    old = incident(9, until_ns=WALL_NS - 130 * SECOND_NS)
+    assert incident_lines(frame_with(past=(old,)), 120, 2)[1].text == ""
+
+
+def test_a_healthy_host_says_what_watches_it() -> None:
+    lines = incident_lines(frame_with(), 120, 2)
+    assert lines[0].text.startswith(" ✔ nothing hurts")
+    assert "3 pollers" in lines[0].text and lines[1].text == ""
+
+
+def test_what_a_process_harms_itself_is_not_named_twice() -> None:
+    one = victim()
+    own = incident(culprit=Party("nf", "fwd", key=one.party.key), victims=(one,), kind="nf")
+    [item] = incident_lines(frame_with(own), 120, 1)
+    assert item.text.count("fwd") == 1 and "-9%" in item.text
+
+
+def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
+    [item] = incident_lines(frame_with(incident(price=Price(0.0, 2.5e6))), 120, 1)
+    assert "2.50M pps lost" in item.text
+    unknown = Missing(Reason.SOURCE)
+    [item] = incident_lines(frame_with(incident(price=Price(unknown, unknown))), 120, 1)
+    assert "/s" not in item.text.partition("→")[2]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (12.4, "12"), (999, "999"), (999.8, "1.00k"), (63e4, "630k"), (3.82e6, "3.82M"),
+     (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1500G")],
+)  # fmt: skip
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0s"), (59.9, "59s"), (130, "2m10s"), (600, "10m"), (3700, "1h01m"), (90_000, "25h"),
+     (1e6, "11d")],
+)  # fmt: skip
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_ages_and_changes() -> None:
+    assert age_text(incident(), WALL_NS) == "2m00s"
+    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), WALL_NS) == "-1s"
+    assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12)] == [
+        "-9%", "0%", "0%", "+12%",
+    ]  # fmt: skip
+    assert change_text(Missing(Reason.WARMING)) == ""

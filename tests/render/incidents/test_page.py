@@ -1,0 +1,85 @@
+"""The page of an incident."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nftop.control.resctrl.remedy import remedy
+from nftop.model.incident import Incident
+from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
+from nftop.render.base.text import ascii_only, cells
+from nftop.render.incidents.page import (
+    IncidentView,
+    VictimTrend,
+    incident_page_lines,
+    no_incident_lines,
+    trend_points,
+)
+from tests.frames import WALL_NS
+from tests.render.incidents.scenes import frame_with, hostile, incident
+
+DRAFT = Remedy(
+    "draft",
+    "shrink tenant off the victims' ways",
+    ("nftop cat set --group tenant --l3 0=3",),
+    mask=DraftMask("tenant", incident().l3 or 0, 11, 0xFE, 0x3, 0x1FC, 0x600),  # type: ignore[arg-type]
+    checks=(RemedyCheck(True, "side by side"), RemedyCheck(False, "shares 2 with others")),
+    unproven="that the victims recover",
+)
+
+
+def view(one: Incident, width: int, plan: Remedy = DRAFT) -> IncidentView:
+    points = trend_points(width)
+    values = np.linspace(42e6, 38e6, points).astype(np.float32)
+    return IncidentView(frame_with(one), one, plan, 1, 2, VictimTrend("fwd", values, 300.0))
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120, 200, 400])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    for one in (incident(), hostile(), incident(culprit=None, victims=(), until_ns=WALL_NS)):
+        for item in incident_page_lines(view(one, width), width):
+            assert item.width <= width
+            assert cells(ascii_only(item.text)) == item.width
+    assert all(item.width <= width for item in no_incident_lines(width))
+
+
+def test_the_page_has_the_story_in_its_order() -> None:
+    text = "\n".join(item.text for item in incident_page_lines(view(incident(), 120), 120))
+    wanted = (
+        "1 of 2", "CULPRIT", "pid 4242", "user libvirt-qemu", "vm gw1", "VICTIMS", "before → now",
+        "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
+        "936M packets lost", "WHY IT IS BELIEVED", "3 -> fe", "48.0 GB/s of traffic",
+        "MBM of COS3", "ruled out", "✔ arriving load 0%", "? wait not counted",
+        "A DRAFT THAT WOULD MEND IT", "nothing is applied by itself", "0fe", "003",
+        "✔ side by side", "▲ shares 2 with others", "$ nftop cat set --group tenant --l3 0=3",
+        "not proven: that the victims recover",
+    )  # fmt: skip
+    at = 0
+    for part in wanted:
+        at = text.find(part, at)
+        assert at >= 0, (part, text)
+
+
+def test_the_ways_of_the_draft_are_drawn_from_the_highest_to_the_lowest() -> None:
+    rows = [item.text for item in incident_page_lines(view(incident(), 80), 80)]
+    now = next(row for row in rows if row.startswith(" now"))
+    draft = next(row for row in rows if row.startswith(" draft"))
+    assert now.split()[2:] == list("···xxxxxx#·")
+    assert draft.split()[2:] == list("···------#+")
+
+
+def test_a_frame_without_classes_has_advice_only() -> None:
+    one = incident()
+    plan = remedy(one, frame_with(one))
+    assert (plan.kind, plan.commands) == ("advice", ())
+    text = "\n".join(item.text for item in incident_page_lines(view(one, 80, plan), 80))
+    assert "WHAT CAN BE DONE" in text and "$" not in text
+
+
+def test_a_graph_needs_two_numbers() -> None:
+    one = incident()
+    bare = IncidentView(frame_with(one), one, DRAFT)
+    few = VictimTrend("fwd", np.full(40, np.nan, np.float32), 300.0)
+    for item in (bare, IncidentView(frame_with(one), one, DRAFT, trend=few)):
+        assert not any("axis" in row.text for row in incident_page_lines(item, 120))

@@ -1,0 +1,104 @@
+"""The page of an incident: opened, turned, its draft in the editor, its rules muted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.control.simulated import simulated_gates
+from nftop.model.change import Cell
+from nftop.model.frame import Frame
+from nftop.model.struct import replace
+from nftop.store.user.rules import rules_file
+from nftop.ui.options import Options
+from tests.frames import WALL_NS
+from tests.sim.hosts import Frozen, S
+from tests.ui.harness import Running, running
+
+
+@pytest.fixture(scope="module")
+def noisy() -> tuple[Frozen, Frame]:
+    host = Frozen("noisy", traffic=None)
+    host.tick(0)
+    host.tick(S)
+    frames = [host.tick(S) for _ in range(75)]
+    return host, frames[-1]
+
+
+def title(run: Running) -> str:
+    return run.text.splitlines()[0]
+
+
+@pytest.mark.parametrize("size", [(40, 8), (80, 24), (120, 36), (200, 50), (400, 100)])
+async def test_tab_opens_the_worst_and_n_and_p_turn(
+    noisy: tuple[Frozen, Frame], size: tuple[int, int]
+) -> None:
+    async with running(noisy[1], size=size) as run:
+        await run.press("tab")
+        assert title(run).startswith(" ● tenant ")
+        assert all(len(row) <= size[0] for row in run.text.splitlines())
+        await run.press("n")
+        assert title(run).startswith(" i ")
+        await run.press("p")
+        assert title(run).startswith(" ● tenant ")
+        await run.press("escape")
+        assert "CULPRIT" not in run.text
+
+
+async def test_the_whole_page(noisy: tuple[Frozen, Frame], snapshot: SnapshotAssertion) -> None:
+    frame = replace(noisy[1], wall_ns=noisy[1].wall_ns)
+    async with running(frame, size=(120, 44), options=Options(ascii_only=True)) as run:
+        text = await run.press("tab")
+        assert text.isascii()
+        assert text == snapshot
+
+
+async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
+    noisy: tuple[Frozen, Frame],
+) -> None:
+    host, frame = noisy
+    gate = simulated_gates(host.simulated.world)
+    async with running(frame, size=(120, 40), options=Options(gate=gate, rw=True)) as run:
+        await run.press("tab", "y")
+        command = "cat set --group tenant --l3 0=3"
+        assert command in run.app.clipboard
+        await run.press("e")
+        await run.until(lambda: command in run.text)
+        mask = gate.host.state()[Cell("schemata", "tenant", "L3", 0)]
+        assert int(mask, 16) == 0xFE, "nothing is applied by itself"
+
+
+async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Frame]) -> None:
+    frame = noisy[1]
+    notes = replace(frame, incidents=frame.incidents[1:])
+    async with running(notes, size=(120, 36)) as run:
+        await run.press("tab", "e")
+        assert "no change of cache classes mends it" in run.text
+        await run.press("y")
+        assert "there is no command to copy" in run.text
+
+
+async def test_muted_rules_reach_the_feed_and_the_file(
+    noisy: tuple[Frozen, Frame], tmp_path: Path
+) -> None:
+    kept = rules_file({"XDG_CONFIG_HOME": str(tmp_path)})
+    frame = noisy[1]
+    async with running(frame, size=(120, 36), options=Options(rules=kept)) as run:
+        await run.press("tab", "m")
+        settings = run.feed.settings
+        assert settings is not None and settings.of("noisy-neighbour", "vpp").muted
+        assert not settings.of("noisy-neighbour", "loop/dpdk-testpmd").muted
+        assert rules_file({"XDG_CONFIG_HOME": str(tmp_path)}).settings == settings
+        await run.press("a")
+        assert run.feed.settings is not None
+        assert run.feed.settings.acknowledged == (frame.incidents[0].id,)
+        await run.press("a")
+        assert not run.feed.settings.acknowledged
+
+
+async def test_a_frame_without_incidents_says_so(noisy: tuple[Frozen, Frame]) -> None:
+    none = replace(noisy[1], incidents=(), past_incidents=(), wall_ns=WALL_NS)
+    async with running(none, size=(80, 24)) as run:
+        assert "No incident so far." in await run.press("tab")
