@@ -7,16 +7,36 @@ from collections.abc import Callable, Sequence
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.reading import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
-from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
+from nftop.render.cores.harm import (
+    RowFacts,
+    RowPast,
+    RowTrend,
+    RowTrends,
+    row_facts,
+    trends_of,
+)
+from nftop.render.cores.layout import Histories
+from nftop.render.cores.resources import PackagePast
+from nftop.render.cores.rows import (
+    CpuRows,
+    CpuView,
+    Cursor,
+    arrange,
+    find,
+    move,
+    rows_in_view,
+    settle,
+)
 from nftop.render.frame.header import ViewStatus, time_of_day
 from nftop.render.timeline.axis import age_text
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
-from nftop.store.history.history import TickHistory
+from nftop.store.history.history import HistorySeries, TickHistory
 
 _S = 1_000_000_000
 # Graphs before so much of the live history are drawn from the frames of the past.
@@ -38,10 +58,11 @@ class SessionView:
     view: filter and order of CPUs.
     rows: of the frame on screen.
     cursor: the selected CPU.
-    page: rows of a page.
+    page: rows of a page. lines: of the table's body.
     search: text of the last search.
     recording: state of the recording, for the header.
     message: shown in the footer until the next key.
+    facts: what rows of the frame have beside its columns; of `arrange`.
     own_changes: class changes written by nftop; other observed changes are of others.
     until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
     """
@@ -58,11 +79,14 @@ class SessionView:
     rows: CpuRows = field(default_factory=lambda: CpuRows((), 0))
     cursor: Cursor = field(default_factory=Cursor)
     page: int = 1
+    lines: int = 1
     search: str = ""
     message: str = ""
     own_changes: tuple[OwnChange, ...] = ()
     until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
+    facts: RowFacts = field(default_factory=RowFacts)
+    _facts_of: Frame | None = None
 
     @property
     def frame(self) -> Frame | None:
@@ -131,24 +155,71 @@ class SessionView:
         if not isinstance(self.feed, Player):
             position = None if self.past is None else position
             now_ns = None if position is None or self.newest is None else self.newest.wall_ns
-        return replace(status, position=position, now_ns=now_ns, recording=self.recording())
+        return replace(
+            status, position=position, now_ns=now_ns, recording=self.recording(), strip=self.strip
+        )
 
     def arrange(self) -> None:
         """Compute the rows of the frame; call it before drawing CPUs."""
-        if self.frame is not None:
-            self.rows = arrange(self.frame.cpus, self.view)
+        frame = self.frame
+        if frame is None:
+            return
+        if frame is not self._facts_of:
+            self._facts_of = frame
+            self.facts = row_facts(frame, self._trends(frame))
+        rows = arrange(frame.cpus, self.view, self.facts.harm)
+        self.rows = rows if self.view.filter or not self.view.folded else self._merge(frame, rows)
+
+    def _merge(self, frame: Frame, rows: CpuRows) -> CpuRows:
+        """Rows of which the first of a culprit stands for all of its CPUs."""
+        row_of = frame.cpus.topology.row_of
+        others = (cpu for cpus in self.facts.merged.values() for cpu in cpus[1:])
+        return rows.without({row_of[cpu] for cpu in others})
+
+    @property
+    def usual(self) -> Reading:
+        """Usual cost of a packet on the selected CPU."""
+        trend = None if self.cpu is None else self.facts.trends.cpus.get(self.cpu)
+        return RowTrend().usual if trend is None else trend.usual
+
+    def histories(self, frame: Frame) -> Histories:
+        """Histories up to a frame, for graphs."""
+        past = self._nf_past(frame), self._package_past(frame)
+        return Histories(self.facts.trends, *past, self.view.sort)
+
+    def _trends(self, frame: Frame) -> RowTrends:
+        """Histories of rows up to a frame."""
+        history, until_ns = self.history, frame.monotonic_ns
+
+        def cpu_past(metric: str, cpus: Sequence[Cpu], points: int, span_s: float) -> HistorySeries:
+            return history.cpu_matrix(metric, cpus, points, span_s, until_ns)
+
+        return trends_of(frame, cpu_past, self._nf_past(frame))
+
+    def _nf_past(self, frame: Frame) -> RowPast:
+        history, until_ns = self.history, frame.monotonic_ns
+        return lambda metric, keys, points, span_s: history.nf_matrix(
+            metric, keys, points, span_s, until_ns
+        )
+
+    def _package_past(self, frame: Frame) -> PackagePast:
+        history, until_ns = self.history, frame.monotonic_ns
+        return lambda metric, package, points, span_s: history.package_series(
+            metric, package, points, span_s, until_ns
+        )
 
     def settle(self, page: int) -> None:
-        """Keep the cursor valid for the rows, of which `page` are in view."""
+        """Keep the cursor valid for the rows, in a body of `page` lines."""
         if self.frame is not None:
-            self.page = max(1, page)
-            self.cursor = settle(self.cursor, self.frame.cpus, self.rows, self.page)
+            self.lines = max(1, page)
+            self.page = rows_in_view(self.rows, self.lines)
+            self.cursor = settle(self.cursor, self.frame.cpus, self.rows, self.lines)
 
     def move(self, by: int) -> None:
         """Move the cursor down by so many rows."""
         if self.frame is not None:
             self.message = ""
-            self.cursor = move(self.cursor, by, self.frame.cpus, self.rows, self.page)
+            self.cursor = move(self.cursor, by, self.frame.cpus, self.rows, self.lines)
 
     def change_view(self, **changes: object) -> None:
         """Change the view."""

@@ -45,9 +45,13 @@ def _order(run: Running) -> list[int]:
     return cpus
 
 
+# From the order by harm to that by CPU, and to its first row.
+BY_CPU = ("greater_than_sign", "g")
+
+
 async def test_moving() -> None:
     async with running(frame(64), size=(80, 24)) as run:
-        await run.press("i")
+        await run.press("i", *BY_CPU)
         assert _selected(run) == 1
         page = len(_order(run))
         for key, cpu in (
@@ -64,6 +68,7 @@ async def test_moving() -> None:
 async def test_the_mouse() -> None:
     async with running(frame(64), size=(80, 24)) as run:
         table = run.app.screen.query_one("CpuTableView")
+        await run.press(*BY_CPU)
         await run.pilot.click(table, offset=(3, 2))
         await run.pilot.pause()
         assert _selected(run) == 2
@@ -106,20 +111,20 @@ async def test_a_click_on_a_screens_name_a_hint_a_header_and_a_row() -> None:
 
 async def test_sorting_and_inverting_keep_the_cpu_selected() -> None:
     async with running(frame(8), size=(120, 36)) as run:
-        await run.press("j")
+        await run.press(*BY_CPU, "j")
         labels = []
         for _ in range(6):
             await run.press("greater_than_sign")
             labels.append(_sort(run)[:-1])
             assert _selected(run) == 2
-        assert labels == ["SMT", "THREAD", "NF", "BUSY", "Mpps", "IPC"]
-        await run.press("less_than_sign")
+        assert labels == ["THREAD", "NF", "BUSY", "Mpps", "CPP", "IPC"]
+        await run.press("less_than_sign", "less_than_sign")
         assert _sort(run) == "Mpps▼"
         assert _order(run) == [1, 3, 2]
         await run.press("I")
         assert _order(run) == [2, 3, 1]
         await run.press("f6")
-        assert _sort(run) == "IPC▼"
+        assert _sort(run) == "CPP▼"
         assert _selected(run) == 2
 
 
@@ -128,13 +133,15 @@ async def test_sorting_wraps_around() -> None:
         await run.press("less_than_sign")
         assert _sort(run) == "WAIT▼"
         await run.press("greater_than_sign")
+        assert _sort(run) == "harm▼"
+        await run.press("greater_than_sign")
         assert _sort(run) == "CPU▲"
 
 
 async def test_the_selection_follows_its_cpu_over_ticks() -> None:
     async with running(frame(8)) as run:
-        await run.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
-        await run.press("greater_than_sign", "j")
+        await run.press(*["greater_than_sign"] * 4, "g", "j")
+        assert _sort(run) == "BUSY▼"
         assert (_order(run), _selected(run)) == ([1, 3, 2], 3)
         await run.give(with_cells(frame(8, 1), "busy_ratio", {3: 0.999}))
         assert (_order(run), _selected(run)) == ([3, 1, 2], 3)
@@ -144,6 +151,8 @@ async def test_the_selection_follows_its_cpu_over_ticks() -> None:
 
 async def test_folding() -> None:
     async with running(frame(8)) as run:
+        assert _order(run) == [3, 1, 2], "what drops packets comes first"
+        await run.press(*BY_CPU)
         assert _order(run) == [1, 2, 3]
         assert "+ 5 other CPUs" in run.text
         await run.press("i")
@@ -154,7 +163,7 @@ async def test_folding() -> None:
 
 async def test_finding() -> None:
     async with running(frame(8)) as run:
-        await run.press("slash")
+        await run.press(*BY_CPU, "slash")
         assert "find thread, NF or CPU:" in run.text
         await run.press(*"work", "enter")
         assert _selected(run) == 2
@@ -177,6 +186,7 @@ async def test_finding() -> None:
 @pytest.mark.parametrize("key", ["backslash", "f4"])
 async def test_filtering(key: str) -> None:
     async with running(frame(8)) as run:
+        await run.press(*BY_CPU)
         text = await run.press(key, *"0,2-4", "enter")
         assert _order(run) == [2, 3, 0, 4]
         assert "filter 0,2-4" in text
@@ -208,7 +218,7 @@ async def test_pausing_freezes_the_view_and_nothing_else() -> None:
         busier = with_cells(frame(8, 3), "busy_ratio", {2: 0.111})
         assert await run.give(busier) == frozen
         text = await run.press("greater_than_sign", "I")
-        assert _sort(run) == "SMT▼"
+        assert _sort(run) == "CPU▼"
         assert _order(run) == [3, 2, 1], "a frozen view can be sorted"
         assert " 50% " in text
         text = await run.press("space")
@@ -263,10 +273,10 @@ async def test_a_page_is_left_for_the_screen_whose_number_is_pressed(page: str) 
 async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
     async with running(frame(8), size=(120, 36)) as run:
         assert (await run.press("x")).startswith("CPP (cpp)"), "which is the default"
-        await run.press("escape", "j", "less_than_sign", "less_than_sign")
+        await run.press("escape", *BY_CPU, "j", *["greater_than_sign"] * 6)
         text = await run.press("x")
-        assert text.startswith("CSW/s (context_switches_per_s)")
-        assert "cpu 2    3.0 per second" in text
+        assert text.startswith("IPC (ipc)")
+        assert "cpu 2    1." in text
         assert "Sources" in text
         await run.press("q")
         assert "PERF" not in run.text
@@ -336,7 +346,7 @@ async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen() -> None:
         assert "! internal error, no more frames: ValueError: no [bold]such[/] thing" in words
         assert "dpdk-worker1" in text, "the last frame stays"
         await run.press("j")
-        assert _selected(run) == 2
+        assert _selected(run) == 1
 
 
 async def test_a_feed_that_ends_says_so() -> None:
@@ -359,7 +369,7 @@ async def test_frames_the_screen_is_too_slow_for_are_in_the_history() -> None:
 
 async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(frame(512), size=(120, 40)) as run:
-        await run.press("i")
+        await run.press("i", *BY_CPU)
         drawn: list[int] = []
 
         def counted(line: Line, width: int, ink: Ink) -> LineStrip:

@@ -10,6 +10,10 @@ _PERF = "perf_event_open(2), generic hardware events"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."
 
 
+# A poller that waits longer for its CPU shares it.
+WAIT_RATIO_MOST = 0.05
+
+
 def _frequency_hz(counted: CountedRates) -> Column:
     """Average frequency while not halted: cycles / ref_cycles x tsc per second.
 
@@ -154,7 +158,7 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         origin="/proc/PID/task/TID/schedstat, second field",
         good="low",
         priority=5,
-        bad_above=0.05,
+        bad_above=WAIT_RATIO_MOST,
     ),
     Metric(
         id="cpu_time_ratio",

@@ -1,7 +1,9 @@
 """Numbers in cells of limited width, by the unit of the catalogue.
 
-A number that does not fit loses decimals, then is scaled to k, M, G, then to a power of ten; if
-that does not fit either the cell is filled with `#`. Only zero prints as zero.
+Three significant digits: 9.52, 95.2, 952, then with an SI prefix 9.52k, 95.2M. Units are in the
+header. Shares are percent with one decimal below 10 %; changes have a sign and no decimal, and 0 %
+has none. A number that does not fit loses decimals, then becomes a power of ten; if that does not
+fit either the cell is filled with `#`. Only zero prints as zero.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
 _EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 _MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all but all
-_HUGE = 1e15  # from here on a number is certainly too long for its first form
+_NO_CHANGE = 0.005
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
@@ -33,12 +35,8 @@ def number(value: float, unit: Unit, width: int) -> str:
         return _change(value, width)
     form = _FORMS[unit]
     scaled = value * form.factor
-    places = form.places_below if -form.limit < scaled < form.limit else form.places
-    text = _fixed(scaled, places) + form.suffix
-    if len(text) <= width:
-        return text
-    shorter = (item + form.suffix for item in _shorter(scaled, places))
-    return next((item for item in shorter if len(item) <= width), "#" * max(0, width))
+    texts = (item + form.suffix for item in _texts(scaled, form))
+    return next((item for item in texts if len(item) <= width), "#" * max(0, width))
 
 
 def cell(
@@ -67,18 +65,20 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
         return lambda value: cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
-    below = f"{before}%.{form.places_below}f{suffix}"
-    above = f"{before}%.{form.places}f{suffix}"
-    factor, limit = form.factor, form.limit
-    least = 10.0**-form.places_below  # less could print as zero
+    steps = tuple((limit, f"{before}%.{places}f{suffix}") for limit, places in form.steps)
+    factor, limit = form.factor, form.steps[-1][0]
+    least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = cell(0.0, unit, width, bound=bound)
 
     def printed(value: float) -> str:
         scaled = value * factor
-        if least <= scaled < _HUGE:
-            text = (below if scaled < limit else above) % scaled
-            if len(text) <= width:
-                return text
+        if least <= scaled < limit:
+            for end, pattern in steps:
+                if scaled < end:
+                    text = pattern % scaled
+                    if len(text) <= width:
+                        return text
+                    break
         return cell(value, unit, width, bound=bound) if value else zero
 
     return printed
@@ -110,16 +110,15 @@ def way_mib(size_bytes: float) -> str:
 
 
 def _change(ratio: float, width: int) -> str:
-    """`+20%`, from ten times on `x10`; only 0 prints as 0 and only -1 as -100%."""
-    if ratio == 0:
+    """`+20%`, from ten times on `x10`; less than half a percent is `0%`, only -1 is -100%."""
+    if abs(ratio) < _NO_CHANGE:
         shown = ["0%", "0"]
     elif ratio >= _MANIFOLD:
-        shown = [f"x{item}" for item in _shorter(ratio + 1, 1)]
+        shown = [f"x{item}" for item in _texts(ratio + 1, _MULTIPLE)]
     else:
         sign, size = "+" if ratio > 0 else "-", abs(ratio)
         size = size if ratio > 0 or ratio <= -1 else min(size, _SHORT_OF_ALL)
-        places = 1 if size < _EXACT_FROM else 0
-        shown = [f"{sign}{_fixed(100 * size, fewer)}%" for fewer in range(places, -1, -1)]
+        shown = [f"{sign}{100 * size:.0f}%"]
     return next((item for item in shown if len(item) <= width), "#" * max(0, width))
 
 
@@ -135,45 +134,55 @@ def _nothing_less(value: float) -> str:
     return "0" if value == 0 else MORE_THAN_0
 
 
-def _shorter(value: float, places: int) -> Iterator[str]:
-    """`value` with fewer decimals than `places`, then scaled, then as a power of ten."""
-    for fewer in range(places - 1, -1, -1):
-        yield _fixed(value, fewer)
-    for factor, suffix in _SUFFIXES:
-        if factor <= abs(value) < factor * 1e3:
-            yield f"{value / factor:.1f}{suffix}"
-            yield f"{value / factor:.0f}{suffix}"
-    yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
-
-
 class _Form(NamedTuple):
-    """How a unit prints: value x factor, with `places_below` decimals below `limit`."""
+    """How a unit prints: value x factor, with the decimals of the first step whose end is above."""
 
     factor: float
-    limit: float
-    places_below: int
-    places: int
+    steps: tuple[tuple[float, int], ...]
     suffix: str = ""
 
 
-_COUNT = _Form(1.0, 99.95, 1, 0)
-_SMALL = _Form(1.0, math.inf, 2, 2)
+# Ends below which a number has so many decimals: three significant digits.
+_DIGITS = ((9.995, 2), (99.95, 1), (999.5, 0))
+
+
+def _texts(value: float, form: _Form) -> Iterator[str]:
+    """`value` by its form, then with fewer decimals, then with a prefix, then as a power of ten."""
+    size = abs(value)
+    places = next((places for end, places in form.steps if size < end), None)
+    if places is not None:
+        for fewer in range(places, -1, -1):
+            yield _fixed(value, fewer)
+    for factor, suffix in _SUFFIXES:
+        scaled = size / factor
+        if 0.9995 <= scaled < 999.5:
+            places = next(places for end, places in _DIGITS if scaled < end)
+            for fewer in range(places, -1, -1):
+                yield f"{value / factor:.{fewer}f}{suffix}"
+    yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+
+
+_PLAIN = _Form(1.0, _DIGITS)
+# What is counted, or measured no better, has at most one decimal.
+_COUNTS = ((99.95, 1), (999.5, 0))
+_COUNT = _Form(1.0, _COUNTS)
+_MULTIPLE = _Form(1.0, ((999.5, 0),))
 _FORMS: Mapping[Unit, _Form] = {
-    Unit.RATIO: _Form(100.0, 9.95, 1, 0, "%"),
-    Unit.PER_CYCLE: _SMALL,
+    Unit.RATIO: _Form(100.0, ((9.95, 1), (1e15, 0)), "%"),
+    Unit.PER_CYCLE: _PLAIN,
     Unit.CYCLES: _COUNT,
     Unit.INSTRUCTIONS: _COUNT,
-    Unit.PACKETS_PER_S: _Form(1e-6, 1.0, 3, 2),
+    Unit.PACKETS_PER_S: _Form(1e-6, ((0.9995, 3), *_DIGITS)),
     Unit.PER_S: _COUNT,
-    Unit.REQUESTS_PER_S: _Form(1e-6, 10.0, 3, 1),
-    Unit.PER_PACKET: _SMALL,
+    Unit.REQUESTS_PER_S: _Form(1e-6, ((0.9995, 3), *_DIGITS)),
+    Unit.PER_PACKET: _PLAIN,
     Unit.NS: _COUNT,
-    Unit.HZ: _Form(1e-9, math.inf, 2, 2),
-    Unit.BYTES_PER_S: _Form(1e-9, 10.0, 2, 1),
-    Unit.BYTES: _Form(2.0**-20, 99.95, 1, 0),
+    Unit.HZ: _Form(1e-9, _DIGITS),
+    Unit.BYTES_PER_S: _Form(1e-9, _DIGITS),
+    Unit.BYTES: _Form(2.0**-20, _COUNTS),
     Unit.WATTS: _COUNT,
-    Unit.JOULES: _Form(1e-3, 99.95, 1, 0),
-    Unit.DEGREES_C: _Form(1.0, math.inf, 0, 0),
+    Unit.JOULES: _Form(1e-3, _COUNTS),
+    Unit.DEGREES_C: _Form(1.0, ((1e15, 0),)),
 }
 
 _WORDS: Mapping[Unit, str] = {

@@ -23,14 +23,23 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Mc", "Me", "Zl", 
 # Two regional indicators are one flag in some terminals and two letters in others.
 _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 
+
+def _level(dots: int) -> str:
+    """ASCII for a cell of braille: `#` if most of it is filled, else the height of its dots."""
+    rows = (0x09, 0x12, 0x24, 0xC0)  # from the highest
+    filled = [bool(dots & row) for row in rows]
+    if sum(filled) >= 3:
+        return "#"
+    return next((char for char, drawn in zip("'-._", filled, strict=True) if drawn), " ")
+
+
 _ASCII_FOR = str.maketrans(
     {**dict(zip("▁▂▃▄▅▆▇█", ".:-=+*##", strict=True)), "…": "+", "─": "-", "│": "|"}
-    | {"○": "o", "◀": "<", "▶": ">"}
-    | {"▲": "^", "▼": "v", "·": ".", "└": "+"}
-    | {"●": "*", "✔": "+", "↓": "v", "→": ">", "⏎": "E", "■": "#", "◆": "o"}
-    | {"□": "o", "▸": ">", "✘": "x", "◇": "o", "┊": ":", "┃": "!", "┤": "+", "▌": "!", "░": "."}
-    | {chr(0x2571): "/", chr(0x2800): " "}
-    | {chr(0x2800 + dots): "*" for dots in range(1, 256)}
+    | {"▲": "^", "▼": "v", "▾": "v", "·": ".", "└": "+", "┤": "+", "━": "=", "╸": "="}
+    | {"●": "*", "✔": "+", "→": ">", "⏎": "E", "■": "#", "□": "o", "◆": "o", "≤": "<"}
+    | {"▸": ">", "✘": "x", "◇": "o", "┊": ":", "┃": "!", "▌": "!", "░": ".", "\u2571": "/"}
+    | {chr(0x2800 + dots): _level(dots) for dots in range(256)}
+    | {"○": "o", "◀": "<", "▶": ">", "↓": "v"}
 )
 
 

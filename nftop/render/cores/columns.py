@@ -17,12 +17,13 @@ from nftop.render.base.table import TableColumn, fit_columns
 CpuTableKind: TypeAlias = Literal["cores", "power"]
 NARROW = 40
 EVERY_COLUMN = 10_000  # cells in which all columns fit
+# Order by `harm.cpu_harm`, which is no column.
+HARM = "harm"
 _LONG_BARS_FROM = 100
-_GROUP_NAMES_FROM = 150
 
 _WIDTHS: Mapping[Unit, int] = {
-    Unit.RATIO: 5,
-    Unit.CHANGE: 7,
+    Unit.RATIO: 4,
+    Unit.CHANGE: 5,
     Unit.PER_CYCLE: 5,
     Unit.CYCLES: 6,
     Unit.INSTRUCTIONS: 6,
@@ -35,11 +36,11 @@ _WIDTHS: Mapping[Unit, int] = {
 
 
 LABELS = (
-    TableColumn("cpu", "CPU", 5, right=True, priority=0),
-    TableColumn("smt", "SMT", 6, right=True, priority=6.6),
+    TableColumn("cpu", "CPU", 6, right=True, priority=0),
     # The kernel keeps 15 characters of the name.
-    TableColumn("thread", "THREAD", 16, right=False, priority=0.5),
+    TableColumn("thread", "THREAD", 14, right=False, priority=0.5, grows=2),
     TableColumn("nf", "NF", 11, right=False, priority=5.5, grows=14),
+    TableColumn("smt", "SMT", 6, right=True, priority=6.6),
 )
 
 
@@ -60,14 +61,17 @@ LIMITS = TableColumn(
 )
 LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "governor"})
 
-# Cache class: number of its COS, and its name if there is room.
-GROUP = TableColumn("group", "COS", 4, right=False, priority=5.3)
+# Cache class: its hue and its name.
+GROUP = TableColumn("group", "CLASS", 10, right=False, priority=3.1, grows=4)
+# CPP against the median of the last minutes, and its graph; of screens with a history.
+USUAL = TableColumn("usual", "vs.10m", 7, priority=2.6)
+TREND = TableColumn("trend", "CPP 5 min", 11, right=False, priority=5.7, grows=10)
 
 # Ranks after rate, cost, busy and waiting.
 BAR = TableColumn(
-    "tma", "FbMCR 5%/cell", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring")
+    "tma", "TOPDOWN 5% a letter", 21, right=False, priority=5.2, metric=cpu_metric("tma.retiring")
 )
-_SHORT_BAR = replace(BAR, label="FbMCR 10%", width=11)
+_SHORT_BAR = replace(BAR, label="TOPDN 10%", width=11)
 
 # Columns of the Power screen with their priority.
 _OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
@@ -91,7 +95,23 @@ _OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
 _NF_OF_POWER = 2.8
 
 _FIRST_TMA = next(at for at, col in enumerate(METRICS) if col.key.startswith("tma."))
-_CORES = (*LABELS, SST, *METRICS[:_FIRST_TMA], BAR, GROUP, *METRICS[_FIRST_TMA:])
+# The first columns of the table; others follow them.
+_FIRST = ("busy_ratio", "packets_per_s", "cpp", "cpp_vs_base", "ipc", "llc_misses_per_packet",
+    "wait_ratio")  # fmt: skip
+_MISSES_PRIORITY = 5.6
+_CORES = (
+    *LABELS[:3],
+    *(
+        replace(col, priority=_MISSES_PRIORITY) if key == "llc_misses_per_packet" else col
+        for key in _FIRST for col in METRICS if col.key == key
+    ),
+    LABELS[3],
+    SST,
+    *(col for col in METRICS[:_FIRST_TMA] if col.key not in _FIRST),
+    BAR,
+    *(col for col in METRICS[_FIRST_TMA:] if col.key not in _FIRST),
+    GROUP,
+)  # fmt: skip
 _POWER_LABELS = tuple(
     replace(col, priority=_NF_OF_POWER) if col.key == "nf" else col for col in LABELS
 )
@@ -116,6 +136,9 @@ _TABLES: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
 }
 _HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
 _BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
+_BY_KEY |= {HARM: TableColumn(HARM, "harm", 5), USUAL.key: USUAL, TREND.key: TREND}
+# Orders that are not by a column's values.
+BY_HARM = frozenset({HARM, USUAL.key, TREND.key})
 # Metrics of the Power screen's table.
 POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
     cpu_metric(col) for col, _ in _OF_POWER if isinstance(col, str)
@@ -123,23 +146,32 @@ POWER_CPU_METRICS: tuple[Metric, ...] = tuple(
 
 
 def columns_for(
-    width: int, cpus: CpuTable | None = None, table: CpuTableKind = "cores"
+    width: int,
+    cpus: CpuTable | None = None,
+    table: CpuTableKind = "cores",
+    *,
+    trends: bool = False,
 ) -> tuple[TableColumn, ...]:
     """The columns shown in so many cells, from left to right; always including the CPU.
 
     Optional columns are shown only if some CPU has a value. Metrics that this hardware cannot
-    count rank last.
+    count rank last. `trends`: with columns of the history.
     """
     optional = {col.key: col for col in _OPTIONAL[table]}
     here = frozenset(key for key, col in optional.items() if _has_value(col, cpus))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
-    return _columns_for(width, here, never, table)
+    return _columns_for(width, here, never, table, trends=trends)
 
 
 @lru_cache(maxsize=16)  # called every tick
 def _columns_for(
-    width: int, here: frozenset[str], never: frozenset[str], table: CpuTableKind
+    width: int,
+    here: frozenset[str],
+    never: frozenset[str],
+    table: CpuTableKind,
+    *,
+    trends: bool,
 ) -> tuple[TableColumn, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` rank last."""
     optional = {col.key for col in _OPTIONAL[table]}
@@ -148,6 +180,12 @@ def _columns_for(
         for col in _TABLES[table]
         if col.key not in optional or col.key in here
     ]
+    if trends and table == "cores":
+        at = [col.key for col in columns].index("cpp") + 1
+        if "cpp_vs_base" not in here:
+            columns.insert(at, USUAL)
+        columns.insert(next((i for i, c in enumerate(columns) if c.key == GROUP.key),
+            len(columns)), TREND)  # fmt: skip
     return fit_columns(columns, width, last=never)
 
 
@@ -178,8 +216,6 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
     """The column on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
-    if col.key == GROUP.key and width >= _GROUP_NAMES_FROM:
-        return replace(col, width=12)
     return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
 
 

@@ -13,7 +13,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reading
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo
@@ -24,7 +24,7 @@ from nftop.render.base.table import by_reason, cut_lines, reason_lines
 from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
-from nftop.render.cores.table import estimates
+from nftop.render.cores.table import estimates, is_bound
 from nftop.render.power.settings import setting_facts
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
@@ -78,6 +78,47 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     tall = min(_MOST_GRAPH, max(_LEAST_GRAPH, room - len(notes)))
     graph = _graph(frame.cpus, row, trend, width, tall) if room >= _LEAST_GRAPH + 2 else []
     return [*head, *cut_lines(notes, room - len(graph), width, "press x"), *graph][: max(0, height)]
+
+
+def detail_line(cpus: CpuTable, row: int, usual: Reading, width: int) -> Line:
+    """What the cost of this CPU is made of, in one line, and the first number that is missing."""
+    head = line(
+        Span(f" cpu {cpus.topology.cpus[row].cpu} ", Tone.STRONG),
+        f"{cpus.thread[row] or ''} ",
+    )
+    columns = {name: cpus.columns[name][row] for name in _LINE_METRICS}
+    cost, rate, clock = (columns[name] for name in ("cpp", "packets_per_s", "frequency_hz"))
+    parts: list[Line] = []
+    if not isinstance(cost, Missing):
+        bound = is_bound(
+            cpu_metric("cpp"), saturated=cpus.saturated[row], clock=cpus.cpp_clock[row]
+        )
+        text = fmt.cell(cost, Unit.CYCLES, 7, bound=bound)
+        terms = ""
+        if not isinstance(rate, Missing) and not isinstance(clock, Missing):
+            ghz, mpps = fmt.number(clock, Unit.HZ, 5), fmt.number(rate, Unit.PACKETS_PER_S, 6)
+            terms = f" = {ghz} GHz / {mpps} Mpps" + (", empty polls included" if bound else "")
+        parts.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
+    if not isinstance(usual, Missing):
+        parts.append(line(Span("usual ", Tone.MUTED), fmt.number(usual, Unit.CYCLES, 6)))
+    for name in _LINE_METRICS[3:]:
+        reading = columns[name]
+        if not isinstance(reading, Missing):
+            metric = cpu_metric(name)
+            label = Span(f"{metric.label} ", Tone.MUTED)
+            parts.append(line(label, fmt.number(reading, metric.unit, 6)))
+    gone = absences(cpus, row)
+    if gone:
+        why, labels = next(iter(gone.items()))
+        text = f"{why.reason.mark} {', '.join(labels)}: {why.message}"
+        parts.append(line(Span(text, Tone.MISSING)))
+    return crop(line(head, *(item for fact in parts for item in ("  ", fact))), width)
+
+
+_LINE_METRICS = (
+    "cpp", "packets_per_s", "frequency_hz", "ipc", "llc_misses_per_packet", "tma.memory_bound",
+    "wait_ratio",
+)  # fmt: skip
 
 
 def absences(

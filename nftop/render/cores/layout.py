@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from nftop.model.frame import Frame
-from nftop.model.metrics.metric import Metric
-from nftop.model.struct import dataclass, replace
-from nftop.render.base.line import BLANK, Line, crop
-from nftop.render.cache.panel import cache_lines
-from nftop.render.cores.map import map_lines
+from nftop.model.struct import dataclass
+from nftop.render.base.line import Line, crop
+from nftop.render.cores.columns import HARM
+from nftop.render.cores.graphs import graph_lines_of
+from nftop.render.cores.harm import RowPast, RowTrends
+from nftop.render.cores.map import map_lines, map_metric
 from nftop.render.cores.nfs import nf_lines
-from nftop.render.cores.packages import package_lines
-from nftop.render.frame.findings import finding_lines, lines_for
+from nftop.render.cores.resources import COMPACT_LINES, PackagePast, resource_lines
 from nftop.render.frame.footer import tabs_line
 from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines, header_lines
-
-# In the order in which they get room: the short one first.
-_PANELS: tuple[Callable[[Frame, int, int], list[Line]], ...] = (package_lines, cache_lines)
-
-
-def panels(frame: Frame, width: int, limit: int) -> list[list[Line]]:
-    """Non-empty panels that fit in `limit` lines together."""
-    shown: list[list[Line]] = []
-    for panel in _PANELS:
-        if lines := panel(frame, width, limit):
-            shown.append(lines)
-            limit -= len(lines)
-    return shown
-
+from nftop.render.incidents.line import incident_lines
+from nftop.render.timeline.strip import strip_lines
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1
-_DETAIL_FROM = 12  # lines from which table and detail are both shown
-_TABLE_LEAST, _DETAIL_LEAST = 5, 6  # headers and title included
-_TABLE_GOOD = 8  # lines the table keeps unless NFs need them
-_DETAIL_GOOD = 7  # lines it keeps when blank lines are inserted
-_NFS_FROM, _PANELS_FROM = 14, 30  # lines of the screen
+_TABS_FROM = 12  # lines of the screen from which the screens are named
+_STRIPS = ((30, 3), (16, 1))  # lines of the screen, and of the strip
+_INCIDENTS = ((16, 2), (LEAST_HEIGHT, 1))
+_NFS_FROM = 16
+_TABLE_LEAST = 5  # lines, with the header
+_DETAIL_FROM = 30  # lines of the screen from which the selected CPU has its own
+_RESOURCES_FROM = 22
+_PANE_LEAST, _GRAPHS_LEAST, _MAP_LEAST = 12, 6, 2  # lines left from which they are used for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +35,9 @@ class ScreenSections:
     """Sections of the screen from top to bottom: lines, or a number of lines.
 
     Attributes:
-        top: header, network functions and map.
+        top: all above the CPU table.
         table: lines for the CPU table, including its header.
-        panels: cache classes and packages.
+        panels: cache, sockets and graphs.
         detail: lines for the selected CPU.
         footer: 0 if there is no room.
     """
@@ -58,6 +49,19 @@ class ScreenSections:
     footer: int
 
 
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """Where sections get their graphs: see `harm.RowPast` and `resources.PackagePast`.
+
+    `sort`: order of the CPUs, whose metric the map of CPUs has.
+    """
+
+    trends: RowTrends
+    nfs: RowPast
+    packages: PackagePast
+    sort: str = HARM
+
+
 def is_tiny(width: int, height: int) -> bool:
     """Whether the terminal is too small for the normal layout."""
     return width < LEAST_WIDTH or height < LEAST_HEIGHT
@@ -66,7 +70,7 @@ def is_tiny(width: int, height: int) -> bool:
 def share_out(
     frame: Frame,
     status: ViewStatus,
-    metric: Metric,
+    past: Histories,
     *,
     rows: int,
     width: int,
@@ -75,14 +79,15 @@ def share_out(
 ) -> ScreenSections:
     """Divide the screen among its sections.
 
-    Table and selected CPU come first; network functions, panels and map, in this order, get what
-    they leave, the map only as a whole. The table gets no more lines than its rows need.
+    From top to bottom: header, strip, incidents, screens, network functions, CPUs, cache and
+    sockets, the selected CPU, footer. Each keeps its lines whatever it shows. What a large screen
+    has left goes to graphs and to more of the selected CPU.
 
     Args:
         frame: shown.
         status: for the header.
-        metric: of the map.
-        rows: lines of the table's body.
+        past: histories.
+        rows: lines of the CPU table's body.
         width: of the screen, in cells.
         height: of the screen, in lines.
         search: filter of the rows.
@@ -92,28 +97,31 @@ def share_out(
         return ScreenSections(top, height - len(top), (), 0, 0)
     head = _head(frame, status, width, height)
     room = height - _FOOTER - len(head)
-    nfs = _nfs(frame, search, width, height, room)
-    room -= len(nfs)
-    spare = room - min(_TABLE_GOOD, rows + 2) - _DETAIL_LEAST
-    drawn: list[Line] = []
-    below: list[list[Line]] = []
-    if height >= _PANELS_FROM:
-        below = panels(frame, width, spare)
-        taken = sum(map(len, below))
-        drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare - taken))
-        room -= taken + len(drawn)
-    above = [section for section in (head, nfs, drawn) if section]
-    if room < _DETAIL_FROM:
-        return ScreenSections(_joined(above), room, _joined(below), 0, _FOOTER)
-    wanted = rows + 1 + (not below)  # and a blank line
-    table = max(_TABLE_LEAST, min(room - max(_DETAIL_LEAST, room * 2 // 5), wanted))
-    gaps = len(above) + len(below)
-    if height < _PANELS_FROM or table < wanted or room - table - gaps < _DETAIL_GOOD:
-        return ScreenSections(_joined(above), table, _joined(below), room - table, _FOOTER)
-    # Insert blank lines where they cost nothing; a rule follows the last panel.
-    parts_above = [line for section in above for line in (*section, BLANK)]
-    parts_below = [line for section in below for line in (BLANK, *section)]
-    return ScreenSections(parts_above, table, parts_below, room - table - gaps, _FOOTER)
+    nfs: list[Line] = []
+    if height >= _NFS_FROM:
+        limit = max(3, min(room // 2, room - _TABLE_LEAST))
+        nfs = nf_lines(frame, width, limit, search, past.trends)
+        room -= len(nfs)
+    panels: list[Line] = []
+    if height >= _RESOURCES_FROM:
+        most = room // 3 if height >= _DETAIL_FROM else COMPACT_LINES
+        panels = resource_lines(frame, width, min(most, room - _TABLE_LEAST), past.packages)
+        room -= len(panels)
+    detail = 1 if height >= _DETAIL_FROM else 0
+    table = max(min(room - detail, rows + 1), _TABLE_LEAST)
+    spare = room - detail - table
+    if spare >= _GRAPHS_LEAST:
+        drawn = graph_lines_of(frame, past.nfs, past.packages, width, spare)
+        panels = [*drawn, *panels]
+        spare -= len(drawn)
+    if spare >= _MAP_LEAST:
+        metric = map_metric(frame.cpus, past.sort)
+        drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare))
+        panels = [*drawn, *panels]
+        spare -= len(drawn)
+    if spare >= _PANE_LEAST:
+        return ScreenSections([*head, *nfs], table, panels, detail + spare, _FOOTER)
+    return ScreenSections([*head, *nfs], table + spare, panels, detail, _FOOTER)
 
 
 def above_text(
@@ -124,17 +132,22 @@ def above_text(
         top = _too_small(frame, width, height)
         return top, height - len(top), 0
     head = _head(frame, status, width, height)
-    if height >= _PANELS_FROM:
-        head.append(BLANK)
     return head, height - len(head) - _FOOTER, _FOOTER
 
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
-    if height < _NFS_FROM:  # few lines: keep them for the CPUs
-        status = replace(status, tabs=None)
-    head = header_lines(frame, status, width)[: max(2, height // 3)]
-    tabs = [] if status.tabs is None else [tabs_line(status.tabs, width)]
-    return [*head, *finding_lines(frame, width, lines_for(height)), *tabs]
+    """What every screen begins with: header, strip, incidents, names of the screens."""
+    lines = header_lines(frame, status, width)[: max(2, height // 4)]
+    if status.strip is not None and (strip := _lines_of(_STRIPS, height)):
+        lines += strip_lines(status.strip, width, strip, ascii_only=False)
+    lines += incident_lines(frame, width, _lines_of(_INCIDENTS, height))
+    if status.tabs is not None and height >= _TABS_FROM:
+        lines.append(tabs_line(status.tabs, width))
+    return lines
+
+
+def _lines_of(table: Sequence[tuple[int, int]], height: int) -> int:
+    return next((lines for least, lines in table if height >= least), 0)
 
 
 def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
@@ -142,16 +155,5 @@ def _too_small(frame: Frame, width: int, height: int) -> list[Line]:
     notice = f"terminal too small: {width}x{height}, needs {LEAST_WIDTH}x{LEAST_HEIGHT}"
     badge = [crop(line, width) for line in badge_lines(frame.host)]
     room = max(0, height - 2 - len(badge))
-    return [*badge, *alert_lines(notice, width=width)[:room]]
-
-
-def _nfs(frame: Frame, search: str, width: int, height: int, room: int) -> list[Line]:
-    """The network functions, if the table leaves room."""
-    if height < _NFS_FROM:
-        return []
-    limit = min(max(4, height // 4), room - _TABLE_LEAST + 2)
-    return nf_lines(frame, width, max(0, limit), search)
-
-
-def _joined(sections: Iterable[Sequence[Line]]) -> list[Line]:
-    return [line for section in sections for line in section]
+    worst = incident_lines(frame, width, min(1, room - 1)) if room > 1 else []
+    return [*badge, *worst, *alert_lines(notice, width=width)[: room - len(worst)]]

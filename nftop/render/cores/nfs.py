@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from nftop.model.frame import CpuTable, Frame, NfRow
-from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric
+from nftop.model.ids import format_cpu_list
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.kinds import NF_ADDRESSES
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,
@@ -18,43 +19,86 @@ from nftop.render.base.table import (
     header_line,
     mark_cell,
     number_cell,
+    text_cell,
 )
-from nftop.render.base.text import fit
+from nftop.render.cache.panel import class_spans
+from nftop.render.cores.harm import (
+    NF_CELLS,
+    SICK,
+    RowTrend,
+    RowTrends,
+    change_tone,
+    drops_of,
+    nfs_by_harm,
+    tail,
+)
 from nftop.render.cores.rows import matching
 from nftop.render.cores.table import is_bound, is_other, value_tone
 
-_NAME, _CPUS, _CELL = 18, 10, 8  # cells
-_MOST_PRIORITY = 6
-# The NFs screen has the other metrics.
-_COLUMNS = tuple(
-    TableColumn(metric.id, metric.label, _CELL + 1, priority=metric.priority, metric=metric)
-    for metric in sorted(NF_METRICS, key=lambda metric: metric.priority or 0)
-    if metric.priority is not None and metric.priority <= _MOST_PRIORITY and not metric.optional
+_METRICS = {metric.id: metric for metric in NF_METRICS}
+
+
+def _of_metric(key: str, label: str, width: int, priority: float) -> TableColumn:
+    return TableColumn(key, label, width, priority=priority, metric=_METRICS[key])
+
+
+_NAME = TableColumn("name", "NF", 17, right=False, priority=0, grows=12)
+_CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=6)
+_TREND = TableColumn("trend", "Mpps 10 min -10..+5%", NF_CELLS + 1, right=False, priority=6)
+_CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)
+_USUAL = TableColumn("usual", "vs.10m", 7, priority=4)
+_ROOM = TableColumn("room", "ROOM", 6, priority=5)
+_ROOM_RATE = TableColumn("room_per_s", "Mpps", 6, priority=10)
+_COLUMNS = (
+    _NAME,
+    _CPUS,
+    _of_metric("rx_packets_per_s", "IN Mpps", 8, 7),
+    _of_metric("tx_packets_per_s", "OUT", 7, 1),
+    _of_metric("drop_packets_per_s", "DROP/s", 8, 2),
+    _of_metric("cpp", "CPP", 7, 3),
+    _USUAL,
+    _ROOM,
+    _ROOM_RATE,
+    _of_metric("busy_cpp", "bCPP", 7, 11),
+    _of_metric("ipp", "IPP", 7, 12),
+    _of_metric("ipc", "IPC", 6, 8),
+    _of_metric("llc_misses_per_packet", "MISS/pkt", 9, 9),
+    _TREND,
+    _CLASS,
 )
+_MISSES = "llc_misses_per_packet"
+_SHORT_TREND = 10  # cells, on a narrow screen
+_LONG_TRENDS_FROM = 100
+_ROOM_UNKNOWN = Missing(Reason.SOURCE)
 _COVERAGES = tuple(
     dict.fromkeys(nf_metric.coverage for nf_metric in NF_METRICS if nf_metric.coverage)
 )
 
 
-def nf_lines(frame: Frame, width: int, limit: int | None = None, search: str = "") -> list[Line]:
-    """Headers and the network functions; where they need more than `limit`, those in trouble first.
+def nf_lines(
+    frame: Frame,
+    width: int,
+    limit: int | None = None,
+    search: str = "",
+    trends: RowTrends | None = None,
+) -> list[Line]:
+    """Headers and the network functions, those in trouble first.
 
-    `sought`, if given, leaves those with this in their name or on CPUs that match it. Without any
-    network function at all, a sentence that says so and why none could be seen.
+    `search`, if given, leaves those with this in their name or on CPUs that match it. Without any
+    network function at all, a sentence that says so and why none could be seen. The last of
+    `limit` lines counts those left out. `trends`: histories, of screens that have them.
     """
     if not frame.nfs:
         return nobody(frame, width)[:limit]
-    columns = _columns_for(width)
+    misses = any(not isinstance(nf.readings[_MISSES], Missing) for nf in frame.nfs)
+    columns = _columns_for(width, trends=trends is not None, misses=misses)
     lines = [crop(header_line(columns), width)]
-    blocks = [
-        (nf, [_row(frame, nf, columns, width), *_problem(nf, width)])
-        for nf in matching_nfs(frame, search)
-    ]
-    if limit is not None and len(lines) + sum(len(rows) for _, rows in blocks) > limit:
-        blocks.sort(key=lambda block: _is_well(block[0]))
-    for index, (_, rows) in enumerate(blocks):
-        left = len(blocks) - index
-        # The last line counts those left out.
+    known = trends or RowTrends()
+    wanted = matching_nfs(frame, search)
+    ranked = [item for item in nfs_by_harm(frame, known) if item[0] in wanted]
+    for index, (nf, harm) in enumerate(ranked):
+        rows = [_row(frame, nf, columns, known, sick=harm >= SICK), *_problem(nf, width)]
+        left = len(ranked) - index
         if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
             more = f"  + {left} more network function{'s' * (left != 1)}"
             return [*lines, crop(line(Span(more, Tone.DIM)), width)][:limit]
@@ -75,11 +119,6 @@ def matching_nfs(frame: Frame, search: str) -> Sequence[NfRow]:
     ]
 
 
-def _is_well(nf: NfRow) -> bool:
-    drops = nf.readings["drop_packets_per_s"]
-    return nf.problem is None and (isinstance(drops, Missing) or drops <= 0)
-
-
 def nobody(frame: Frame, width: int) -> list[Line]:
     """Message that there is no network function, with the reasons of the sources."""
     states = [
@@ -97,33 +136,121 @@ def nobody(frame: Frame, width: int) -> list[Line]:
 
 
 @lru_cache(maxsize=8)  # drawn every tick
-def _columns_for(width: int) -> tuple[TableColumn, ...]:
-    """Name and CPUs, then the metrics that fit, by their priority."""
-    shown = fit_columns(_COLUMNS, width - _NAME - _CPUS - 2, least=0)
-    names = max(1, min(_NAME + 14, width - _CPUS - 1 - (_CELL + 1) * len(shown)))
-    return (
-        TableColumn("name", "NF", names + 1, right=False),
-        TableColumn("cpus", "CPUS", _CPUS, right=False),
-        *shown,
-    )
-
-
-def _row(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int) -> Line:
-    partial = partial_coverages(frame.cpus, nf)
-    name, cpus, *metrics = columns
-    cells = [
-        metric_cell(nf, column.metric, column.width, partial)
-        for column in metrics
-        if column.metric is not None
+def _columns_for(width: int, *, trends: bool, misses: bool) -> tuple[TableColumn, ...]:
+    """Name and CPUs, then what fits, by priority; `misses`: some function has a number for them."""
+    columns = [
+        col
+        for col in _COLUMNS
+        if (trends or col not in (_TREND, _USUAL)) and (misses or col.key != _MISSES)
     ]
-    label = f"{nf.name} {nf.pid}" if nf.pid else nf.name
-    return crop(Line((_lead(label, nf.cpus, name.width, cpus.width), *cells)), width)
+    if width < _LONG_TRENDS_FROM:
+        short = replace(_TREND, label="Mpps 5 min", width=_SHORT_TREND + 1)
+        columns = [short if col is _TREND else col for col in columns]
+    return fit_columns(columns, width, least=2)
 
 
-@lru_cache(maxsize=256)  # name and CPUs stay while numbers change
-def _lead(name: str, cpus: tuple[Cpu, ...], name_width: int, cpus_width: int) -> Span:
-    where = format_cpu_list(cpus) or Reason.UNDEFINED.mark
-    return Span(f"{fit(name, name_width - 1)} {fit(where, cpus_width)}", Tone.PLAIN)
+def _row(
+    frame: Frame, nf: NfRow, columns: Sequence[TableColumn], trends: RowTrends, *, sick: bool
+) -> Line:
+    partial = partial_coverages(frame.cpus, nf)
+    cells: list[Span] = []
+    for col in columns:
+        if col.metric is not None:
+            cells.append(_number(nf, col, partial))
+        else:
+            cells += _CELLS[col.key](frame, nf, col, trends)
+    if sick:
+        cells[0] = cells[0]._replace(tone=Tone.STRONG)
+    return Line(tuple(cells))
+
+
+def _number(nf: NfRow, col: TableColumn, partial: frozenset[str]) -> Span:
+    assert col.metric is not None  # noqa: S101 - of the type checker
+    span = metric_cell(nf, col.metric, col.width, partial)
+    if col.key == "tx_packets_per_s" and drops_of(nf) and span.tone is Tone.PLAIN:
+        return span._replace(tone=Tone.BAD)
+    if col.key == "drop_packets_per_s" and not drops_of(nf) and span.tone is Tone.PLAIN:
+        return span._replace(tone=Tone.MUTED)
+    return span
+
+
+def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    return [text_cell(nf.name, col.width)]
+
+
+def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    return [text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width)]
+
+
+_cpu_list = lru_cache(maxsize=256)(format_cpu_list)
+
+
+def _usual_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> list[Span]:
+    """Cost against its median of the last minutes."""
+    change = trends.nf_costs.get(nf.key, RowTrend()).change
+    if isinstance(change, Missing):
+        return [text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)]
+    tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)
+    return [number_cell(change, Unit.CHANGE, col.width, tone=tone)]
+
+
+def room_of(frame: Frame, nf: NfRow) -> tuple[Reading, Reading]:
+    """Share of its cores' time that is left, and the packets per second it comes to.
+
+    1 - busy of the cores, and packets x (1 / busy - 1): at the cost that a packet has now. Only
+    where the NF itself separates work from empty polls.
+    """
+    cpus = frame.cpus
+    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
+    busy = cpus.columns["busy_ratio"]
+    if not rows or any(cpus.saturated[row] is None for row in rows):
+        return _ROOM_UNKNOWN, _ROOM_UNKNOWN
+    if not busy.present[rows].all():
+        return _ROOM_UNKNOWN, _ROOM_UNKNOWN
+    used = min(float(busy.values[rows].mean()), 1.0)
+    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
+    if isinstance(packets, Missing) or used <= 0:
+        return 1 - used, _ROOM_UNKNOWN
+    return 1 - used, packets * (1 / used - 1)
+
+
+def _room_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    share, rate = room_of(frame, nf)
+    if col.key == _ROOM_RATE.key:
+        blank = isinstance(rate, Missing) or rate < _LEAST_ROOM_PER_S
+        return [Span(" " * col.width, Tone.PLAIN)] if blank else [
+            number_cell(rate, Unit.PACKETS_PER_S, col.width, tone=Tone.MUTED)
+        ]  # fmt: skip
+    little = not isinstance(share, Missing) and share < _LITTLE_ROOM
+    tone = Tone.BAD if little and drops_of(nf) else Tone.PLAIN
+    return [number_cell(share, Unit.RATIO, col.width, tone=tone)]
+
+
+_LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
+
+
+def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> list[Span]:
+    spans = tail(trends.nfs.get(nf.key, RowTrend()).spans, col.width - 1)
+    drawn = sum(len(span.text) for span in spans)
+    return [Span(" " * (col.width - 1 - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)]
+
+
+def _class_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    if not nf.classes:
+        return [Span(" " * col.width, Tone.PLAIN)]
+    first = nf.classes[0]
+    return list(class_spans(first.name, first.clos, col.width, Tone.PLAIN))
+
+
+_CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], list[Span]]] = {
+    _NAME.key: _name_cells,
+    _CPUS.key: _cpus_cells,
+    _USUAL.key: _usual_cells,
+    _ROOM.key: _room_cells,
+    _ROOM_RATE.key: _room_cells,
+    _TREND.key: _trend_cells,
+    _CLASS.key: _class_cells,
+}
 
 
 def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:

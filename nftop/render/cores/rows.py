@@ -5,7 +5,7 @@ The selection follows a CPU, so it survives a new order of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 from nftop.render.base.table import scroll
-from nftop.render.cores.columns import metric_of, sorts_down
+from nftop.render.cores.columns import BY_HARM, HARM, metric_of, sorts_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class CpuView:
         filter: only rows `matching` this text; all if empty.
     """
 
-    sort: str = "cpu"
+    sort: str = HARM
     inverted: bool = False
     folded: bool = True
     filter: str = ""
@@ -40,12 +40,21 @@ class CpuView:
 class CpuRows:
     """Rows of `Frame.cpus` in the order shown, and those folded away.
 
-    The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller.
+    The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller. The
+    last line on screen counts the rows that are folded or out of view.
     """
 
     shown: tuple[int, ...]
     first_unattached: int
     folded: tuple[int, ...] = ()
+
+    def without(self, rows: Set[int]) -> CpuRows:
+        """These rows left out, because another row stands for them."""
+        if not rows:
+            return self
+        shown = tuple(row for row in self.shown if row not in rows)
+        first = sum(row not in rows for row in self.shown[: self.first_unattached])
+        return CpuRows(shown, first, tuple(row for row in self.folded if row not in rows))
 
     @property
     def lines(self) -> int:
@@ -53,14 +62,20 @@ class CpuRows:
         return len(self.shown) + bool(self.folded)
 
 
-def arrange(cpus: CpuTable, view: CpuView) -> CpuRows:
+def arrange(cpus: CpuTable, view: CpuView, harm: Floats | None = None) -> CpuRows:
     """The rows to show, in order.
 
-    CPUs with an NF or a poller come first; within both groups rows without a value come last in
-    either direction. A filter applies to all CPUs, so it unfolds.
+    CPUs with an NF or a poller, or that do harm, come first; within both groups rows without a
+    value come last in either direction. A filter applies to all CPUs, so it unfolds.
+    `harm`: float64 (n,), see `harm.cpu_harm`; None: of no row.
     """
     busy = polled(cpus)
-    rank = _rank(cpus, view.sort)
+    if harm is not None:
+        busy = busy | (harm > 0)
+    if view.sort in BY_HARM:
+        rank = np.zeros(len(cpus)) if harm is None else harm
+    else:
+        rank = _rank(cpus, view.sort)
     known = np.isfinite(rank)
     direction = -1.0 if sorts_down(view.sort) != view.inverted else 1.0
     order = np.lexsort((np.where(known, direction * rank, 0.0), ~known, ~busy))
@@ -212,9 +227,13 @@ def find(cursor: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) ->
     return int(hits[np.argmin(away)]) - cursor.index
 
 
+def rows_in_view(rows: CpuRows, height: int) -> int:
+    """Rows in a body of `height` lines, of which the last counts those that are not shown."""
+    hidden = bool(rows.folded) or len(rows.shown) > height
+    return max(1, height - (hidden and height > 1))
+
+
 def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
-    height = max(1, height)
-    # The line of folded rows comes into view with the row above it.
-    last = index + (1 if index == len(rows.shown) - 1 and rows.folded and height > 1 else 0)
-    top = scroll(top, index, last, rows.lines, height)
+    height = rows_in_view(rows, height)
+    top = scroll(top, index, index, len(rows.shown), height)
     return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, top)

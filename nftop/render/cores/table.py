@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.frame import Clock, CpuTable
+from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
@@ -19,14 +19,16 @@ from nftop.render.base import table
 from nftop.render.base.bars import bars
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
-from nftop.render.base.text import fit
+from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
-from nftop.render.cores.columns import BAR, GROUP, columns_for, sorts_down
-from nftop.render.cores.rows import CpuRows, CpuView, arrange
+from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
+from nftop.render.cores.harm import LOSING, NEAR, SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
 # Siblings busier than this are marked.
 SIBLING_BUSY_RATIO, SIBLING_MARK = 0.5, "!"
+NO_FACTS = RowFacts()
 _COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METRICS))))
 
 
@@ -43,14 +45,40 @@ def header_line(columns: Sequence[TableColumn], view: CpuView) -> Line:
 
 
 def body_lines(
-    cpus: CpuTable, rows: CpuRows, columns: Iterable[TableColumn], top: int, height: int
+    cpus: CpuTable,
+    rows: CpuRows,
+    columns: Iterable[TableColumn],
+    top: int,
+    height: int,
+    *,
+    facts: RowFacts = NO_FACTS,
 ) -> list[Line]:
-    """Lines of the body from `top` on, at most `height`."""
-    shown = _shown(cpus, rows, top, height)
+    """Lines of the body from `top` on, at most `height`; the last counts what is not shown."""
+    room = rows_in_view(rows, height)
+    shown = _shown(cpus, rows, top, room, facts)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
-    if rows.folded and len(lines) < height:
-        lines.append(fold_line(cpus, rows.folded))
+    hidden = rows.shown[:top] + rows.shown[top + room :]
+    if (rows.folded or hidden) and len(lines) < height:
+        lines.append(rest_line(cpus, rows, hidden, facts))
     return lines
+
+
+def rest_line(cpus: CpuTable, rows: CpuRows, hidden: Sequence[int], facts: RowFacts) -> Line:
+    """Counts of the rows out of view, sick and well, and of the folded ones."""
+    parts: list[Line] = []
+    sick = [row for row in hidden if facts.harm is not None and facts.harm[row] >= SICK]
+    well = len(hidden) - len(sick)
+    if sick:
+        named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
+        names = printable(" ".join(filter(None, named)))
+        parts.append(line("   ", Span(f"+ {len(sick)} more sick: {names}", Tone.WARN)))
+    if well:
+        what = f"well: within {NEAR:.0%} of usual" if facts.harm is not None else "more"
+        count = f"   + {well} poller{'s' * (well != 1)}"
+        parts.append(line(Span(f"{count} {what}", Tone.DIM)))
+    if rows.folded:
+        parts.append(fold_line(cpus, rows.folded))
+    return line(*parts)
 
 
 def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
@@ -120,9 +148,10 @@ class _Shown(NamedTuple):
     clocks: Sequence[Clock | None]
     # Which values are estimates, by (coverage, per_clock) of their metric.
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
+    facts: RowFacts
 
 
-def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
+def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts) -> _Shown:
     shown = rows.shown[top : top + height]
     at = np.array(shown, np.intp)
     other = _other_clock(cpus, shown)
@@ -142,6 +171,7 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int) -> _Shown:
         [cpus.saturated[row] for row in shown],
         [cpus.cpp_clock[row] for row in shown],
         doubted,
+        facts,
     )
 
 
@@ -152,10 +182,10 @@ def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
         return _text_cells(cpus, shown, col)
     if col.metric:
         return _metric_cells(cpus, shown, col.width - 1, col.metric)
-    if col.key == GROUP.key:
-        return _group_cells(cpus, shown, col)
-    if col.key == "smt":
-        return _sibling_cells(cpus, shown, col)
+    if col.key == "cpu" and shown.facts.merged:
+        return _cpu_cells(cpus, shown, col)
+    if col.key in _CELLS:
+        return _CELLS[col.key](cpus, shown, col)
     text_of = _LABEL_TEXTS[col.key]
     return [
         (
@@ -224,19 +254,68 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
 
 
 def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
-    """The class of each CPU: its number, and its name if the column is wide."""
+    """The class of each CPU: its hue and its name."""
+    return [
+        _class_cell(cpus.group[row], base, col.width)
+        for row, base in zip(shown.rows, shown.bases, strict=True)
+    ]
+
+
+@lru_cache(maxsize=256)  # classes seldom change
+def _class_cell(group: CacheClass | Missing, base: Tone, width: int) -> TableCell:
+    if isinstance(group, Missing):
+        return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
+    return panel.class_spans(group.name, group.clos, width, base)
+
+
+def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
+    """Numbers of the CPUs, of a culprit all in one row."""
     cells: list[TableCell] = []
+    listed = {cpus.topology.cpus[row].cpu for row in shown.rows}
     for row, base in zip(shown.rows, shown.bases, strict=True):
-        group = cpus.group[row]
-        if isinstance(group, Missing):
-            text, tone = fmt.mark(group.reason, col.width - 1), Tone.MISSING
-        else:
-            name = panel.group_name(group.name)
-            number = "" if group.clos is None else str(group.clos)
-            text = f"{number:<2} {name}" if col.width > GROUP.width else number
-            text, tone = text.strip() or name, base
-        cells.append((Span(_padded(text, col.width - 1, right=col.right), tone),))
+        cpu = cpus.topology.cpus[row].cpu
+        own = shown.facts.merged.get(cpu, (cpu,))
+        text = str(cpu) if len(own) == 1 or own[1] in listed else _cpu_list(own)
+        cells.append((Span(_padded(text, col.width - 1, right=col.right), base),))
     return cells
+
+
+def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
+    """CPP against its median of the last minutes."""
+    cells: list[TableCell] = []
+    harm = shown.facts.harm
+    for row in shown.rows:
+        trend = shown.facts.trends.cpus.get(cpus.topology.cpus[row].cpu)
+        if trend is None or isinstance(trend.change, Missing):
+            cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
+            continue
+        loses = harm is not None and harm[row] >= LOSING
+        tone = change_tone(trend.change, costs=True, loses=loses)
+        cells.append((table.number_cell(trend.change, Unit.CHANGE, col.width, tone=tone),))
+    return cells
+
+
+def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
+    """History of CPP, the newest at the right; culprits are named instead."""
+    room = col.width - 1
+    cells: list[TableCell] = []
+    for row in shown.rows:
+        cpu = cpus.topology.cpus[row].cpu
+        if cpu in shown.facts.culprits:
+            cells.append((Span(fit("▲culprit", room) + " ", Tone.BAD),))
+            continue
+        spans = shown.facts.trends.cpus.get(cpu, RowTrend()).spans
+        drawn = sum(len(span.text) for span in spans)
+        cells.append((Span(" " * max(0, room - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)))
+    return cells
+
+
+_CELLS: Mapping[str, Callable[[CpuTable, _Shown, TableColumn], list[TableCell]]] = {
+    GROUP.key: _group_cells,
+    USUAL.key: _usual_cells,
+    TREND.key: _trend_cells,
+    "smt": _sibling_cells,
+}
 
 
 def _text_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:

@@ -16,29 +16,6 @@ MARKS = (
     ("!", "finding: a number beyond a published limit for some seconds"),
     ("i", "note: a number that is easily misread"),
 )
-KEY = "F"
-_LINES_FROM = ((45, 3), (30, 2), (10, 1))  # lines of the screen, and findings' share of them
-
-
-def lines_for(height: int) -> int:
-    """Lines that findings may take on a screen."""
-    return next((lines for least, lines in _LINES_FROM if height >= least), 0)
-
-
-def finding_lines(frame: Frame, width: int, limit: int) -> list[Line]:
-    """The most severe findings, one line per rule; the last line counts the others."""
-    shown = [finding[0] for finding in _by_rule(frame.findings)[:limit]]
-    hidden = len(frame.findings) - len(shown)
-    lines = []
-    for number, finding in enumerate(shown, 1):
-        last = number == len(shown)
-        more = f" and {hidden} more:" if hidden else ""
-        tail = line(
-            Span(f" {_age(frame, finding)}{more if last else ''}", Tone.DIM),
-            *([Span(f" {KEY} all", Tone.ACCENT)] if last else []),
-        )
-        lines.append(_fitted(_lead(finding), _text(finding), tail, width))
-    return lines
 
 
 def finding_text_lines(frame: Frame, width: int) -> list[Line]:
@@ -91,10 +68,6 @@ def _lead(finding: Finding) -> Line:
     return line(Span("i ", Tone.ACCENT) if finding.is_note else Span("! ", Tone.BAD))
 
 
-def _text(finding: Finding) -> Line:
-    return line(f"{finding.where}: {finding.text}")
-
-
 def _age(frame: Frame, finding: Finding) -> str:
     """Duration: `12s`, `3m`, `5h`, `2d`."""
     seconds = max(frame.wall_ns - finding.since_ns, 0) // 10**9
@@ -102,11 +75,3 @@ def _age(frame: Frame, finding: Finding) -> str:
         if seconds < until:
             return f"{seconds // size}{unit}"
     return f"{seconds // 86_400}d"
-
-
-def _fitted(lead: Line, text: Line, tail: Line, width: int) -> Line:
-    """Text cut to leave room for the tail; without the tail where room is short."""
-    room = width - lead.width - tail.width
-    if room < width // 3:
-        return crop(line(lead, text), width)
-    return line(lead, crop(text, room), tail)

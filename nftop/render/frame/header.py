@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from nftop.model.frame import Frame, SelfCost, SourceState
-from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reason
 from nftop.model.replay_position import Position
 from nftop.model.sources import always_shown
 from nftop.model.struct import dataclass
+from nftop.model.timeline import Strip
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.frame.changes import clock_of
 from nftop.render.frame.footer import Tabs
@@ -99,10 +99,6 @@ def span(seconds: float) -> str:
     return f"{hours}:{clock}" if hours else clock
 
 
-WIDE = 80  # cells from which the CPU model has its place
-_GAP = "   "
-
-
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
     """State of the session, for the header.
@@ -117,6 +113,7 @@ class ViewStatus:
         notice: of the newest frame; "": none.
         tabs: the line of screens below; None: not shown.
         unlocked: the host can be changed.
+        strip: drops and events of the last minutes; None: not shown.
     """
 
     mode: str = "LIVE"
@@ -128,36 +125,53 @@ class ViewStatus:
     recording: str = ""
     position: Position | None = None
     now_ns: int | None = None
+    strip: Strip | None = None
 
 
 def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
-    """Identity, mode, sources and own cost; then alerts."""
-    groups = (
-        _identity(frame.host, size_of(frame.topology), status, width),
-        tuple(
-            _source(name, state.reason, partial=bool(state.detail), age=_age(state))
-            for name, state in frame.sources.items()
-            if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
-        ),
-        (line(Span(own_cost(frame.own), Tone.DIM)),) if _is_measured(frame.own) else (),
-    )
+    """Host, mode, sources, own cost and time in one line; a banner above, alerts below."""
     banner = [] if status.position is None else banner_lines(status.position, width, status.now_ns)
-    lines = [*banner, *_grouped(groups, width)]
-    return [*lines, *alert_lines(frame.own.warning, status.notice, status.problem, width=width)]
+    warnings = (frame.own.warning, status.notice, status.problem)
+    return [*banner, _header_line(frame, status, width), *alert_lines(*warnings, width=width)]
 
 
-@lru_cache(maxsize=8)  # seldom changes
-def _grouped(groups: tuple[tuple[Line, ...], ...], width: int) -> tuple[Line, ...]:
-    """Groups of items side by side where they fit, else on new lines."""
-    lines: list[Line] = []
-    for items in filter(None, groups):
-        block = line(*_spaced(items))
-        joined = line(lines[-1], _GAP, block) if lines else block
-        if lines and joined.width <= width:
-            lines[-1] = joined
-        else:
-            lines += flow(items, width)
-    return tuple(lines)
+def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
+    """The parts that fit: first the model and working sources are left out."""
+    host = tuple(badge_lines(frame.host))
+    name = line(Span("nftop ", Tone.ACCENT), Span(frame.host.name, Tone.TITLE))
+    mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
+    left = (line(" ", *_spaced((*host, name), " ")), *mode)
+    size = line(Span(f"{short_model(frame.host.model)} {size_of(frame.topology)}", Tone.DIM))
+    short = line(Span(size_of(frame.topology), Tone.DIM))
+    whole, faults = _sources(frame), _sources(frame, faults=True)
+    own = line(Span("self ", Tone.DIM), own_ratio(frame.own)) if _is_measured(frame.own) else None
+    clock = line(time_of_day(frame), " ")
+    for middle, right in (
+        ((size,), (whole, own, clock)),
+        ((short,), (whole, own, clock)),
+        ((size,), (faults, own, clock)),
+        ((), (faults, own, clock)),
+        ((), (own, clock)),
+        ((), (clock,)),
+        ((), ()),
+    ):
+        start = line(*_spaced((left[0], *middle, *left[1:]), "  "))
+        end = line(*_spaced(filter(None, right), "  "))
+        if start.width + end.width + 1 <= width:
+            return line(start, " " * (width - start.width - end.width), end)
+    short = line(*_spaced((*left[:-1],), "  "))
+    return crop(short if short.width <= width else line(*_spaced(left[:2], " ")), width)
+
+
+def _sources(frame: Frame, *, faults: bool = False) -> Line | None:
+    """Sources with their state; `faults`: only those that are absent, partial or late."""
+    items = [
+        _source(name, state.reason, partial=bool(state.detail), age=_age(state))
+        for name, state in frame.sources.items()
+        if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
+        if not faults or state.reason is not Reason.PRESENT or state.detail or state.late_s
+    ]
+    return line(*_spaced(items, " ")) if items else None
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:
@@ -177,28 +191,26 @@ def waiting_lines(status: ViewStatus, width: int) -> list[Line]:
     return [crop(first, width), *alert_lines(status.problem, width=width)]
 
 
-def _spaced(items: Iterable[Line]) -> Iterable[Line | str]:
+def _spaced(items: Iterable[Line], gap: str) -> Iterable[Line | str]:
     for index, item in enumerate(items):
         if index:
-            yield " "
+            yield gap
         yield item
 
 
-@lru_cache(maxsize=8)
-def _identity(host: Host, size: str, status: ViewStatus, width: int) -> tuple[Line, ...]:
-    model = f"{short_model(host.model)}  " if width >= WIDE else ""
-    pace = f" {status.interval_s:g}s" if status.interval_s is not None else ""
-    # Anything but LIVE must be conspicuous.
-    mode = Tone.PLAIN if status.mode == "LIVE" else Tone.BADGE
-    mode = Tone.ACCENT if status.now_ns is not None else mode
-    return (
-        *badge_lines(host),
-        line(Span("nftop", Tone.TITLE), " ", Span(host.name, Tone.TITLE)),
-        line(Span(f" {model}{size} ", Tone.DIM)),
-        line(Span(f"{status.mode}{pace}", mode)),
-        *((line(" ", Span(status.recording, Tone.BADGE)),) if status.recording else ()),
-        line(" ", _lock(unlocked=status.unlocked)),
+@lru_cache(maxsize=8)  # seldom changes
+def _mode(
+    mode: str, interval_s: float | None, recording: str, *, unlocked: bool
+) -> tuple[Line, ...]:
+    """Mode, recording and lock; anything but LIVE is conspicuous."""
+    pace = f" {interval_s:g}s" if interval_s is not None else ""
+    state = (
+        line(Span("● ", Tone.ACCENT), Span(mode, Tone.STRONG), pace)
+        if mode == "LIVE"
+        else line(Span(f"{mode}{pace}", Tone.PAST if mode.startswith("○") else Tone.BADGE))
     )
+    lock = line(_lock(unlocked=unlocked))
+    return (state, line(Span(recording, Tone.BADGE)), lock) if recording else (state, lock)
 
 
 def _lock(*, unlocked: bool) -> Span:
@@ -231,7 +243,7 @@ def short_model(model: str) -> str:
 def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
         return line(Span(name, Tone.DIM), Span(reason.mark, Tone.MISSING))
-    return line(name, Span(f"~{age}" if partial else "+", Tone.ACCENT))
+    return line(Span(name, Tone.DIM), Span(f"~{age}" if partial or age else "", Tone.WARN))
 
 
 def _age(state: SourceState) -> str:
@@ -245,12 +257,9 @@ def _is_measured(own: SelfCost) -> bool:
     return any(not isinstance(r, Missing) or r.reason is not Reason.SOURCE for r in readings)
 
 
-def own_cost(own: SelfCost) -> str:
-    """`self 0.6% on cpu 0, 64 reads`."""
-    reads = own.counters.reads
-    count = reads.reason.mark if isinstance(reads, Missing) else f"{reads:.0f}"
-    cpus = f" on cpu {format_cpu_list(own.affinity)}" if own.affinity else ""
-    return f"self {fmt.cell(own.cpu_ratio, Unit.RATIO, 5):>4}{cpus}, {count} reads"
+def own_ratio(own: SelfCost) -> str:
+    """Share of a CPU that nftop takes."""
+    return fmt.cell(own.cpu_ratio, Unit.RATIO, 5)
 
 
 def where(top: int, height: int, rows: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,8 @@ from nftop.model.incident import Severity
 from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Span, Tone, line
-from nftop.render.base.spark import graph
 
 _S = 1_000_000_000
-_LEFT = (0x40, 0x04, 0x02, 0x01)  # dots of a cell's left column, from the lowest
-_RIGHT = (0x80, 0x20, 0x10, 0x08)
-_BRAILLE = 0x2800
 # A tick speaks for the time since the one before; a longer gap is a gap.
 _HELD_TICKS = 2.5
 
@@ -142,57 +138,6 @@ def _binned(
     held = near & ~taken
     result[held] = values[known_next[held]]
     return result
-
-
-def area_rows(
-    values: NDArray[np.float32], top: float, height: int, *, ascii_only: bool
-) -> list[str]:
-    """A filled graph of `height` rows, highest first; two values a cell.
-
-    Values are from 0 to `top`; a known value has at least one dot, NaN none.
-    """
-    if ascii_only:
-        return graph(np.fmax(values[0::2], values[1::2]), top, height)
-    known = np.isfinite(values)
-    share = np.clip(np.where(known, values, 0.0) / top, 0.0, 1.0)
-    dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
-    rows = []
-    for row in range(height):
-        filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
-        rows.append(_braille(filled[0::2], filled[1::2], fill=True))
-    return rows
-
-
-def line_rows(
-    values: NDArray[np.float32], low: float, top: float, height: int, *, ascii_only: bool
-) -> list[str]:
-    """A line of `height` rows, highest first; two values a cell, from `low` to `top`."""
-    span = max(top - low, 1e-12)
-    if ascii_only:
-        cells = np.fmax(values[0::2], values[1::2])
-        return graph(np.where(np.isfinite(cells), cells - low, np.nan), span, height)
-    known = np.isfinite(values)
-    share = np.clip((np.where(known, values, low) - low) / span, 0.0, 1.0)
-    dots = np.where(known, np.rint(share * (height * 4 - 1)) + 1, 0).astype(np.int64)
-    rows = []
-    for row in range(height):
-        level = dots - (height - 1 - row) * 4
-        level = np.where((level >= 1) & (level <= 4), level, 0)
-        rows.append(_braille(level[0::2], level[1::2], fill=False))
-    return rows
-
-
-def _braille(left: NDArray[np.int64], right: NDArray[np.int64], *, fill: bool) -> str:
-    """Characters of dots up to (`fill`) or at these levels, 0 to 4."""
-
-    def bits(level: int, column: Sequence[int]) -> int:
-        if not fill:
-            return column[level - 1] if level else 0
-        return sum(column[:level])
-
-    pairs = zip(left.tolist(), right.tolist(), strict=True)
-    text = "".join(chr(_BRAILLE | bits(a, _LEFT) | bits(b, _RIGHT)) for a, b in pairs)
-    return text.replace(chr(_BRAILLE), " ")
 
 
 class Cells:

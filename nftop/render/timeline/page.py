@@ -15,6 +15,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
+from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
 from nftop.render.base.text import fit
@@ -26,10 +27,8 @@ from nftop.render.timeline.axis import (
     Cells,
     TimeAxis,
     age_text,
-    area_rows,
     axis_cells,
     glyph_of,
-    line_rows,
     plain_glyphs,
     put_events,
 )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from nftop.model.metrics.metric import Unit
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
+from nftop.render.base.graph import area_rows
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.spark import BLOCKS, scale_top
 from nftop.render.base.text import truncate
@@ -18,7 +19,6 @@ from nftop.render.timeline.axis import (
     RULE,
     Cells,
     TimeAxis,
-    area_rows,
     axis_cells,
     plain_glyphs,
     put_events,

@@ -77,6 +77,12 @@ class SampleRings:
         """One of `CACHE_KEPT` over time, as `History.series`."""
         return self._caches.series(metric, key, points, span_s, until_ns)
 
+    def nf_matrix(
+        self, metric: str, keys: Sequence[str], points: int, span_s: float, until_ns: int | None
+    ) -> HistorySeries:
+        """One of `NF_KEPT` of several network functions, as `Ring.matrix`."""
+        return self._nfs.matrix(metric, keys, points, span_s, until_ns)
+
     def _append_nfs(self, frame: Frame, covers_ns: int, renewed: Collection[str]) -> None:
         keys = [nf.key for nf in frame.nfs]
         if not keys:
@@ -184,6 +190,40 @@ class Ring:
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > first, means, held).astype(np.float32)
 
+    def matrix(
+        self,
+        metric: str,
+        keys: Sequence[Hashable],
+        points: int,
+        span_s: float,
+        until_ns: int | None = None,
+    ) -> HistorySeries:
+        """`series` of several rows at once: float32 of shape (len(keys), points)."""
+        result = np.full((len(keys), points), np.nan, np.float32)
+        with self._lock:
+            size = len(self._times_ns)
+            order = np.arange(max(0, self._count - size), self._count) % size
+            rows = [(at, self._row_of[key]) for at, key in enumerate(keys) if key in self._row_of]
+            times = self._times_ns[order]
+            if until_ns is not None:
+                order = order[: int(np.searchsorted(times, until_ns, side="right"))]
+                times = times[: len(order)]
+            if not len(times) or points < 1 or not rows:
+                return result
+            index = self.metrics[metric]
+            values = self._values[order[:, None], index, [row for _, row in rows]]
+        step_ns = max(1, round(span_s * 1e9 / points))
+        end_ns = -(-int(times[-1] if until_ns is None else until_ns) // step_ns) * step_ns
+        edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
+        bounds = np.searchsorted(times, edges, side="right")
+        known = np.isfinite(values)
+        sums = _sums_before(np.where(known, values, 0.0))
+        counts = _sums_before(known)
+        within = np.diff(counts[bounds], axis=0)
+        means = np.diff(sums[bounds], axis=0) / np.maximum(within, 1)
+        result[[at for at, _ in rows]] = np.where(within > 0, means, np.nan).T
+        return result
+
     def track(self, until_ns: int) -> Track:
         """All ticks up to CLOCK_MONOTONIC `until_ns`."""
         with self._lock:
@@ -231,6 +271,13 @@ def _means(
     counts = np.concatenate(([0], np.cumsum(known)))
     within = counts[after] - counts[first]
     return np.where(within > 0, (sums[after] - sums[first]) / np.maximum(1, within), np.nan)
+
+
+def _sums_before(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Sums along the first axis of all values before each index, and of all."""
+    sums = np.zeros((len(values) + 1, *values.shape[1:]))
+    np.cumsum(values, axis=0, out=sums[1:])
+    return sums
 
 
 def _spoken_for(
@@ -325,6 +372,23 @@ class TickHistory:
     ) -> HistorySeries:
         """One metric of one package over time, as `series`."""
         return self._packages.series(metric, package, points, span_s, until_ns)
+
+    def cpu_matrix(
+        self,
+        metric: str,
+        cpus: Sequence[Cpu],
+        points: int,
+        span_s: float,
+        until_ns: int | None = None,
+    ) -> HistorySeries:
+        """One metric of several CPUs: float32 (len(cpus), points); parts without a tick are NaN."""
+        return self._cpus.matrix(metric, cpus, points, span_s, until_ns)
+
+    def nf_matrix(
+        self, metric: str, keys: Sequence[str], points: int, span_s: float, until_ns: int | None
+    ) -> HistorySeries:
+        """One of `window.NF_KEPT` of several network functions, as `cpu_matrix`."""
+        return self._samples.nf_matrix(metric, keys, points, span_s, until_ns)
 
     def class_series(
         self, metric: str, key: ClassKey, points: int, span_s: float, until_ns: int | None = None

@@ -9,10 +9,11 @@ from typing import ClassVar
 from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
-from nftop.render.cores.columns import CpuTableKind, columns_for
+from nftop.render.cores.columns import BY_HARM, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, share_out
-from nftop.render.cores.map import MARKS, map_metric
+from nftop.render.cores.map import MARKS as MAP_MARKS
+from nftop.render.cores.resources import MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
@@ -37,11 +38,11 @@ class CoresView(ScreenView):
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
         session.arrange()
-        self._columns = columns_for(layout.width, frame.cpus)
+        self._columns = columns_for(layout.width, frame.cpus, trends=True)
         parts = share_out(
             frame,
             status,
-            map_metric(frame.cpus, session.view.sort),
+            session.histories(frame),
             rows=session.rows.lines,
             width=layout.width,
             height=layout.height,
@@ -68,7 +69,9 @@ class CoresView(ScreenView):
         return sorting_of_cpus(self.session, self._TABLE)
 
     def cycle_sort(self, step: int) -> None:
-        self.session.cycle_sort(step, [col.key for col in self._columns])
+        self.session.cycle_sort(
+            step, [HARM, *(col.key for col in self._columns if col.key not in BY_HARM)]
+        )
 
     def _paint_parts(self, frame: Frame, parts: ScreenSections, layout: MainLayout) -> None:
         session = self.session
@@ -78,6 +81,7 @@ class CoresView(ScreenView):
             session.view,
             session.rows,
             columns=self._columns,
+            facts=session.facts,
             cursor=session.cursor,
             height=parts.table,
         )
@@ -88,6 +92,7 @@ class CoresView(ScreenView):
                 session.row,
                 session.view.sort,
                 session.history,
+                usual=session.usual,
                 interval_s=session.feed.interval_s,
                 width=layout.width,
                 height=parts.detail,
@@ -96,4 +101,4 @@ class CoresView(ScreenView):
             layout.detail.show([], parts.detail)
 
 
-register(ScreenRow("cores", "1", "Cores", CoresView, marks=MARKS))
+register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*MARKS, *MAP_MARKS)))

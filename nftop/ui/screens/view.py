@@ -10,6 +10,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import (
     EVERY_COLUMN,
+    HARM,
     CpuTableKind,
     column_name,
     columns_for,
@@ -43,7 +44,8 @@ class SortState(NamedTuple):
 def sorting_of_cpus(session: SessionView, table: CpuTableKind = "cores") -> SortState:
     """Order of the CPUs; the column may be one of another table of CPUs."""
     view, cpus = session.view, None if session.frame is None else session.frame.cpus
-    columns = {col.key: col.label for col in columns_for(EVERY_COLUMN, cpus, table)}
+    columns = {HARM: column_name(HARM)}
+    columns |= {col.key: col.label for col in columns_for(EVERY_COLUMN, cpus, table)}
     columns.setdefault(view.sort, column_name(view.sort))
     return SortState(tuple(columns.items()), view.sort, sorts_down(view.sort) != view.inverted)
 

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from textual import events
 
 from nftop.model.frame import CpuTable, Frame
+from nftop.model.reading import Reading
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, clickable, selected
 from nftop.render.base.spark import span_for
 from nftop.render.base.table import TableColumn
-from nftop.render.cores.detail import Trend, detail_lines, graph_points, trend_metric
+from nftop.render.cores.detail import (
+    Trend,
+    detail_line,
+    detail_lines,
+    graph_points,
+    trend_metric,
+)
+from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
-from nftop.render.cores.table import body_lines, header_line
+from nftop.render.cores.table import NO_FACTS, body_lines, header_line
 from nftop.store.history.history import TickHistory
 from nftop.ui.messages import WHEEL_LINES, Wheel
 from nftop.ui.widgets.lines import Lines
@@ -53,11 +61,18 @@ class CpuDetail(Lines):
         sort: str,
         history: TickHistory,
         *,
+        usual: Reading,
         interval_s: float,
         width: int,
         height: int,
     ) -> None:
-        """Draw one row of `frame`, with its history up to that frame."""
+        """Draw one row of `frame`, with its history up to that frame.
+
+        `usual`: its usual cost.
+        """
+        if height == 1:
+            self.show([detail_line(frame.cpus, row, usual, width)], 1)
+            return
         metric = trend_metric(frame.cpus, row, sort)
         points = graph_points(width)
         span_s = span_for(points, interval_s)
@@ -78,9 +93,10 @@ class CpuTableView(Lines):
         columns: Sequence[TableColumn],
         cursor: Cursor,
         height: int,
+        facts: RowFacts = NO_FACTS,
     ) -> None:
         """Draw the rows around the cursor in `height` lines, including the header."""
-        body = body_lines(cpus, rows, columns, cursor.top, height - 1)
+        body = body_lines(cpus, rows, columns, cursor.top, height - 1, facts=facts)
         for at in range(min(len(body), len(rows.shown) - cursor.top)):
             body[at] = clickable(body[at], "row", cursor.top + at)
         if rows.shown:

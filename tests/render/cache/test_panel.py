@@ -14,7 +14,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.reading import Missing, Reason
-from nftop.render.base.line import Tone
+from nftop.render.base.line import Tone, class_tone
 from nftop.render.cache.panel import cache_lines
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.detail import Trend, detail_lines
@@ -161,14 +161,15 @@ def test_the_column_is_there_where_a_class_is_known_and_wide_with_its_name() -> 
     assert "group" not in [col.key for col in columns_for(200, frame(8).cpus)]
     assert "group" not in [col.key for col in columns_for(200)]
     narrow, wide = (table_lines(MOCK_UP.cpus, CpuView(), width) for width in (100, 160))
-    at = narrow[0].text.index("COS")
-    assert narrow[2].text[at : at + 4].strip() == "1"
-    at = wide[0].text.index("COS")
-    assert [line.text[at : at + 12].rstrip() for line in wide[1:4]] == [
-        "1  vpp",
-        "1  vpp",
-        "2  ovs",
-    ]
+    for lines in (narrow, wide):
+        at = lines[0].text.index("CLASS")
+        assert [line.text[at:].split() for line in lines[1:4]] == [
+            ["■", "vpp"],
+            ["■", "vpp"],
+            ["■", "ovs"],
+        ]
+    hues = [line.spans[-2].tone for line in wide[1:4]]
+    assert hues == [class_tone(1), class_tone(1), class_tone(2)]
 
 
 def test_a_class_of_unknown_number_goes_by_its_name_and_an_unknown_one_by_its_reason() -> None:
@@ -176,8 +177,8 @@ def test_a_class_of_unknown_number_goes_by_its_name_and_an_unknown_one_by_its_re
     cpus = frame_of(table(groups=(group("vpp", None, (1, 2)),))).cpus
     cpus = replace(cpus, group=(why, *cpus.group[1:]))
     lines = table_lines(cpus, CpuView(folded=False), 100)
-    at = lines[0].text.index("COS")
-    cells = {line.text[:5].strip(): line.text[at : at + 3].strip() for line in lines[1:]}
+    at = lines[0].text.index("CLASS")
+    cells = {line.text[:5].strip(): line.text[at:].strip(" ■") for line in lines[1:]}
     assert (cells["0"], cells["1"], cells["2"]) == ("-", "vpp", "vpp")
 
 
@@ -195,11 +196,11 @@ def test_the_detail_of_a_cpu_names_its_class() -> None:
 
 def test_rows_sort_by_class() -> None:
     lines = table_lines(MOCK_UP.cpus, CpuView(sort="group", folded=False), 160)
-    at = lines[0].text.index("COS")
-    pollers = [line.text[at : at + 12].split() for line in lines[1:4]]
-    assert pollers == [["1", "vpp"], ["1", "vpp"], ["2", "ovs"]]
+    at = lines[0].text.index("CLASS")
+    pollers = [line.text[at:].strip(" ■") for line in lines[1:4]]
+    assert pollers == ["vpp", "vpp", "ovs"]
     down = table_lines(MOCK_UP.cpus, CpuView(sort="group", inverted=True, folded=False), 160)
-    assert down[1].text[at : at + 12].split() == ["2", "ovs"]
+    assert down[1].text[at:].strip(" ■") == "ovs"
 
 
 def test_help_says_what_the_marks_are() -> None:

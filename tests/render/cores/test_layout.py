@@ -5,18 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
-from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.render.cores.layout import LEAST_WIDTH, ScreenSections, share_out
+from nftop.render.cores.harm import RowTrends
+from nftop.render.cores.layout import LEAST_WIDTH, Histories, ScreenSections, share_out
 from nftop.render.frame.header import ViewStatus
 from tests.frames import frame
 
-CPP = cpu_metric("cpp")
+
+def nothing(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
+    """No history."""
+    rows = (len(keys), points) if isinstance(keys, (list, tuple)) else (points,)
+    return np.full(rows, np.nan, np.float32)
+
+
+PAST = Histories(RowTrends(), nothing, nothing)
 
 
 @cache
@@ -33,7 +41,7 @@ def text_of(parts: ScreenSections) -> str:
 
 @given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 512), st.sampled_from([4, 88, 512]))
 def test_the_parts_fill_the_screen_exactly(width: int, height: int, rows: int, cpus: int) -> None:
-    parts = share_out(full(cpus), ViewStatus(), CPP, rows=rows, width=width, height=height)
+    parts = share_out(full(cpus), ViewStatus(), PAST, rows=rows, width=width, height=height)
     each = (len(parts.top), parts.table, len(parts.panels), parts.detail, parts.footer)
     assert min(each) >= 0
     assert sum(each) == height
@@ -43,31 +51,36 @@ def test_the_parts_fill_the_screen_exactly(width: int, height: int, rows: int, c
 
 
 def test_a_large_screen_shows_every_part() -> None:
-    parts = share_out(full(88), ViewStatus(), CPP, rows=20, width=200, height=50)
-    assert all(word in text_of(parts) for word in ("dpdk", "SOCKET", "MAP CPP"))
-    assert (parts.table, parts.detail >= 6) == (21, True)
+    parts = share_out(full(88), ViewStatus(), PAST, rows=20, width=200, height=60)
+    assert all(word in text_of(parts) for word in ("DROP/s", "SOCKET", "MAP CPP"))
+    assert (parts.table >= 21, parts.detail >= 1) == (True, True)
 
 
-def test_the_table_and_the_selected_cpu_come_first() -> None:
-    small = share_out(full(88), ViewStatus(), CPP, rows=20, width=80, height=24)
+def test_a_small_screen_keeps_functions_and_cpus() -> None:
+    small = share_out(full(88), ViewStatus(), PAST, rows=20, width=80, height=24)
     assert "SOCKET" not in text_of(small)
-    assert "MAP" not in text_of(small)
+    assert "DROP/s" in text_of(small)
     assert small.table >= 8
-    assert small.detail >= 6
-    middle = share_out(full(88), ViewStatus(), CPP, rows=20, width=120, height=36)
+    middle = share_out(full(88), ViewStatus(), PAST, rows=20, width=120, height=36)
     assert "SOCKET" in text_of(middle)
-    assert "MAP" in text_of(middle)
     assert middle.table >= 8
+    assert middle.detail == 1
 
 
-def test_the_table_takes_no_more_than_its_rows() -> None:
-    parts = share_out(full(88), ViewStatus(), CPP, rows=3, width=120, height=60)
-    assert parts.table == 5, "and no fewer than five lines"
-    assert sum((len(parts.top), 5, len(parts.panels), parts.detail, 1)) == 60
+def test_places_do_not_depend_on_what_happens() -> None:
+    calm, drops = full(88), dict(full(88).nfs[0].readings) | {"drop_packets_per_s": 1e6}
+    sick = replace(calm, nfs=(replace(calm.nfs[0], readings=drops), *calm.nfs[1:]))
+    for size in ((80, 24), (120, 36), (200, 50)):
+        shares = [
+            share_out(item, ViewStatus(), PAST, rows=20, width=size[0], height=size[1])
+            for item in (calm, sick)
+        ]
+        places = [(len(p.top), p.table, len(p.panels), p.detail, p.footer) for p in shares]
+        assert places[0] == places[1]
 
 
 @given(st.integers(1, 60), st.integers(1, 12))
 def test_no_screen_is_without_its_badge(width: int, height: int) -> None:
     simulated = replace(full(88), host=replace(full(88).host, simulated=True))
-    parts = share_out(simulated, ViewStatus(), CPP, rows=9, width=width, height=height)
-    assert parts.top[0].text.startswith(" SIMULATED "[: max(0, width - 1)])
+    parts = share_out(simulated, ViewStatus(), PAST, rows=9, width=width, height=height)
+    assert parts.top[0].text.strip().startswith("SIMULATED"[: max(0, width - 3)])

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.render.cores.rows import CpuRows, CpuView, Cursor, arrange, find, move, settle
+from nftop.render.cores.rows import (
+    CpuRows,
+    CpuView,
+    Cursor,
+    arrange,
+    find,
+    move,
+    rows_in_view,
+    settle,
+)
 from tests.frames import frame
 
 CPUS = frame(64).cpus
@@ -43,14 +53,28 @@ def test_the_selected_row_is_always_in_view(steps: list[int], height: int, view:
         if not rows.shown:
             assert place == Cursor()
             continue
-        assert place.top <= place.index < place.top + height
-        assert 0 <= place.top <= max(0, rows.lines - height)
+        in_view = rows_in_view(rows, height)
+        assert place.top <= place.index < place.top + in_view
+        assert 0 <= place.top <= max(0, len(rows.shown) - in_view)
         assert CPUS.topology.cpus[rows.shown[place.index]].cpu == place.cpu
 
 
-def test_the_line_of_folded_rows_comes_into_view_with_the_last_row() -> None:
+def test_the_line_that_counts_the_rest_takes_a_line_of_the_body() -> None:
     rows = arrange(CPUS, CpuView())
+    assert rows_in_view(rows, 2) == 1
     assert move(settle(Cursor(), CPUS, rows, 2), 99, CPUS, rows, 2).top == 2
+    whole = arrange(CPUS, CpuView(folded=False))
+    assert rows_in_view(whole, len(whole.shown)) == len(whole.shown)
+    assert rows_in_view(whole, len(whole.shown) - 1) == len(whole.shown) - 2
+
+
+def test_harm_comes_first_and_unfolds() -> None:
+    harm = np.zeros(len(CPUS))
+    harm[40], harm[2] = 4.0, 1.0
+    rows = arrange(CPUS, CpuView(), harm)
+    assert rows.shown[:2] == (40, 2)
+    assert 40 not in rows.folded
+    assert arrange(CPUS, CpuView(), harm).without({40}).shown[0] == 2
 
 
 def test_finding_goes_on_around_the_ends() -> None:

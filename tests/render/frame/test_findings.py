@@ -8,15 +8,10 @@ import pytest
 
 from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.frame import Finding, Frame
-from nftop.render.cores.layout import share_out
-from nftop.render.cores.map import map_metric
 from nftop.render.frame.findings import (
-    finding_lines,
     finding_page_lines,
     finding_text_lines,
-    lines_for,
 )
-from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.explain import explain_rule
 from tests.frames import HOSTILE, frame
@@ -40,47 +35,6 @@ def with_findings(*findings: Finding) -> Frame:
     return replace(frame(), findings=findings)
 
 
-def texts(*findings: Finding, width: int = 80, limit: int = 1) -> list[str]:
-    return [line.text for line in finding_lines(with_findings(*findings), width, limit)]
-
-
-def test_one_line_has_the_most_severe_and_how_many_more() -> None:
-    assert texts(*FOUND) == [
-        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s and 3 more: F all"
-    ]
-    assert texts(*FOUND[1:3]) == [
-        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) 2m and 1 more: F all"
-    ]
-    assert texts() == [] and texts(*FOUND, limit=0) == []
-
-
-def test_more_lines_have_a_rule_each() -> None:
-    assert texts(*FOUND, width=100, limit=3) == [
-        "! nf vpp: 2,940,000 packets/s dropped, no descriptor free 75s",
-        "! cpu 1: IPC 1.45 of the core, below 1.75 (vpp) 2m",
-        "i cpu 9: IPC 2.20 is of empty polls 2d and 1 more: F all",
-    ]
-
-
-@pytest.mark.parametrize("width", [2, 10, 30, 40, 60, 79])
-def test_whatever_the_width_it_fits(width: int) -> None:
-    for limit in (1, 2, 3):
-        for line in finding_lines(with_findings(*FOUND), width, limit):
-            assert line.width <= width
-
-
-@pytest.mark.parametrize(("height", "lines"), [(8, 0), (10, 1), (24, 1), (30, 2), (50, 3)])
-def test_a_small_screen_keeps_its_lines(height: int, lines: int) -> None:
-    assert lines_for(height) == lines
-    shown = with_findings(*FOUND)
-    parts = share_out(shown, ViewStatus(), map_metric(shown.cpus, "cpp"), rows=20, width=80,
-                      height=height)  # fmt: skip
-    marked = [item.text for item in parts.top if item.text[:2] in ("! ", "i ")]
-    assert len(marked) == lines
-    used = len(parts.top) + parts.table + len(parts.panels) + parts.detail + parts.footer
-    assert used == height
-
-
 def test_the_page_has_all_by_rule_with_source_and_limit() -> None:
     text = "\n".join(line.text for line in finding_page_lines(with_findings(*FOUND), 100))
     assert "! packets dropped (drops)" in text
@@ -100,7 +54,6 @@ def test_a_rule_that_this_nftop_does_not_know_is_shown_all_the_same() -> None:
 def test_untrusted_text_obeys_nobody() -> None:
     bad = with_findings(found("low-ipc", "class " + "".join(HOSTILE), text="".join(HOSTILE)))
     for lines in (
-        finding_lines(bad, 120, 1),
         finding_page_lines(bad, 80),
         finding_text_lines(bad, 80),
     ):

@@ -66,7 +66,7 @@ def test_it_has_its_lines_and_none_is_too_wide(
 def test_graph_has_its_loss_in_the_last_fifth_and_the_events_below() -> None:
     top, low, axis = strip_lines(strip(), 120, 3, ascii_only=False)
     loss = toned(top, Tone.BAD).strip()
-    assert "7.2M" in loss and len(toned(low, Tone.BAD)) == pytest.approx(20, abs=1)
+    assert "7.20M" in loss and len(toned(low, Tone.BAD)) == pytest.approx(20, abs=1)
     text = axis.text
     cells = 120 - 21
     assert text.index("●") - 12 == pytest.approx(cells * 480 / 600, abs=1)
@@ -79,7 +79,7 @@ def test_graph_has_its_loss_in_the_last_fifth_and_the_events_below() -> None:
 def test_one_line_has_events_and_drops() -> None:
     (only,) = strip_lines(strip(), 80, 1, ascii_only=False)
     assert "◆" in only.text and "▲" in only.text and "●" in only.text
-    assert "7.2M" in only.text and "▆" in toned(only, Tone.BAD)
+    assert "7.20M" in only.text and "▆" in toned(only, Tone.BAD)
 
 
 def test_cursor_is_in_graph_and_axis_and_its_number_is_shown() -> None:
@@ -99,7 +99,7 @@ def test_drops_that_are_unknown_are_not_zero() -> None:
 
 def test_number_without_some_functions_is_a_lower_bound() -> None:
     top, *_ = strip_lines(strip(None, NO_IMISSED), 120, 3, ascii_only=False)
-    assert "≥7.2M" in top.text
+    assert "≥7.20M" in top.text
 
 
 def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:

@@ -1,0 +1,46 @@
+"""Highest bandwidths that a CPU's memory controllers and links can have, by microarchitecture.
+
+The fastest memory that the family supports, in every channel: a host with slower or fewer modules
+has less, so a share of it is a lower bound. Sources: product specifications of the processor
+families (ark.intel.com); a channel of DDR is 8 bytes wide, a QPI or UPI link 2 bytes per direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_CHANNEL_BYTES, _LINK_BYTES = 8, 2
+
+
+class _Speeds(NamedTuple):
+    """Channels of a package, transfers per second of memory and of a link; 0 if unknown."""
+
+    channels: int
+    memory_per_s: float
+    link_per_s: float = 0.0
+
+
+_SPEEDS: Mapping[str, _Speeds] = {
+    "HSX": _Speeds(4, 2.133e9, 9.6e9),
+    "BDX": _Speeds(4, 2.4e9, 9.6e9),
+    "SKX": _Speeds(6, 2.666e9, 10.4e9),
+    "CLX": _Speeds(6, 2.933e9, 10.4e9),
+    "ICX": _Speeds(8, 3.2e9, 11.2e9),
+    "SPR": _Speeds(8, 4.8e9),
+    "EMR": _Speeds(8, 5.6e9),
+}
+
+
+def memory_peak_bytes_per_s(uarch: str) -> float | None:
+    """Peak of the memory of one package, both directions together; None if unknown."""
+    speeds = _SPEEDS.get(uarch)
+    return None if speeds is None else speeds.channels * speeds.memory_per_s * _CHANNEL_BYTES
+
+
+def link_peak_bytes_per_s(uarch: str, links: int) -> float | None:
+    """Peak of `links` links to other packages in one direction; None if unknown."""
+    speeds = _SPEEDS.get(uarch)
+    if speeds is None or not speeds.link_per_s or links < 1:
+        return None
+    return links * speeds.link_per_s * _LINK_BYTES

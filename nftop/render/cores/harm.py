@@ -1,0 +1,345 @@
+"""Order by harm: what loses packets, waits, or costs more than usual comes first.
+
+Of each row the history gives what is usual (`RowTrends`), so that rows compare without a baseline
+that the operator kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.model.baseline import LOAD_MOVED_RATIO
+from nftop.model.column import Floats
+from nftop.model.frame import Frame, NfRow
+from nftop.model.ids import Cpu
+from nftop.model.incident import Incident, Severity
+from nftop.model.metrics.cpu import WAIT_RATIO_MOST
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field
+from nftop.render.base.graph import trend_texts
+from nftop.render.base.line import Span, Tone
+
+# Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
+SICK = 0.5
+NEAR = 0.03
+LOSING = 3.0  # from here on packets are lost
+_LOSS, _WAIT = 4.0, 1.0
+_BEHIND = 0.05  # less than a step
+_UNKNOWN = Missing(Reason.WARMING)
+_LEAST_SAMPLES = 3  # known parts of the history from which on there is a usual value
+
+
+@dataclass(frozen=True, slots=True)
+class RowTrend:
+    """History of one row.
+
+    Attributes:
+        spans: a braille line; on the scale of `graph.trend_texts`.
+        change: of the newest value against the usual one, or why it is unknown.
+        usual: median of the history.
+    """
+
+    spans: tuple[Span, ...] = ()
+    change: Reading = _UNKNOWN
+    usual: Reading = _UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class RowTrends:
+    """Histories: packets of network functions by `NfRow.key`, and costs; costs of CPUs."""
+
+    nfs: Mapping[str, RowTrend] = field(default_factory=dict)
+    nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
+    cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What rows of CPUs have beside the frame's columns.
+
+    Attributes:
+        harm: float64 (n,), see `cpu_harm`; None: not known.
+        culprits: CPUs of culprits.
+        merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
+    """
+
+    trends: RowTrends = field(default_factory=RowTrends)
+    harm: Floats | None = None
+    culprits: frozenset[Cpu] = frozenset()
+    merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
+
+
+def row_facts(frame: Frame, trends: RowTrends) -> RowFacts:
+    """Facts of all rows of a frame."""
+    return RowFacts(trends, cpu_harm(frame, trends), culprits(frame), _merged(frame))
+
+
+def _merged(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
+    cpus = frame.cpus
+    result = {}
+    for item in frame.incidents:
+        if item.culprit is None or item.severity is Severity.INFO:
+            continue
+        rows = [cpus.topology.row_of.get(cpu) for cpu in item.culprit.cpus]
+        if len(rows) > 1 and all(row is not None and cpus.nf[row] is None for row in rows):
+            own = tuple(sorted(item.culprit.cpus))
+            result[own[0]] = own
+    return result
+
+
+# History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
+RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
+
+CPU_CELLS, NF_CELLS = 10, 22
+CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
+
+
+def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
+    """Histories of all pollers and network functions up to this frame.
+
+    Cost is that of work (bCPP) where the NF separates empty polls. Elsewhere it is CPP, which
+    follows the load: it is compared only while the load is near its usual one.
+    """
+    cpus, columns = frame.cpus, frame.cpus.columns
+    rows = np.flatnonzero(np.array([nf is not None for nf in cpus.nf], np.bool_))
+    polled = [cpus.topology.cpus[row].cpu for row in rows.tolist()]
+    now = {name: columns[name].values[rows] for name in _COSTS}
+    since_s = _trouble_since(frame)
+    of_cpus = _cost_trends(cpu_past, polled, now, (CPU_CELLS, CPU_SPAN_S), since_s)
+    keys = [nf.key for nf in frame.nfs]
+    losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
+    readings = {
+        name: np.array([_number(nf.readings[metric]) for nf in frame.nfs])
+        for name, metric in zip(_COSTS, ("cpp", "busy_cpp", "rx_packets_per_s"), strict=True)
+    }
+    of_nfs = _cost_trends(nf_past, keys, readings, (NF_CELLS, NF_SPAN_S), since_s)
+    rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
+    well = _parts_before(2 * NF_CELLS, NF_SPAN_S, since_s)
+    of_rates = row_trends(rates, _usual(rates, well), judged=losing, costs=False)
+    return RowTrends(
+        dict(zip(keys, of_rates, strict=True)),
+        dict(zip(keys, of_nfs, strict=True)),
+        dict(zip(polled, of_cpus, strict=True)),
+    )
+
+
+_COSTS = ("cpp", "busy_cpp", "packets_per_s")
+
+
+def _trouble_since(frame: Frame) -> float | None:
+    """Seconds since the first open incident that harms began; None without one."""
+    begins = [item.since_ns for item in frame.incidents if item.severity > Severity.INFO]
+    return (frame.wall_ns - min(begins)) / 1e9 if begins else None
+
+
+def _parts_before(points: int, span_s: float, since_s: float | None) -> int:
+    """Of `points` parts of a span those that ended before so many seconds ago."""
+    return points if since_s is None else max(0, math.floor(points - points * since_s / span_s) - 1)
+
+
+def _cost_trends(
+    past: RowPast,
+    keys: Sequence[Any],
+    now: Mapping[str, Floats],
+    size: tuple[int, float],
+    since_s: float | None,
+) -> list[RowTrend]:
+    """Trends of costs; `size`: cells, and their seconds."""
+    cells, span_s = size
+    cpp, work, packets = (past(name, keys, 2 * cells, span_s) for name in _COSTS)
+    well = _parts_before(2 * cells, span_s, since_s)
+    pure = np.isfinite(now["busy_cpp"])
+    moved = np.abs(now["packets_per_s"] / _usual(packets, well) - 1)
+    judged = pure | (moved <= LOAD_MOVED_RATIO)
+    values = np.where(pure[:, None], work, cpp)
+    newest = np.where(pure, now["busy_cpp"], now["cpp"])
+    return row_trends(values, _usual(values, well), newest, judged=judged, costs=True)
+
+
+def row_trends(
+    values: NDArray[np.float32],
+    usual: Floats,
+    newest: Floats | None = None,
+    *,
+    judged: NDArray[np.bool_],
+    costs: bool,
+) -> list[RowTrend]:
+    """Trends of rows of values, float32 (n, 2 x cells), NaN for gaps.
+
+    The scale is the change against the usual value of the row.
+
+    Args:
+        values: oldest first.
+        usual: float64 (n,), NaN where it is unknown.
+        newest: what is compared with it; the last of `values` if not given.
+        judged: rows whose change is a judgement; others have a graph without a tone.
+        costs: more is worse.
+    """
+    known = np.isfinite(values)
+    change = values / usual[:, None] - 1
+    worse = change if costs else -change
+    with np.errstate(invalid="ignore"):
+        hot = (np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR) & judged[:, None]
+    # Without a usual value there is a graph on its base.
+    texts = trend_texts(np.where(known & np.isnan(usual)[:, None], 0.0, change), costs=costs)
+    last = _last(change) if newest is None else newest / usual - 1
+    last = np.where(judged, last, np.nan)
+    return [
+        RowTrend(_runs(text, tones), _reading(moved), _reading(base))
+        for text, tones, moved, base in zip(
+            texts, hot.tolist(), last.tolist(), usual.tolist(), strict=True
+        )
+    ]
+
+
+def _usual(values: NDArray[np.float32], well: int) -> Floats:
+    """Median of the first `well` parts of each row, of all where few of these are known."""
+    result = np.full(len(values), np.nan)
+    for known in (values, values[:, :well]):
+        enough = np.isfinite(known).sum(axis=1) >= _LEAST_SAMPLES
+        if enough.any():
+            result[enough] = np.nanmedian(known[enough], axis=1)
+    return np.where(result > 0, result, np.nan)
+
+
+def _number(reading: Reading) -> float:
+    return np.nan if isinstance(reading, Missing) else reading
+
+
+def _reading(value: float) -> Reading:
+    return _UNKNOWN if np.isnan(value) else value
+
+
+def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The newest number of each row if it is one of the last two parts."""
+    if change.shape[1] < 2:
+        return np.full(len(change), np.nan)
+    return np.where(np.isfinite(change[:, -1]), change[:, -1], change[:, -2])
+
+
+def _runs(text: str, hot: list[bool]) -> tuple[Span, ...]:
+    spans = []
+    at = 0
+    for is_hot, group in groupby(hot):
+        size = len(list(group))
+        spans.append(Span(text[at : at + size], Tone.WARN if is_hot else Tone.MUTED))
+        at += size
+    return tuple(spans)
+
+
+def tail(spans: Sequence[Span], cells: int) -> tuple[Span, ...]:
+    """The last `cells` characters of spans of one-cell characters."""
+    drop = sum(len(span.text) for span in spans) - cells
+    kept = []
+    for span in spans:
+        text = span.text[max(drop, 0) :]
+        drop -= len(span.text)
+        if text:
+            kept.append(Span(text, span.tone))
+    return tuple(kept)
+
+
+def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
+    """Tone of a change: bad where packets are lost, warn beyond what is near, else muted."""
+    if isinstance(change, Missing):
+        return Tone.MISSING
+    worse = change if costs else -change
+    if worse <= NEAR:
+        return Tone.MUTED
+    return Tone.BAD if loses else Tone.WARN
+
+
+def drops_of(nf: NfRow) -> float:
+    """Packets that it loses per second; 0 if unknown."""
+    drops = nf.readings["drop_packets_per_s"]
+    return 0.0 if isinstance(drops, Missing) else max(drops, 0.0)
+
+
+def nf_harm(frame: Frame, nf: NfRow, trends: RowTrends) -> float:
+    """How much is wrong with a network function; from `SICK` on it is sick."""
+    score = 0.0
+    if drops := drops_of(nf):
+        score += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
+    if nf.problem is not None:
+        score += _WAIT
+    cost = trends.nf_costs.get(nf.key, RowTrend()).change
+    score += _excess(cost)
+    rows = [frame.cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in frame.cpus.topology.row_of]
+    waits = frame.cpus.columns["wait_ratio"].values[rows]
+    if (waits > WAIT_RATIO_MOST).any():
+        score += _WAIT
+    return score + max(
+        (_of(item.severity) for item in frame.incidents if _has_victim(item, nf.key)), default=0.0
+    )
+
+
+def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
+    """Network functions with their harm, the worst first; equal ones keep their order."""
+    scored = [(nf, nf_harm(frame, nf, trends)) for nf in frame.nfs]
+    return sorted(scored, key=lambda item: -round(item[1], 1))
+
+
+def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
+    """float64 (n,): harm of each row of `frame.cpus`, in steps that noise does not cross often.
+
+    Culprits come after their worst victims.
+    """
+    cpus = frame.cpus
+    row_of: Mapping[int, int] = cpus.topology.row_of
+    score = np.zeros(len(cpus))
+    for nf in frame.nfs:
+        drops = drops_of(nf)
+        rows = [row_of[cpu] for cpu in nf.cpus if cpu in row_of]
+        if drops:
+            score[rows] += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
+    waits = cpus.columns["wait_ratio"].values
+    score += np.where(waits > WAIT_RATIO_MOST, _WAIT + np.nan_to_num(waits), 0.0)
+    for cpu, trend in trends.cpus.items():
+        if cpu in row_of:
+            score[row_of[cpu]] += _excess(trend.change)
+    for item in frame.incidents:
+        for victim in item.victims:
+            score[_rows(victim.party.cpus, row_of)] += _of(item.severity)
+    score = np.round(score, 1)
+    for item in frame.incidents:
+        if item.culprit is not None and item.severity > Severity.INFO:
+            rows = _rows(item.culprit.cpus, row_of)
+            own = [row for victim in item.victims for row in _rows(victim.party.cpus, row_of)]
+            worst = float(score[own].max(initial=SICK))
+            score[rows] = np.maximum(score[rows], worst - _BEHIND)
+    return score
+
+
+def culprits(frame: Frame) -> frozenset[Cpu]:
+    """CPUs of the culprits of incidents that harm."""
+    return frozenset(
+        cpu
+        for item in frame.incidents
+        if item.severity > Severity.INFO and item.culprit is not None
+        for cpu in item.culprit.cpus
+    )
+
+
+def _rows(cpus: Iterable[Cpu], row_of: Mapping[int, int]) -> list[int]:
+    return [row_of[cpu] for cpu in cpus if cpu in row_of]
+
+
+def _of(severity: Severity) -> float:
+    return {Severity.INFO: 0.0, Severity.WARN: 1.0, Severity.BAD: 2.0}[severity]
+
+
+def _has_victim(item: Incident, key: str) -> bool:
+    return any(victim.party.key == key for victim in item.victims)
+
+
+def _excess(change: Reading) -> float:
+    """Harm of a change for the worse beyond what is near."""
+    if isinstance(change, Missing) or change <= NEAR:
+        return 0.0
+    return SICK + min(change, 1.0)

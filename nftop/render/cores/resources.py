@@ -1,0 +1,365 @@
+"""Map of cache ways by class, and sockets with the share of their peaks, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nftop.derive.cache.ways import Shares, cache_of, in_use, shares_of, ways_of
+from nftop.model.frame import Frame, GroupRow, PackageRow
+from nftop.model.ids import Package
+from nftop.model.metrics.metric import Unit
+from nftop.model.peaks import link_peak_bytes_per_s, memory_peak_bytes_per_s
+from nftop.model.rdt.rdt import CacheDomain, IoWays
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.base import format as fmt
+from nftop.render.base.graph import area_rows, gauge_of
+from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
+from nftop.render.base.text import fit
+from nftop.render.cache.panel import class_spans, group_name, hue_number
+
+# History of a metric of a package: metric, package, points, seconds; float32 (points,).
+PackagePast = Callable[[str, Package, int, float], NDArray[np.float32]]
+
+MARKS: tuple[tuple[str, str], ...] = (
+    ("v", "cache map: way of this class alone, in its hue"),
+    ("\u2571v\u2571", "cache map: way shared with another class"),
+    ("I", "cache map: way that devices write into (DDIO)"),
+)
+_NAME, _USED, _GAUGE, _RATE = 10, 12, 6, 7
+_LABEL, _SOCKET = 11, 19
+_GAP = 1
+COMPACT_LINES = 2
+_SPAN_S = 600.0
+_HIGH_SHARE = 0.8  # of a peak from here on
+_CONTESTED = "\u2571"
+
+
+def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> list[Line]:
+    """The map of each cache that fits, and the sockets at its right; at most `limit` lines.
+
+    On a narrow screen the sockets are left out, and where there are few lines the map has two:
+    the owner of each way, and the class that shares it.
+    """
+    sockets = socket_lines(frame, past)
+    domains = [item for item in frame.domains if item.ways] if frame.groups else []
+    right = max((item.width for item in sockets), default=0)
+    joined = bool(sockets) and bool(domains) and width >= map_width(domains[0]) + _GAP + right
+    room = width - (right + _GAP if joined else 0)
+    blocks: list[list[Line]] = []
+    for domain in domains:
+        if not blocks or map_width(domain) + _GAP <= room:
+            blocks.append(map_lines(frame, domain))
+            room -= map_width(domain) + _GAP
+    if joined:
+        blocks.append(sockets)
+    tall = max((len(block) for block in blocks), default=0)
+    if domains and (tall > limit or width < map_width(domains[0])):
+        return compact_lines(frame, domains[0], width) if limit >= COMPACT_LINES else []
+    if not blocks:
+        return [crop(item, width) for item in sockets] if len(sockets) <= limit else []
+    lines = _abreast(blocks, width)
+    if not joined and len(lines) + len(sockets) <= limit:
+        lines += [crop(item, width) for item in sockets]
+    return lines
+
+
+def _abreast(blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
+    """Blocks side by side, the last at the right edge."""
+    widths = [max((item.width for item in block), default=0) for block in blocks]
+    gap = " " * _GAP
+    slack = " " * max(0, width - sum(widths) - _GAP * (len(blocks) - 1))
+    lines = []
+    for at in range(max(len(block) for block in blocks)):
+        parts: list[Line | str] = []
+        for index, (block, cells) in enumerate(zip(blocks, widths, strict=True)):
+            item = block[at] if at < len(block) else BLANK
+            if index:
+                parts.append(gap + (slack if index == len(blocks) - 1 else ""))
+            parts += [item, " " * (cells - item.width)]
+        lines.append(crop(line(*parts, fill=blocks[0][0].fill if at == 0 else Tone.PLAIN), width))
+    return lines
+
+
+def way_cells(domain: CacheDomain) -> int:
+    """Cells of a way in the map."""
+    ways = domain.ways or 0
+    return 3 if ways <= 12 else 2 if ways <= 16 else 1
+
+
+def map_width(domain: CacheDomain) -> int:
+    """Cells of the map of a cache."""
+    return 1 + _NAME + (domain.ways or 0) * way_cells(domain) + _USED + 1 + _GAUGE + _RATE
+
+
+def map_lines(frame: Frame, domain: CacheDomain) -> list[Line]:
+    """Header, a line per class in use, the ways of devices, and what is shared."""
+    used = [group for group in frame.groups if in_use(group)]
+    shares = shares_of(used, domain)
+    letters = way_letters(tuple(group_name(group.name) for group in used))
+    cells, ways = way_cells(domain), domain.ways or 0
+    numbers = "".join(_centred(str(way), cells) for way in reversed(range(ways)))
+    head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{'MiB used/cap':>{_USED}}"
+    rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
+    lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
+    for group, letter in zip(used, letters, strict=True):
+        lines.append(_class_line(group, domain, shares.get(group.name), letter))
+    lines.append(_io_line(domain, cells))
+    if shared := shared_text(used, shares):
+        lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
+    width = map_width(domain)
+    return [crop(item, width) for item in lines]
+
+
+def _centred(text: str, cells: int) -> str:
+    return f"{text:^{cells}}" if len(text) <= cells else text[-cells:]
+
+
+@lru_cache(maxsize=16)
+def way_letters(names: tuple[str, ...]) -> tuple[str, ...]:
+    """A letter for each class: of its name, no letter twice where that is possible."""
+    taken: list[str] = []
+    for name in names:
+        wanted = [char for char in name.lower() if char.isascii() and char.isalnum()]
+        free = [char for char in wanted if char not in taken and char != "i"]
+        taken.append(free[0] if free else wanted[0] if wanted else "?")
+    return tuple(taken)
+
+
+def _class_line(group: GroupRow, domain: CacheDomain, share: Shares | None, letter: str) -> Line:
+    cache = cache_of(group, domain.l3)
+    name = (Span(" ", Tone.PLAIN), *class_spans(group.name, group.clos, _NAME, Tone.PLAIN))
+    if cache is None:
+        return Line(name)
+    mask = ways_of(cache)
+    number = hue_number(group.name, group.clos)
+    width = (domain.ways or 0) * way_cells(domain)
+    if mask is None:
+        why = cache.cbm.reason if isinstance(cache.cbm, Missing) else Reason.UNDEFINED
+        drawn: tuple[Span, ...] = (Span(f"{why.mark:<{width}}", Tone.MISSING),)
+    else:
+        shared = 0 if share is None else share.shared.bits
+        drawn = _way_spans(mask.bits, shared, domain.ways or 0, letter, number)
+    used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
+    full = (
+        0.0
+        if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0
+        else used / capacity
+    )
+    rate = cache.readings["mbm_total_bytes_per_s"]
+    return line(
+        Line((*name, *drawn)),
+        Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
+        Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5}", Tone.MUTED),
+        " ",
+        gauge_of(full, _GAUGE, class_tone(number)),
+        Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
+    )
+
+
+@lru_cache(maxsize=256)  # masks seldom change
+def _way_spans(bits: int, shared: int, ways: int, letter: str, number: int) -> tuple[Span, ...]:
+    """A cell per way, the highest first: held alone, shared, or not held."""
+    cells = 3 if ways <= 12 else 2 if ways <= 16 else 1
+    alone, both, none = (
+        {3: f" {letter} ", 2: f"{letter} ", 1: letter}[cells],
+        {3: f"{_CONTESTED}{letter}{_CONTESTED}", 2: f"{letter}{_CONTESTED}", 1: letter.upper()}[
+            cells
+        ],
+        {3: " · ", 2: "· ", 1: "·"}[cells],
+    )
+    spans = []
+    for way in reversed(range(ways)):
+        if not bits >> way & 1:
+            spans.append(Span(none, Tone.FAINT))
+        elif shared >> way & 1:
+            spans.append(Span(both, class_tone(number, "_SHARED")))
+        else:
+            spans.append(Span(alone, class_tone(number, "_ON")))
+    return line(*spans).spans
+
+
+def _io_line(domain: CacheDomain, cells: int) -> Line:
+    head = Span(f" {fit('□ I/O', _NAME)}", Tone.MUTED)
+    if not isinstance(domain.io, IoWays):
+        return line(head, Span(f"{domain.io.reason.mark} {domain.io.message}", Tone.MISSING))
+    cbm = domain.io.cbm
+    spans = [
+        Span(_centred("I", cells), Tone.PLAIN)
+        if cbm.has(way)
+        else Span(_centred("·", cells), Tone.FAINT)
+        for way in reversed(range(cbm.width))
+    ]
+    return line(head, *spans, Span(f" devices; {domain.io.provenance}", Tone.MUTED))
+
+
+def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
+    """Which classes share how many ways, the most first: `tenant shares 3 ways with vpp`."""
+    counts: dict[str, list[tuple[int, str]]] = {}
+    seen: set[frozenset[str]] = set()
+    ranked = sorted(groups, key=lambda group: -_ways_shared(shares.get(group.name)))
+    for group in ranked:
+        share = shares.get(group.name)
+        if share is None:
+            continue
+        for other, ways in share.others.items():
+            pair = frozenset((group.name, other))
+            if pair not in seen:
+                seen.add(pair)
+                counts.setdefault(group_name(group.name), []).append((ways.ways, group_name(other)))
+    texts = []
+    for name, others in counts.items():
+        parts = ", ".join(f"{ways} with {other}" for ways, other in sorted(others, reverse=True))
+        texts.append(f"{name} shares {parts}")
+    return f"ways: {'; '.join(texts)}" if texts else ""
+
+
+def _ways_shared(share: Shares | None) -> int:
+    return 0 if share is None else sum(ways.ways for ways in share.others.values())
+
+
+def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
+    """The map in two lines: the class with the fewest ways on each way, and one that shares it."""
+    used = [group for group in frame.groups if in_use(group)]
+    shares = shares_of(used, domain)
+    letters = dict(
+        zip(
+            (group.name for group in used),
+            way_letters(tuple(group_name(group.name) for group in used)),
+            strict=True,
+        )
+    )
+    order = sorted(
+        (group for group in used if group.name in shares),
+        key=lambda group: shares[group.name].all.ways,
+    )
+    ways = domain.ways or 0
+    cells = 3 if width >= 70 and ways <= 12 else 2 if 2 * ways + 40 <= width else 1
+    owner: list[Span] = [Span(f" L3 {domain.l3} ways {ways - 1}-0  ", Tone.MUTED)]
+    second: list[Span] = [Span(fit(" shared with", len(owner[0].text)), Tone.MUTED)]
+    for way in reversed(range(ways)):
+        holders = [group for group in order if shares[group.name].all.has(way)]
+        for spans, variant, at in ((owner, "_ON", 0), (second, "_SHARED", 1)):
+            if at < len(holders):
+                group = holders[at]
+                tone = class_tone(
+                    hue_number(group.name, group.clos), "_ON" if variant == "_ON" else "_SHARED"
+                )
+                spans.append(Span(_centred(letters[group.name], cells), tone))
+            else:
+                io = at == 0 and isinstance(domain.io, IoWays) and domain.io.cbm.has(way)
+                spans.append(Span(_centred("I" if io else " ", cells), Tone.FAINT))
+    busiest = sorted(used, key=lambda group: -_rate_of(group, domain))[:COMPACT_LINES]
+    lines = []
+    for spans, group in zip((owner, second), busiest, strict=False):
+        left = line(*spans)
+        lines.append(line(left, _facts(group, domain, width - left.width)))
+    lines += [line(*spans) for spans in (owner, second)[len(busiest) :]]
+    return [crop(item, width) for item in lines]
+
+
+def _rate_of(group: GroupRow, domain: CacheDomain) -> float:
+    cache = cache_of(group, domain.l3)
+    rate = None if cache is None else cache.readings["mbm_total_bytes_per_s"]
+    return rate if isinstance(rate, (int, float)) else 0.0
+
+
+def _facts(group: GroupRow, domain: CacheDomain, room: int) -> Line:
+    """Name, occupancy and traffic of a class at the right edge; nothing without the room."""
+    cache = cache_of(group, domain.l3)
+    if cache is None:
+        return BLANK
+    used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
+    rate = cache.readings["mbm_total_bytes_per_s"]
+    text = (
+        f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
+        f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s"
+    )
+    name = class_spans(group.name, group.clos, 10, Tone.PLAIN)
+    whole = line(*name, text)
+    return line(" " * (room - whole.width), whole) if whole.width < room else BLANK
+
+
+def _tone(reading: Reading) -> Tone:
+    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
+
+
+_SOCKET_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("mem", ("memory.read_bytes_per_s", "memory.write_bytes_per_s")),
+    ("PCIe read", ("pcie.read_bytes_per_s",)),
+    ("PCIe write", ("pcie.write_bytes_per_s",)),
+    ("UPI", ("upi.received_bytes_per_s", "upi.sent_bytes_per_s")),
+    ("DDIO hit", ("pcie.ddio_hit_ratio",)),
+)
+
+
+def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
+    """Header and a line per resource; nothing where no package has a value.
+
+    A gauge is the share of the peak where that is known, a graph of ten minutes elsewhere.
+    """
+    packages = [row for row in frame.packages if _has_value(row)][:4]
+    if not packages:
+        return []
+    head = "".join(f"{f's{row.package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for row in packages)
+    lines = [line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)]
+    for label, metrics in _SOCKET_ROWS:
+        if all(_is_absent(row, metrics) for row in packages):
+            continue
+        cells = [_socket_cell(frame.host.uarch, row, metrics, past) for row in packages]
+        lines.append(line(Span(fit(label, _LABEL), Tone.MUTED), *cells))
+    return lines
+
+
+def _has_value(row: PackageRow) -> bool:
+    return any(not _is_absent(row, metrics) for _, metrics in _SOCKET_ROWS)
+
+
+def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:
+    return all(isinstance(row.readings[metric], Missing) for metric in metrics)
+
+
+def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
+    readings = [row.readings[metric] for metric in metrics]
+    known = [item for item in readings if not isinstance(item, Missing)]
+    if not known:
+        missing = readings[0]
+        mark = missing.reason.mark if isinstance(missing, Missing) else ""
+        return line(Span(f"{mark:>{_SOCKET - 5}}     ", Tone.MISSING))
+    if metrics[0].endswith("ratio"):
+        share: float | None = known[0]
+        value, text = known[0], fmt.share(known[0], 6)
+    else:
+        is_link = metrics[0].startswith("upi.")
+        value = max(known) if is_link else sum(known)
+        share = _share(uarch, row, metrics, value)
+        text = fmt.number(value, Unit.BYTES_PER_S, 6)
+    if share is None:
+        drawn = _history(row, metrics, past)
+        tail = " " * 5
+    else:
+        high = share >= _HIGH_SHARE and not metrics[0].endswith("ratio")
+        drawn = gauge_of(share, _GAUGE, Tone.WARN if high else Tone.PLAIN)
+        tail = " " * 5 if metrics[0].endswith("ratio") else f"{share:>5.0%}"
+    body = f"{text:>{_SOCKET - _GAUGE - 7}}"
+    return line(" ", drawn, " ", body, Span(tail, Tone.MUTED))
+
+
+def _share(uarch: str, row: PackageRow, metrics: Sequence[str], value: float) -> float | None:
+    """Share of the peak, if that is known."""
+    peak = None
+    if metrics[0].startswith("memory."):
+        peak = memory_peak_bytes_per_s(uarch)
+    elif metrics[0].startswith("upi."):
+        peak = link_peak_bytes_per_s(uarch, len(row.links))
+    return None if peak is None else value / peak
+
+
+def _history(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
+    values = past(metrics[0], row.package, 2 * _GAUGE, _SPAN_S)
+    top = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
+    text = area_rows(values, top or 1.0, 1, ascii_only=False)[0]
+    return line(Span(text, Tone.MUTED))
