@@ -14,6 +14,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
+from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit
 from nftop.render.frame.changes import clock_of
@@ -27,7 +28,6 @@ from nftop.render.incidents.line import (
     number_text,
     price_text,
 )
-from nftop.render.timeline.axis import line_rows
 
 _TWO_COLUMNS_FROM = 100
 _LEFT_SHARE = 3 / 5
