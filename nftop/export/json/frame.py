@@ -227,7 +227,11 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             for accelerator in frame.accelerators
         ],
         "findings": [
-            {**picked(item, "rule metric where text"), "since": rfc3339(item.since_ns)}
+            {
+                **picked(item, "rule metric where text"),
+                "since": rfc3339(item.since_ns),
+                "muted": item.is_muted,
+            }
             for item in frame.findings
         ],
         "incidents": list(map(incident_object, frame.incidents)),

@@ -23,6 +23,7 @@ from nftop.model.frame import (
     PackageRow,
 )
 from nftop.model.ids import format_cpu_list
+from nftop.model.incident import Incident
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
@@ -102,6 +103,40 @@ def _host(sheet: Sheet, frame: Frame) -> None:
     sheet.add(
         named.FINDING,
         ((labels(rule=f.rule, where=f.where, metric=f.metric), 1.0) for f in frame.findings),
+    )
+    _incidents(sheet, frame)
+
+
+def _incidents(sheet: Sheet, frame: Frame) -> None:
+    """Open incidents; muted ones too, with a label."""
+    rows = {labels(id=item.id): item for item in frame.incidents}
+    sheet.add(
+        named.INCIDENT,
+        ((f"{mine},{_incident_labels(item)}", 1.0) for mine, item in rows.items()),
+    )
+    sheet.add(
+        named.INCIDENT_SEVERITY, ((mine, float(item.severity)) for mine, item in rows.items())
+    )
+    sheet.add(named.INCIDENT_BEGIN, ((mine, item.since_ns / 1e9) for mine, item in rows.items()))
+    sheet.add(
+        named.INCIDENT_DROPS,
+        (
+            (mine, item.price.drops_per_s)
+            for mine, item in rows.items()
+            if not isinstance(item.price.drops_per_s, Missing)
+        ),
+    )
+
+
+def _incident_labels(incident: Incident) -> str:
+    culprit = incident.culprit
+    return labels(
+        kind=incident.kind,
+        culprit="" if culprit is None else culprit.name,
+        group="" if culprit is None else culprit.group,
+        container="" if culprit is None else culprit.container,
+        victims=", ".join(item.party.name for item in incident.victims),
+        muted=str(incident.muted).lower(),
     )
 
 

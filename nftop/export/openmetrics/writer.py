@@ -137,6 +137,20 @@ FINDING = MetricFamily(
     "nftop_finding",
     "1: a number has exceeded a limit for some seconds; see nftop explain RULE.",
 )
+INCIDENT = MetricFamily(
+    "nftop_incident",
+    "An open incident: findings with the same cause. muted: by the operator.",
+    "info",
+)
+INCIDENT_SEVERITY = MetricFamily(
+    "nftop_incident_severity", "2: packets are lost; 1: degraded; 0: information."
+)
+INCIDENT_BEGIN = MetricFamily(
+    "nftop_incident_begin_timestamp_seconds", "Time at which it began, Unix time."
+)
+INCIDENT_DROPS = MetricFamily(
+    "nftop_incident_drop_packets_per_second", "Packets that its victims drop."
+)
 SOURCE_UP = MetricFamily(
     "nftop_source_up", "1: the source works; 0: it does not, for the state of nftop_source_info."
 )

@@ -23,6 +23,7 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
     return [
         item
         for finding in frame.findings
+        if not finding.is_muted
         for item in paragraph(
             f"{finding.where}: {finding.text} [{finding.rule}, since {clock_of(finding.since_ns)}]",
             width,

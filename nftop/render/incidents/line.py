@@ -11,8 +11,9 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import replace
-from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line
+from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
+from nftop.render.frame.changes import clock_of
 
 GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "i"}
 TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
@@ -73,6 +74,20 @@ def incident_line(frame: Frame, incident: Incident, width: int, *, more: int = 0
         width,
     )  # fmt: skip
     return replace(shown, click=Click("incident", incident.id))
+
+
+def incident_text_lines(frame: Frame, width: int) -> list[Line]:
+    """All open incidents that are not muted, for the batch output; wrapped to `width`."""
+    lines = []
+    for item in frame.incidents:
+        if item.muted:
+            continue
+        lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
+        effects = _effects(frame, item, 1 << 20, 1 << 20)
+        text = f"{culprit_text(item)} {item.title} {effects}".rstrip()
+        since = f" [{item.id}, since {clock_of(item.since_ns)}]"
+        lines += paragraph(f"{text}{since}", width, lead=lead)
+    return lines
 
 
 def culprit_name(incident: Incident) -> str:

@@ -15,6 +15,7 @@ from nftop.render.cores.rows import CpuView
 from nftop.render.cores.table import table_lines
 from nftop.render.frame.findings import finding_text_lines
 from nftop.render.frame.header import ViewStatus, header_lines
+from nftop.render.incidents.line import incident_text_lines
 
 _EVERYTHING = CpuView(folded=False)
 
@@ -27,8 +28,8 @@ def frame_text(
 ) -> str:
     """One frame as lines of at most `width` cells, ending with an empty line.
 
-    Time (UTC), header (`mode`: `LIVE`, `REPLAY`), findings, network functions, packages, cache
-    classes, all CPUs, and the reasons of absences.
+    Time (UTC), header (`mode`: `LIVE`, `REPLAY`), incidents, findings, network functions, packages,
+    cache classes, all CPUs, and the reasons of absences.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
@@ -36,6 +37,7 @@ def frame_text(
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
         *header_lines(frame, ViewStatus(mode, _interval_s(frame), notice=frame.notice), width),
+        *incident_text_lines(frame, width),
         *finding_text_lines(frame, width),
         BLANK,
         *nf_lines(frame, width),

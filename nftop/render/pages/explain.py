@@ -121,6 +121,11 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
         ("source", rule.source),
     ]
     facts += [("limit", f"nftop's own: {rule.own}")] if rule.own else []
+    if rule.normal_for:
+        names = ", ".join(rule.normal_for)
+        facts.append(("normal for", f"{names}: information there, unless something else is wrong"))
+    if not rule.when:
+        facts.append(("setting", f"[rules.{rule.id}] limit = {rule.limit:g}, muted = true"))
     return facts + ([("note", rule.note)] if rule.note else [])
 
 

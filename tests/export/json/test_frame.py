@@ -33,6 +33,7 @@ from nftop.model.rule_settings import RuleSettings
 from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
+from tests.render.incidents.scenes import incident
 from tests.samples import fold
 from tests.story import Story
 
@@ -90,6 +91,29 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     assert package["missing"]["pcie.itom.hit_per_s"] == "source"
 
 
+def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
+    one, ended = incident(), incident(2, until_ns=frames[1].wall_ns, culprit=None, muted=True)
+    frame = replace(frames[1], incidents=(one,), past_incidents=(ended,))
+    told = json.loads(frame_json(frame))
+    [now], [past] = told["incidents"], told["past_incidents"]
+    assert (now["id"], now["kind"], now["severity"], now["until"]) == (
+        one.id, "neighbour", "bad", None,
+    )  # fmt: skip
+    assert now["culprit"] == {
+        "kind": "process", "name": "qemu-system-x86", "key": None, "pid": 4242, "cpus": [5, 6],
+        "class": "tenant", "user": "libvirt-qemu", "container": "vm gw1",
+    }  # fmt: skip
+    assert [item["party"]["name"] for item in now["victims"]] == ["fwd", "vpp"]
+    assert now["victims"][0]["change"] == pytest.approx(-0.09)
+    assert now["price"]["drop_packets_per_s"] == 7.23e6
+    assert now["worst"]["at"] == rfc3339(one.worst_ns) and now["dropped_packets"] == 936e6
+    assert [item["step"] for item in now["evidence"]] == ["change", "cause", "effect"]
+    assert [item["excluded"] for item in now["ruled_out"]] == [True, None]
+    assert (past["culprit"], past["muted"], past["until"]) == (
+        None, True, rfc3339(frames[1].wall_ns),
+    )  # fmt: skip
+
+
 def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
     found = Finding(
         "low-ipc", "core_ipc", "cpu 1,5", "IPC 1.45 of the core", 1_767_225_600_250_000_000
@@ -102,6 +126,7 @@ def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
             "where": "cpu 1,5",
             "text": "IPC 1.45 of the core",
             "since": "2026-01-01T00:00:00.250Z",
+            "muted": False,
         }
     ]
 

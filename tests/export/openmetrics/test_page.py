@@ -25,6 +25,7 @@ from nftop.export.openmetrics.writer import (
 )
 from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.incident import Price, Severity
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
@@ -36,6 +37,7 @@ from tests import frames
 from tests.export.prometheus import Labels, Read, read
 from tests.peers.pcm_server import captures
 from tests.rdt import MIB, frame_of, group, in_cache, table, values
+from tests.render.incidents.scenes import incident
 from tests.samples import HOST, fold, sample
 from tests.sim.hosts import Frozen, S
 
@@ -244,6 +246,34 @@ def test_findings_are_ones_with_their_rule_and_place(simulated: Frame) -> None:
         ("nf-memory", 'class "?', "mbm_total_bytes_per_s"),
     }
     assert "nftop_finding" not in read_page(simulated, TextFormat.OPENMETRICS)
+
+
+def test_incidents_have_their_culprit_severity_begin_and_drops(simulated: Frame) -> None:
+    one = incident()
+    two = incident(2, severity=Severity.WARN, culprit=None, muted=True, price=Price())
+    page = read_page(replace(simulated, incidents=(one, two)), TextFormat.OPENMETRICS)
+    found = [dict(key) for key in page["nftop_incident_info"].samples]
+    assert {
+        (item["id"], item.get("culprit"), item.get("container"), item["muted"]) for item in found
+    } == {
+        (one.id, "qemu-system-x86", "vm gw1", "false"),
+        (two.id, None, None, "true"),
+    }
+    values = {
+        name: {dict(key)["id"]: value for key, value in page[name].samples.items()}
+        for name in (
+            "nftop_incident_severity",
+            "nftop_incident_begin_timestamp_seconds",
+            "nftop_incident_drop_packets_per_second",
+        )
+    }
+    assert values == {
+        "nftop_incident_severity": {one.id: 2.0, two.id: 1.0},
+        "nftop_incident_begin_timestamp_seconds": {
+            one.id: one.since_ns / 1e9, two.id: two.since_ns / 1e9,
+        },
+        "nftop_incident_drop_packets_per_second": {one.id: 7.23e6},
+    }  # fmt: skip
 
 
 def test_what_counting_cost_is_added_up() -> None:
