@@ -30,7 +30,7 @@ _THREADS_PER_READ = 1000
 _PASS_NS = 10_000_000_000
 # Processes of the selected CPU, and of open incidents, that are described at most.
 _MAX_DESCRIBED, _MAX_CULPRITS = 8, 16
-# A pass so long after the one before tells what runs where.
+# Least time between passes for the use of CPUs by process.
 _LEAST_PASS_NS = 1_000_000_000
 
 
@@ -165,7 +165,7 @@ class ProcessSource:
         if cpu is None:
             self._facts = {}
             return ()
-        keys: dict[int, tuple[int, int, Cpu]] = {}  # the oldest thread tells reused pids apart
+        keys: dict[int, tuple[int, int, Cpu]] = {}  # the oldest thread identifies the process
         for row in sorted(rows, key=lambda row: row.start_ticks):
             if cpu in (row.allowed if len(row.allowed) == 1 else (row.last_cpu,)):
                 keys.setdefault(row.pid, (row.pid, row.start_ticks, cpu))

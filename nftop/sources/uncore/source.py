@@ -195,7 +195,7 @@ class UncoreSource:
         """Change turns; the next reading reports a failure, until then nothing turns."""
         try:
             self._counters.turn()
-        except Exception as error:  # noqa: BLE001 - the boundary: nobody else hears of it
+        except Exception as error:  # noqa: BLE001 - the boundary of the thread
             what = f"taking turns failed: {type(error).__name__}: {error}"
             self._failed = Missing(Reason.ERROR, what)
 
