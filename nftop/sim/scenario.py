@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
 
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
@@ -16,69 +18,17 @@ from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.processor import Processor
 
-_NUMBER = (int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class TomlTable:
-    """A TOML table with its path for messages of ValueError."""
-
-    where: str
-    values: Mapping[str, Any]
-
-    def known(self, allowed: set[str]) -> None:
-        for key in self.values.keys() - allowed:
-            raise ValueError(f"{self.where}: {key!r} is not known here")
-
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"{self.where}: {key} must be a text")
-        return value
-
-    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, _NUMBER) or not low <= value <= high:
-            raise ValueError(f"{self.where}: {key} must be a number from {low:g} to {high:g}")
-        return float(value)
-
-    def whole(self, key: str, low: int, high: int) -> int:
-        value = self.number(key, low, high)
-        if value != int(value):
-            raise ValueError(f"{self.where}: {key} must be a whole number")
-        return int(value)
-
-    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.text(key)
-        if value not in allowed:
-            raise ValueError(f"{self.where}: {key} must be one of {', '.join(allowed)}")
-        return value
-
-    def rows(self, key: str) -> list[tuple[int, Any]]:
-        value = self.values.get(key, [])
-        if not isinstance(value, list):
-            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
-        return list(enumerate(value))
-
-    def row_table(self, key: str, index: int, value: Any) -> TomlTable:
-        if not isinstance(value, dict):
-            raise ValueError(f"{self.where}: {key} must be written as [[{key}]]")
-        return TomlTable(f"{self.where}, {key} {value.get('name', index + 1)}", value)
-
-    def table(self, key: str) -> TomlTable | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise ValueError(f"{self.where}: {key} must be a table")
-        return TomlTable(f"{self.where}, {key}", value)
-
-
 # Kinds of task; a vm does not report packets.
-KINDS = ("testpmd", "l3fwd", "vpp", "ovs", "vm")
+Kind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
+KINDS: tuple[str, ...] = get_args(Kind)
 # Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
 L3_WAYS, CLASSES = 11, 16
 _FILES = resources.files(__package__) / "scenarios"
+
+_Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+_Ratio: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
+_StolenShare: TypeAlias = Annotated[float, Meta(ge=0.0, le=0.9)]
+_Mask: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << L3_WAYS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +39,8 @@ class Stolen:
     `sleeps` it is no poller: only the process facts of its CPU have it.
     """
 
-    thread: int
-    share: float
+    thread: Annotated[int, Meta(ge=0)]
+    share: _StolenShare
     by: str = ""
     sleeps: bool = False
 
@@ -112,14 +62,14 @@ class Task:
         sibling_of: of a `vm`: an earlier task, on whose CPUs' hyper-thread siblings it runs.
     """
 
-    name: str
-    kind: str
+    name: _Text
+    kind: Kind
     workload: str
-    package: int
-    threads: int
+    package: Annotated[int, Meta(ge=0, le=1)]
+    threads: Annotated[int, Meta(ge=1, le=512)]
     ht: bool = False
-    load: float = 1.0
-    load_swing: float = 0.0
+    load: _Ratio = 1.0
+    load_swing: _Ratio = 0.0
     stolen: Stolen | None = None
     sibling_of: str = ""
 
@@ -154,12 +104,14 @@ class ScenarioStep:
         server: factor on memory reads of the sensor server; None: unchanged.
     """
 
-    at_s: float
-    load: Mapping[str, float] = field(default_factory=dict)
-    slowed: Mapping[str, float] = field(default_factory=dict)
-    stolen: Mapping[str, float] = field(default_factory=dict)
-    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    server: float | None = None
+    at_s: Annotated[float, Meta(ge=0.001, le=1e6)]
+    load: Mapping[str, _Ratio] = field(default_factory=dict)
+    slowed: Mapping[str, Annotated[float, Meta(ge=1.0, le=10.0)]] = field(default_factory=dict)
+    stolen: Mapping[str, _StolenShare] = field(default_factory=dict)
+    times: Mapping[str, Mapping[str, Annotated[float, Meta(ge=0.0, le=1000.0)]]] = field(
+        default_factory=dict
+    )
+    server: Annotated[float, Meta(ge=0.1, le=10.0)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +132,33 @@ class Scenario:
     groups: tuple[ScenarioGroup, ...]
     channel_weights: tuple[int, ...] = ()
     processor: Processor = field(default_factory=processors.load)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupTable:
+    """A group as in the file."""
+
+    name: _Text
+    clos: Annotated[int, Meta(ge=0, lt=CLASSES)]
+    ways: _Mask | Annotated[tuple[_Mask, ...], Meta(min_length=1)]
+    tasks: tuple[str, ...] = ()
+    mba_percent: Annotated[int, Meta(ge=10, le=100)] = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _ScenarioFile:
+    """A file; `base` names a scenario whose tasks, groups, period and swing it starts from."""
+
+    title: _Text
+    assumes: _Text
+    base: str = ""
+    period_s: Annotated[float, Meta(ge=1.0, le=3600.0)] | None = None
+    swing: Annotated[float, Meta(ge=0.0, le=0.1)] | None = None
+    tasks: tuple[Task, ...] = ()
+    steps: tuple[ScenarioStep, ...] = ()
+    groups: tuple[_GroupTable, ...] = ()
+    channel_weights: tuple[Annotated[int, Meta(gt=0, lt=100)], ...] = ()
+    processor: str = ""
 
 
 def names() -> tuple[str, ...]:
@@ -203,46 +182,59 @@ def parse(name: str, text: str) -> Scenario:
     Raises:
         ValueError: with the invalid value and the reason.
     """
-    raw = TomlTable(f"scenario {name}", tomllib.loads(text))
-    raw.known({field_.name for field_ in fields(Scenario)} - {"name"} | {"base"})
-    base = _base(raw)
-    tasks = tuple(_task(raw.row_table("tasks", index, task)) for index, task in raw.rows("tasks"))
-    if len({task.name for task in tasks}) < len(tasks):
-        raise ValueError(f"{raw.where}: two tasks have the same name")
-    tasks = tasks if base is None else _replaced(base.tasks, tasks)
-    if not tasks:
-        raise ValueError(f"{raw.where}: it has no tasks")
-    _check_sibling_tasks(raw.where, tasks)
-    steps = tuple(
-        _step(raw.row_table("steps", index, step), tasks) for index, step in raw.rows("steps")
-    )
-    times = [0.0, *(step.at_s for step in steps)]
-    if any(later <= earlier for earlier, later in itertools.pairwise(times)):
-        raise ValueError(f"{raw.where}: steps must come one after the other, after 0 s")
-    known = [task.name for task in tasks]
-    groups = tuple(
-        _group(raw.row_table("groups", i, item), known) for i, item in raw.rows("groups")
-    )
-    if len({group.name for group in groups}) < len(groups):
-        raise ValueError(f"{raw.where}: two groups have the same name")
-    groups = groups if base is None else _replaced(base.groups, groups)
-    period_s, swing = (None, None) if base is None else (base.period_s, base.swing)
+    try:
+        return _parsed(name, tomllib.loads(text))
+    except ValueError as error:
+        raise ValueError(f"scenario {name}: {error}") from None
+
+
+def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
+    file = msgspec.convert(raw, _ScenarioFile)
+    _check_keys("", raw, msgspec.to_builtins(file))
+    base = load(file.base) if file.base else None
+    tasks = file.tasks if base is None else _replaced(base.tasks, file.tasks)
+    period_s = file.period_s if base is None or file.period_s is not None else base.period_s
+    swing = file.swing if base is None or file.swing is not None else base.swing
+    if file.processor and file.processor not in processors.names():
+        raise ValueError(f"processor must be one of {', '.join(processors.names())}")
+    if period_s is None or swing is None or not tasks:
+        raise ValueError("without a base it needs period_s, swing and tasks")
+    _unique("tasks", "name", (task.name for task in file.tasks))
+    _check_tasks(tasks)
+    _check_steps(file.steps, tasks)
+    known = {task.name for task in tasks}
+    _unique("groups", "name", (group.name for group in file.groups))
+    groups = tuple(_group(table, known) for table in file.groups)
     return Scenario(
         name=name,
-        title=raw.text("title"),
-        assumes=" ".join(raw.text("assumes").split()),
-        period_s=raw.number("period_s", 1.0, 3600.0, period_s),
-        swing=raw.number("swing", 0.0, 0.1, swing),
+        title=file.title,
+        assumes=" ".join(file.assumes.split()),
+        period_s=period_s,
+        swing=swing,
         tasks=tasks,
-        steps=steps,
-        groups=_with_root(raw.where, list(groups)),
-        channel_weights=_weights(raw),
-        processor=_processor(raw),
+        steps=file.steps,
+        groups=_with_root(list(groups if base is None else _replaced(base.groups, groups))),
+        channel_weights=file.channel_weights,
+        processor=processors.load(file.processor or processors.USUAL),
     )
 
 
-def _base(raw: TomlTable) -> Scenario | None:
-    return load(raw.text("base")) if "base" in raw.values else None
+def _check_keys(where: str, raw: Any, known: Any) -> None:
+    """ValueError for a key of a table that is not a field; `known` has all fields."""
+    if isinstance(raw, Mapping) and isinstance(known, Mapping):
+        for key, value in raw.items():
+            if key not in known:
+                raise ValueError(f"{where}{key!r} is unknown")
+            _check_keys(f"{where}{key}.", value, known[key])
+    elif isinstance(raw, list) and isinstance(known, list | tuple):
+        for index, (value, entry) in enumerate(zip(raw, known, strict=True)):
+            _check_keys(f"{where}{index}.", value, entry)
+
+
+def _unique(tables: str, key: str, values: Iterable[object]) -> None:
+    listed = list(values)
+    if len(set(listed)) < len(listed):
+        raise ValueError(f"{tables}: two have the same {key}")
 
 
 T = TypeVar("T", Task, ScenarioGroup)
@@ -255,145 +247,65 @@ def _replaced(base: Sequence[T], own: Sequence[T]) -> tuple[T, ...]:
     return tuple(kept + list(ours.values()))
 
 
-def _check_sibling_tasks(where: str, tasks: Sequence[Task]) -> None:
+def _check_tasks(tasks: Sequence[Task]) -> None:
+    special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
     before: set[str] = set()
     for task in tasks:
-        if task.sibling_of and (task.kind != "vm" or task.sibling_of not in before):
-            raise ValueError(f"{where}, tasks {task.name}: sibling_of is a vm's, and names a task "
-                             "before it")  # fmt: skip
+        allowed, swings = special.get(task.kind) or workloads.names(), task.load_swing > 0
+        for holds, problem in (
+            (task.workload in allowed, f"workload must be one of {', '.join(allowed)}"),
+            (not (task.ht and task.kind == "vm"), "a vm has no hyper-threading numbers"),
+            (
+                not swings or task.load * (1 + task.load_swing) <= 1,
+                "load_swing: the load exceeds 1",
+            ),
+            (
+                not task.sibling_of or (task.kind == "vm" and task.sibling_of in before),
+                "sibling_of is for a vm, and names an earlier task",
+            ),
+            (
+                task.stolen is None or task.stolen.thread < task.threads,
+                "stolen.thread: there is no such thread",
+            ),
+        ):
+            if not holds:
+                raise ValueError(f"tasks.{task.name}: {problem}")
         before.add(task.name)
 
 
-def _task(raw: TomlTable) -> Task:
-    raw.known({field_.name for field_ in fields(Task)})
-    kind = raw.choice("kind", KINDS)
-    special = {"vm": ("memtester",), "vpp": workloads.names_of_vpp()}
-    allowed = special.get(kind) or workloads.names()
-    threads = raw.whole("threads", 1, 512)
-    ht = raw.values.get("ht", False)
-    if not isinstance(ht, bool):
-        raise ValueError(f"{raw.where}: ht must be true or false")
-    if ht and kind == "vm":
-        raise ValueError(f"{raw.where}: a vm has no hyper-threading numbers")
-    load_share = raw.number("load", 0.0, 1.0, 1.0)
-    swing = raw.number("load_swing", 0.0, 1.0, 0.0)
-    if load_share * (1 + swing) > 1 and swing:
-        raise ValueError(f"{raw.where}: load swings beyond what it can take")
-    stolen = raw.table("stolen")
-    return Task(
-        name=raw.text("name"),
-        kind=kind,
-        workload=raw.choice("workload", allowed),
-        package=raw.whole("package", 0, 1),
-        threads=threads,
-        ht=ht,
-        load=load_share,
-        load_swing=swing,
-        stolen=None if stolen is None else _stolen(stolen, threads),
-        sibling_of=raw.text("sibling_of") if "sibling_of" in raw.values else "",
-    )
+def _check_steps(steps: Sequence[ScenarioStep], tasks: Sequence[Task]) -> None:
+    times = [0.0, *(step.at_s for step in steps)]
+    if any(later <= earlier for earlier, later in itertools.pairwise(times)):
+        raise ValueError("steps: at_s must increase from step to step")
+    names = {task.name for task in tasks}
+    stolen = {task.name for task in tasks if task.stolen is not None}
+    for step in steps:
+        unknown = {*step.load, *step.slowed, *step.times} - names | step.stolen.keys() - stolen
+        for factors in step.times.values():
+            unknown |= factors.keys() - set(workloads.QUANTITIES)
+        if unknown:
+            raise ValueError(f"steps: {', '.join(sorted(unknown))} is unknown")
 
 
-def _stolen(raw: TomlTable, threads: int) -> Stolen:
-    raw.known({field_.name for field_ in fields(Stolen)})
-    return Stolen(
-        raw.whole("thread", 0, threads - 1),
-        raw.number("share", 0.0, 0.9),
-        raw.text("by") if "by" in raw.values else "",
-        raw.values.get("sleeps") is True,
-    )
+def _group(table: _GroupTable, tasks: set[str]) -> ScenarioGroup:
+    bits_listed = table.ways if isinstance(table.ways, tuple) else (table.ways,)
+    masks = tuple(Cbm(bits, L3_WAYS) for bits in bits_listed)
+    is_root = table.name == ROOT
+    for holds, problem in (
+        (all(mask.contiguous for mask in masks), f"ways must be adjacent, of {L3_WAYS}"),
+        (is_root == (table.clos == 0), "clos 0 is the root group's"),
+        (not (is_root and table.tasks), "the root group has all other tasks"),
+        (set(table.tasks) <= tasks, f"tasks must be of {', '.join(sorted(tasks))}"),
+    ):
+        if not holds:
+            raise ValueError(f"groups.{table.name}: {problem}")
+    return ScenarioGroup(table.name, table.clos, table.tasks, masks, table.mba_percent)
 
 
-def _step(raw: TomlTable, tasks: Sequence[Task]) -> ScenarioStep:
-    raw.known({field_.name for field_ in fields(ScenarioStep)})
-    names = [task.name for task in tasks]
-    robbed = [task.name for task in tasks if task.stolen is not None]
-    return ScenarioStep(
-        at_s=raw.number("at_s", 0.001, 1e6),
-        load=_by_task(raw, "load", names, 0.0, 1.0),
-        slowed=_by_task(raw, "slowed", names, 1.0, 10.0),
-        stolen=_by_task(raw, "stolen", robbed, 0.0, 0.9),
-        times=_times(raw, names),
-        server=raw.number("server", 0.1, 10.0) if "server" in raw.values else None,
-    )
-
-
-def _times(raw: TomlTable, tasks: list[str]) -> Mapping[str, Mapping[str, float]]:
-    inner = raw.table("times")
-    if inner is None:
-        return {}
-    inner.known(set(tasks))
-    factors_by_task = {}
-    for name in inner.values:
-        factors = inner.table(name)
-        if factors is None:
-            continue
-        factors.known(set(workloads.QUANTITIES))
-        factors_by_task[name] = {
-            value: factors.number(value, 0.0, 1000.0) for value in factors.values
-        }
-    return factors_by_task
-
-
-def _processor(raw: TomlTable) -> Processor:
-    if "processor" not in raw.values:
-        return processors.load()
-    return processors.load(raw.choice("processor", processors.names()))
-
-
-def _weights(raw: TomlTable) -> tuple[int, ...]:
-    weights = raw.values.get("channel_weights", [])
-    if not isinstance(weights, list) or not all(type(n) is int and 0 < n < 100 for n in weights):
-        raise ValueError(f"{raw.where}: channel_weights must be a list of whole numbers below 100")
-    return tuple(weights)
-
-
-def _group(raw: TomlTable, tasks: list[str]) -> ScenarioGroup:
-    raw.known({field_.name for field_ in fields(ScenarioGroup)})
-    name, is_root = raw.text("name"), raw.values.get("name") == ROOT
-    members = raw.values.get("tasks", [])
-    if not isinstance(members, list) or not all(member in tasks for member in members):
-        raise ValueError(f"{raw.where}: tasks must be a list of {', '.join(tasks)}")
-    if is_root and members:
-        raise ValueError(f"{raw.where}: the root group has what no other has")
-    return ScenarioGroup(
-        name=name,
-        clos=raw.whole("clos", 0, 0) if is_root else raw.whole("clos", 1, CLASSES - 1),
-        tasks=tuple(members),
-        ways=_masks(raw),
-        mba_percent=int(raw.number("mba_percent", 10, 100, 100)),
-    )
-
-
-def _masks(raw: TomlTable) -> tuple[Cbm, ...]:
-    ways = raw.values.get("ways")
-    bits_listed: list[Any] = ways if isinstance(ways, list) else [ways]
-    valid = [type(bits) is int and 0 < bits < 1 << L3_WAYS for bits in bits_listed]
-    masks = tuple(Cbm(bits, L3_WAYS) for bits in bits_listed) if all(valid) else ()
-    if not masks or not all(mask.contiguous for mask in masks):
-        raise ValueError(f"{raw.where}: ways must be masks of neighbours of {L3_WAYS} ways")
-    return masks
-
-
-def _with_root(where: str, groups: list[ScenarioGroup]) -> tuple[ScenarioGroup, ...]:
+def _with_root(groups: list[ScenarioGroup]) -> tuple[ScenarioGroup, ...]:
     """The groups with the root group first, by default with all ways."""
     if not any(group.name == ROOT for group in groups):
         groups = [ScenarioGroup(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
-    for what, item in (
-        ("name", [group.name for group in groups]),
-        ("clos", [group.clos for group in groups]),
-        ("task", [task for group in groups for task in group.tasks]),
-    ):
-        if len(set(item)) < len(item):
-            raise ValueError(f"{where}: two groups have the same {what}")
+    _unique("groups", "clos", (group.clos for group in groups))
+    _unique("groups", "task", (task for group in groups for task in group.tasks))
     return tuple(sorted(groups, key=lambda group: group.clos))
-
-
-def _by_task(
-    raw: TomlTable, key: str, tasks: list[str], low: float, high: float
-) -> Mapping[str, float]:
-    inner = raw.table(key)
-    if inner is None:
-        return {}
-    inner.known(set(tasks))
-    return {name: inner.number(name, low, high) for name in inner.values}
