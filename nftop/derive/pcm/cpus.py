@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nftop.derive.pcm.values import DocumentPair, scaled, withheld, within, without_sentinels
-from nftop.model.column import Bools, Column, Floats, column, missing, product, ratio, where
+from nftop.derive.pcm.values import DocumentPair, scaled, within, without_sentinels
+from nftop.model.column import (
+    Bools,
+    Column,
+    Floats,
+    column,
+    missing,
+    product,
+    ratio,
+    where,
+    withhold,
+)
 from nftop.model.pcm import C_STATES
 from nftop.model.reading import Missing, Reason
 
@@ -86,7 +96,7 @@ def residency(this: DocumentPair, of: Callable[[str], Floats], state: int) -> Co
     """Share of time in a C-state; `of` reads a field of the table."""
     states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
     one = within(this.average(states[state], zero_is_one=True), 0.0, _ABOUT_1)
-    return one if np.any(states > 0) else withheld(one, _NO_C_STATES)
+    return one if np.any(states > 0) else withhold(one, one.present, _NO_C_STATES)
 
 
 def _rate(this: DocumentPair, field: str, *, zero_is_one: bool = False) -> Column:
@@ -105,8 +115,7 @@ def _topdown(this: DocumentPair) -> dict[str, Column]:
         for field, metric in nodes.items():
             percent = this.average(this.table.of_cpu(field), zero_is_one=True)
             node = within(scaled(percent, 0.01), 0.0, _ABOUT_1)
-            idle = missing(len(node), Missing(Reason.IDLE))
-            columns[metric] = where(nothing & node.present, idle, node)
+            columns[metric] = withhold(node, nothing & node.present, Missing(Reason.IDLE))
     return columns
 
 
@@ -131,6 +140,6 @@ def _rdt(this: DocumentPair) -> dict[str, Column]:
         "memory_remote_bytes_per_s": scaled(remote, _MIB),
     }
     return {
-        name: where(one.reasons == Reason.HARDWARE, missing(len(one), _NO_RDT), one)
+        name: withhold(one, one.reasons == Reason.HARDWARE, _NO_RDT)
         for name, one in metered.items()
     }

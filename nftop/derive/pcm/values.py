@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from nftop.model.column import Column, Floats, column, missing, where
+from nftop.model.column import Column, Floats, column, missing, where, withhold
 from nftop.model.pcm import PcmTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
@@ -62,15 +62,15 @@ class DocumentPair:
         if not self.table.since_start:
             return scaled(now, 1 / self.seconds)
         if self.before is None:
-            return where(now.present, missing(len(now), Missing(Reason.WARMING)), now)
+            return withhold(now, now.present, Missing(Reason.WARMING))
         if self.seconds <= 0:
-            return where(now.present, missing(len(now), _STEPPED_BACK), now)
+            return withhold(now, now.present, _STEPPED_BACK)
         old = without_sentinels(of(self.before), zero_is_one=zero_is_one)
         counts = now.values - old.values
         with np.errstate(invalid="ignore"):
             back = now.present & (counts < 0)
         per_s = column(counts / self.seconds, why=Missing(Reason.WARMING))
-        return where(back, missing(len(now), _STEPPED_BACK), where(now.present, per_s, now))
+        return withhold(where(now.present, per_s, now), back, _STEPPED_BACK)
 
     def average(self, values: Floats, factor: float = 1.0, *, zero_is_one: bool = False) -> Column:
         """The server's own average x `factor`; only in documents of the last second."""
@@ -108,9 +108,4 @@ def within(one: Column, least: float, most: float) -> Column:
     with np.errstate(invalid="ignore"):
         far = one.present & ((one.values < least) | (one.values > most))
     inside = Column(np.clip(one.values, 0.0, 1.0), one.reasons, one.details, one.by_reason)
-    return where(far, missing(len(one), _IMPOSSIBLE), inside)
-
-
-def withheld(one: Column, why: Missing) -> Column:
-    """The column with `why` in place of its numbers."""
-    return where(one.present, missing(len(one), why), one)
+    return withhold(inside, far, _IMPOSSIBLE)
