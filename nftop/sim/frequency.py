@@ -13,7 +13,7 @@ power follow:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, PstateDriver, UncoreLimits
 from nftop.model.struct import dataclass, replace
-from nftop.model.topology import CpuInfo, Topology
+from nftop.model.topology import Topology
 from nftop.sim.processor import Processor
 
 GOVERNORS = ("performance", "powersave")
@@ -119,12 +119,9 @@ def _with(
         response(setting, base_hz=base, all_core_hz=processor.all_core_hz, turbo=turbo)
         for setting, base in zip(settings, base_hz, strict=True)
     ]
-    hz = np.array([_of_core(info, requested_hz) for info in topology.cpus], np.float64)
+    threads = ((info.cpu, *info.siblings) for info in topology.cpus)
+    hz = np.array([max(requested_hz[cpu] for cpu in cpus) for cpus in threads], np.float64)
     return CoreFrequencies(processor, topology, settings, base_hz, turbo, hz)
-
-
-def _of_core(info: CpuInfo, requested_hz: Sequence[float]) -> float:
-    return max(requested_hz[cpu] for cpu in (info.cpu, *info.siblings))
 
 
 def _places(topology: Topology) -> Mapping[int, int]:

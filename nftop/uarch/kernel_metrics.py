@@ -120,7 +120,7 @@ def _pieces(
             if word.lower() not in literals:
                 raise FormulaError(f"it asks for {word}, which nftop doesn't know here")
             yield repr(literals[word.lower()])
-        elif kind == "sign" or word in _WORDS or _is_number(word):
+        elif kind == "sign" or word in _WORDS or _NUMBER.fullmatch(word):
             yield word
         elif word in _REFUSED:
             raise FormulaError(f"it uses {word}, which nftop doesn't know")
@@ -143,8 +143,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         at = expression.end()
 
 
-def _is_number(word: str) -> bool:
-    return re.fullmatch(r"\d+\.?\d*(?:e\d+)?|\.\d+", word) is not None
+_NUMBER = re.compile(r"\d+\.?\d*(?:e\d+)?|\.\d+")
 
 
 class _Rewrite(ast.NodeTransformer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
@@ -66,11 +66,14 @@ def step_changes(
     same = groups == state.groups
     tasks = {tid: group.name for group in table.groups if group.name != ROOT for tid in group.tasks}
     watched = {rate.thread.tid: rate.thread.start_ticks for rate in threads}
-    cells = state.cells if same else _cells(table)
+    cells = state.cells
     if not same:
         present = {group.name for group in table.groups}
-        kept = {cell: text for cell, text in state.cells.items() if _outlives(cell, present)}
-        cells = {**kept, **cells}
+        cells = {
+            cell: text
+            for cell, text in state.cells.items()
+            if cell.kind == "cpu" or cell.group in present
+        } | _cells(table)
     noticed = state.noticed
     if state.read_at_ns is not None:
         result = [] if same else list(_different(state.cells, cells))
@@ -176,10 +179,6 @@ def _schemata(group: ResctrlGroup) -> Iterator[tuple[Cell, str]]:
         yield Cell("schemata", group.name, data, mask.l2), f"{mask.cbm.bits:x}"
         if mask.code is not None:
             yield Cell("schemata", group.name, "L2CODE", mask.l2), f"{mask.code.bits:x}"
-
-
-def _outlives(cell: Cell, groups: Collection[str]) -> bool:
-    return cell.kind == "cpu" or cell.group in groups
 
 
 def _different(old: Mapping[Cell, str], new: Mapping[Cell, str]) -> Iterator[Change]:

@@ -138,7 +138,8 @@ def limits(masks: Iterable[Cbm], bandwidths: Iterable[float], unit: MbaUnit) -> 
 
 def has_filled(group: GroupRow) -> bool:
     """Whether a class has lines in any last-level cache."""
-    return any(_filled(cache) for cache in group.caches)
+    used = (cache.readings["occupancy_bytes"] for cache in group.caches)
+    return any(not isinstance(one, Missing) and one > 0 for one in used)
 
 
 def _union(masks: Iterable[Cbm], width: int) -> Cbm:
@@ -146,8 +147,3 @@ def _union(masks: Iterable[Cbm], width: int) -> Cbm:
     for mask in masks:
         bits |= mask.bits
     return Cbm(bits, width)
-
-
-def _filled(cache: GroupCacheRow) -> bool:
-    used = cache.readings["occupancy_bytes"]
-    return not isinstance(used, Missing) and used > 0

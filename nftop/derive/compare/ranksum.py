@@ -83,11 +83,6 @@ def persistence_of(before: Floats, after: Floats) -> float:
     return _lag1(ranks[: len(before)], ranks[len(before) :])
 
 
-def ranks_of(values: Floats) -> Floats:
-    """Ranks from 1, equal values sharing theirs, float64 (n,)."""
-    return _ranks(values)[0]
-
-
 def median(values: Floats) -> float:
     """Median of a sample that is not empty."""
     return float(np.median(values))
@@ -426,7 +421,7 @@ def _scores(values: Floats) -> Floats:
 def _autocorrelation(values: Floats) -> Floats:
     """Unbiased, of the ranks of float64 (n,), by lag 0 to n - 1; empty if all values are equal."""
     count = len(values)
-    away = ranks_of(values) - (count + 1) / 2
+    away = _ranks(values)[0] - (count + 1) / 2
     power = np.abs(np.fft.rfft(away, 2 * count)) ** 2
     products = np.fft.irfft(power)[:count]
     if products[0] <= 0:

@@ -134,16 +134,12 @@ def _over(threads: NDArray[np.intp], of: Column, fold: np.ufunc) -> Column:
     if of.details:
         rows = np.flatnonzero(gone).tolist()
         details = {
-            row: _sibling_message(of.details[at], own=at == row)
+            row: ("" if at == row else _OF_SIBLING) + of.details[at]
             for row, at in zip(rows, source[rows].tolist(), strict=True)
             if at in of.details
         }
     reasons = np.where(gone, of.reasons[source], np.uint8(Reason.PRESENT))
     return Column(np.where(gone, np.nan, values), reasons, details, of.by_reason)
-
-
-def _sibling_message(sentence: str, *, own: bool) -> str:
-    return sentence if own else f"{_OF_SIBLING}{sentence}"
 
 
 NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")

@@ -111,11 +111,6 @@ def step_netdev(
     return NetdevState(reading.value, reading.read_at_ns, rates, worth_at_ns), rates
 
 
-def without_rows(state: NetdevState) -> NetdevState:
-    """The state that remains valid for other CPUs."""
-    return NetdevState(worth_at_ns=state.worth_at_ns)
-
-
 def _is_worth(rates: NetdevRates, *, shown: bool) -> bool:
     taken = rates.columns["kernel_packets_per_s"]
     least = _SHOWN_TO_PER_S if shown else _SHOWN_FROM_PER_S
@@ -324,6 +319,6 @@ NETDEV: FoldStage[NetdevState, NetdevRates] = FoldStage(
     "netdev",
     NetdevState,
     lambda state, tick: step_netdev(state, tick.sample.readings.get("netdev"), tick.topology),
-    trim=without_rows,
+    trim=lambda state: NetdevState(worth_at_ns=state.worth_at_ns),
     columns=lambda rates: rates.columns,
 )

@@ -227,9 +227,10 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
             len(after.steps) >= _LEAST_STEPS and not _shows_pace(state, at_ns)
         )
         return after, missing(sockets, _PACE_UNSEEN if unseen else _WARMING)
-    samples = len(after.steps) - 1
-    counted_s = samples * _SAMPLE_S if after.rests else _elapsed_s(after.steps)
-    return after, (after.steps[-1].totals - after.steps[0].totals) / counted_s
+    oldest, newest = after.steps[0], after.steps[-1]
+    elapsed_s = (newest.seen_ns - oldest.seen_ns) / 1e9
+    counted_s = (len(after.steps) - 1) * _SAMPLE_S if after.rests else elapsed_s
+    return after, (newest.totals - oldest.totals) / counted_s
 
 
 def _uncounted(table: PcmTable) -> Missing | None:
@@ -268,10 +269,6 @@ def _rests(steps: tuple[TotalsStep, ...]) -> bool | None:
     if (last.seen_ns - first.since_ns) / 1e9 / intervals < _RESTING_FROM_S:
         return False
     return None
-
-
-def _elapsed_s(steps: tuple[TotalsStep, ...]) -> float:
-    return (steps[-1].seen_ns - steps[0].seen_ns) / 1e9
 
 
 def _odd(before: Floats, after: Floats) -> bool:

@@ -414,7 +414,9 @@ def kernel_tma_columns(table: CounterTable, rates: CounterRates) -> Mapping[str,
     columns = {}
     for metric in (metric.id for metric in TMA_METRICS if metric.coverage):
         if metric in nodes:
-            clipped = _clipped(nodes[metric])
+            node = nodes[metric]
+            ratios = np.clip(node.values, 0.0, 1.0)
+            clipped = Column(ratios, node.reasons, node.details, node.by_reason)
             sound = withhold(clipped, odd & clipped.present, _CONTRADICT)
             columns[metric] = withhold(sound, slept & clipped.present, _ASLEEP)
         else:
@@ -434,10 +436,6 @@ def _compiled(texts: Mapping[str, str]) -> tuple[dict[str, Formula], dict[str, M
         except FormulaError as error:
             unreadable[metric] = Missing(Reason.ERROR, f"its formula can't be read: {error}")
     return formulas, unreadable
-
-
-def _clipped(node: Column) -> Column:
-    return Column(np.clip(node.values, 0.0, 1.0), node.reasons, node.details, node.by_reason)
 
 
 def _why(table: CounterTable, metric: str) -> Missing:

@@ -251,14 +251,10 @@ class _AppRates:
         port = next((port for port in self.app.ports if port.port == port_id), None)
         if port is None:
             return Missing(Reason.SOURCE, f"the application has no port {port_id}")
-        if _is_only_queue(port, queue):
+        if not port.rx_queue_packets and port.rx_queues == 1 and queue == 0:
             return self.rate(_of_port("rx", port))
         why = Missing(Reason.SOURCE, f"the driver of port {port_id} has no counter for each queue")
         return self.rate(_of_port("queue", port, queue), why)
-
-
-def _is_only_queue(port: DpdkPort, queue: int) -> bool:
-    return not port.rx_queue_packets and port.rx_queues == 1 and queue == 0
 
 
 def _cores(
