@@ -19,8 +19,8 @@ from nftop.sim import workloads
 from nftop.sim.processor import Processor
 
 # Kinds of task; a vm does not report packets.
-Kind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
-KINDS: tuple[str, ...] = get_args(Kind)
+TaskKind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
+KINDS: tuple[str, ...] = get_args(TaskKind)
 # Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
 L3_WAYS, CLASSES = 11, 16
 _FILES = resources.files(__package__) / "scenarios"
@@ -63,7 +63,7 @@ class Task:
     """
 
     name: _Text
-    kind: Kind
+    kind: TaskKind
     workload: str
     package: Annotated[int, Meta(ge=0, le=1)]
     threads: Annotated[int, Meta(ge=1, le=512)]

@@ -5,7 +5,7 @@ Counts of CPUs are first added up by physical core.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -133,7 +133,7 @@ def evaluate(
     `settle` parts otherwise, level by level; lower levels use the result.
 
     Formulas: Yasin, "A Top-Down method for performance analysis and counters architecture", ISPASS
-    2014, as stated by the vendor for the microarchitecture, in its table.
+    2014, as in the vendor's table.
     """
     topdown = uarch.topdown
     if topdown is None:
@@ -149,40 +149,41 @@ def evaluate(
         usage[name] = _events_used(used, usage)
         return value
 
-    terms = topdown.terms(smt=smt)
-    read = _read(topdown, terms, levels)
-    for name, text in terms.items():
-        if name in read:
-            known[name] = compute(name, text)
+    for name, text in _terms_of(topdown, topdown.terms(smt=smt), levels).items():
+        known[name] = compute(name, text)
     for level in range(1, levels + 1):
-        families = _families(topdown, level)
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
                 share = _clip(compute(name, text))
                 parent = known[topdown.parent[name]] if name in topdown.parent else share
                 known[name] = where(parent.present, share, parent)
-        for whole, names in families:
-            family = NodeFamily(
-                None if whole is None else known[whole],
-                {name: usage[name] for name in names},
-                in_slots=names[0] not in topdown.of_cycles,
-                complete=names[0] not in topdown.of_cycles and level <= _COMPLETE_LEVELS,
-            )
+        for names, family in _families(topdown, level, known, usage):
             known.update(settle({name: known[name] for name in names}, family))
         if level == 1:
             known.update(_unequal(uarch, topdown, known))
     return {PREFIX + name: known[name] for name in topdown.nodes if topdown.level[name] <= levels}
 
 
-def _families(topdown: Topdown, level: int) -> list[tuple[str | None, list[str]]]:
+def _families(
+    topdown: Topdown, level: int, known: Mapping[str, Column], usage: Mapping[str, Usage]
+) -> Iterator[tuple[list[str], NodeFamily]]:
     """Nodes of a level by the whole of their slots; a share of cycles is alone, without a whole."""
-    families: dict[str, tuple[str | None, list[str]]] = {}
+    families: dict[str, list[str]] = {}
     for name in topdown.nodes:
         if topdown.level[name] == level:
-            alone = name in topdown.of_cycles
-            whole = None if alone else topdown.parent.get(name)
-            families.setdefault(name if alone else whole or "", (whole, []))[1].append(name)
-    return list(families.values())
+            key = name if name in topdown.of_cycles else topdown.parent.get(name, "")
+            families.setdefault(key, []).append(name)
+    for key, names in families.items():
+        in_slots = names[0] not in topdown.of_cycles
+        yield (
+            names,
+            NodeFamily(
+                known[key] if in_slots and key else None,
+                {name: usage[name] for name in names},
+                in_slots,
+                complete=in_slots and level <= _COMPLETE_LEVELS,
+            ),
+        )
 
 
 def computable(uarch: Uarch, events: Collection[str], *, smt: bool, levels: int = 2) -> set[str]:
@@ -237,14 +238,14 @@ def evaluate_probes(uarch: Uarch, counts_per_s: Mapping[str, Column]) -> dict[st
     return {name: known[name] for name in uarch.probes}
 
 
-def _read(topdown: Topdown, terms: Mapping[str, str], levels: int) -> set[str]:
-    """All names that the nodes of these levels are computed from."""
+def _terms_of(topdown: Topdown, terms: Mapping[str, str], levels: int) -> dict[str, str]:
+    """The terms that nodes of these levels are computed from."""
     nodes = (text for name, text in topdown.nodes.items() if topdown.level[name] <= levels)
     read = {name for text in nodes for name in compile_formula(text).names} | topdown.equal.keys()
     for name, text in reversed(list(terms.items())):
         if name in read:
             read.update(compile_formula(text).names)
-    return read
+    return {name: text for name, text in terms.items() if name in read}
 
 
 def _events_used(used: Usage, usage: Mapping[str, Usage]) -> Usage:
