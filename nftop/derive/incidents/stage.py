@@ -339,7 +339,8 @@ def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severi
     if rules & {"drops", "throughput-collapse", "gone"}:
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
-    if cause.takes_effects and cause.floor > Severity.INFO and _number(price.drops_per_s) > 0:
+    harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
+    if harms and _number(price.drops_per_s) > 0:
         return Severity.BAD
     return cause.floor
 

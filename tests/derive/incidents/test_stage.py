@@ -1,0 +1,216 @@
+"""Incidents from tick to tick: begin, cause found later, end, return; and who is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.incidents.parties import Parties
+from nftop.derive.incidents.stage import (
+    MOST_PAST,
+    Incidents,
+    IncidentState,
+    culprit_focus,
+    step_incidents,
+)
+from nftop.derive.nf.departures import Gone
+from nftop.derive.nf.recent import RecentState, step_recent
+from nftop.derive.threads import ThreadRate
+from nftop.model.column import column
+from nftop.model.cpu_use import CpuUse
+from nftop.model.frame import Finding, Frame
+from nftop.model.ids import Cpu
+from nftop.model.incident import Severity
+from nftop.model.reading import Missing, Reason
+from nftop.model.sample import ProcessFacts
+from tests.frames import SECOND_NS, WALL_NS, frame
+from tests.samples import thread
+
+# In `tests.frames.frame` fwd polls on CPUs 1 and 2, vpp on CPU 3.
+DROPS = Finding("drops", "drop_packets_per_s", "nf fwd", "5 packets/s dropped", 0)
+WAITS = Finding("poller-waits", "wait_ratio", "cpu 1", "waited for its CPU 9%", 0)
+LOW_IPC = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.5 of the core, below 1.75", 0)
+
+
+class Fold:
+    """The stage over frames a second apart."""
+
+    def __init__(self) -> None:
+        self.state, self.recent, self.second = IncidentState(), RecentState(), 0
+
+    def tick(
+        self, *findings: Finding, drops: float = 0.0, gone: tuple[Gone, ...] = (), **parties: Any
+    ) -> Incidents:
+        """Findings' `since_ns` is a second of the test's clock."""
+        base = frame(8, self.second)
+        nfs = (
+            replace(base.nfs[0], readings={**base.nfs[0].readings, "drop_packets_per_s": drops}),
+            *base.nfs[1:],
+        )
+        found = tuple(
+            replace(item, since_ns=WALL_NS + item.since_ns * SECOND_NS) for item in findings
+        )
+        now = replace(base, nfs=nfs, findings=found)
+        columns = parties.pop("columns", {})
+        now = replace(now, cpus=replace(now.cpus, columns={**now.cpus.columns, **columns}))
+        self.recent = step_recent(self.recent, now)
+        seen = FindingInputs(now, {}, gone, self.recent.rates)
+        self.state, output = step_incidents(self.state, seen, Parties(now, **parties))
+        self.second += 1
+        self.last: Frame = replace(now, incidents=output.active, past_incidents=output.past)
+        return output
+
+
+def since(finding: Finding, second: int, **changes: Any) -> Finding:
+    return replace(finding, since_ns=second, **changes)
+
+
+def test_drops_without_a_cause_are_of_their_nf_and_no_culprit_is_invented() -> None:
+    fold = Fold()
+    [one] = fold.tick(since(DROPS, 0), drops=5.0).active
+    assert (one.kind, one.severity, one.culprit) == ("nf", Severity.BAD, None)
+    assert [item.party.name for item in one.victims] == ["fwd"]
+    assert one.price.drops_per_s == 5.0 and one.since_ns == WALL_NS
+
+
+def test_a_cause_that_is_found_later_takes_over_and_the_id_stays() -> None:
+    fold = Fold()
+    [first] = fold.tick(since(DROPS, 0), drops=5.0).active
+    [then] = fold.tick(since(DROPS, 0), since(WAITS, 1), drops=5.0).active
+    assert (first.kind, then.kind, then.id) == ("nf", "cpu", first.id)
+    assert then.findings == (("poller-waits", "cpu 1"), ("drops", "nf fwd"))
+
+
+def test_an_effect_that_began_long_before_is_not_the_causes() -> None:
+    fold = Fold()
+    for _ in range(30):
+        fold.tick(since(DROPS, 0), drops=5.0)
+    output = fold.tick(since(DROPS, 0), since(WAITS, 29), drops=5.0)
+    assert {item.kind: item.findings for item in output.active} == {
+        "nf": (("drops", "nf fwd"),),
+        "cpu": (("poller-waits", "cpu 1"),),
+    }
+
+
+def test_what_ended_is_kept_as_it_was_at_its_worst_and_continues_if_it_returns() -> None:
+    fold = Fold()
+    for drops in (5.0, 9.0, 2.0):
+        [one] = fold.tick(since(WAITS, 0), since(DROPS, 0), drops=drops).active
+    [one] = fold.tick(since(WAITS, 0, is_ending=True)).active
+    assert one.worst.drops_per_s == 9.0 and one.worst_ns == WALL_NS + SECOND_NS
+    output = fold.tick()
+    assert output.active == ()
+    [past] = output.past
+    assert past.id == one.id and past.until_ns == WALL_NS + 4 * SECOND_NS
+    assert past.victims[0].drops_per_s == 9.0
+    assert past.dropped == pytest.approx(16.0, abs=6)
+    [again] = fold.tick(since(WAITS, 5)).active
+    assert again.id == one.id and again.since_ns == WALL_NS and fold.last.past_incidents == ()
+    fold.tick()
+    for _ in range(20):
+        fold.tick()
+    [other] = fold.tick(since(WAITS, 26)).active
+    assert other.id != one.id
+
+
+def test_only_the_newest_of_those_that_ended_are_kept() -> None:
+    fold, output = Fold(), Incidents()
+    for number in range(MOST_PAST + 5):
+        fold.tick(since(Finding("drops", "m", "nf fwd", "t", 0), 20 * number), drops=1.0)
+        for _ in range(19):
+            output = fold.tick()
+    assert len(output.past) == MOST_PAST
+    ends = [item.until_ns or 0 for item in output.past]
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_information_stays_apart_from_harm() -> None:
+    fold = Fold()
+    named = replace(LOW_IPC, where="cpu 1")
+    output = fold.tick(since(named, 0), since(DROPS, 20), drops=5.0)
+    assert [item.severity for item in output.active] == [Severity.BAD, Severity.WARN]
+
+
+def rate(run: float, **changes: Any) -> ThreadRate:
+    return ThreadRate(thread(**changes), run, 0.0, polls=False)
+
+
+def test_the_thread_that_ran_most_beside_the_poller_is_the_culprit() -> None:
+    fold = Fold()
+    threads = (
+        rate(0.9, pid=4242, tid=1, allowed=(Cpu(1),), program="fwd"),
+        rate(0.02, pid=70, tid=70, allowed=(Cpu(1),), program="cron"),
+        rate(0.09, pid=80, tid=80, allowed=(Cpu(1),), program="backup"),
+        rate(0.9, pid=90, tid=90, allowed=(Cpu(5),), program="other"),
+    )
+    facts = {80: ProcessFacts(80, Cpu(1), "", "ci", "/a", 0, None, container="backup.service")}
+    [one] = fold.tick(since(WAITS, 0), threads=threads, facts=facts).active
+    assert one.culprit is not None
+    assert (one.culprit.name, one.culprit.pid, one.culprit.user, one.culprit.container) == (
+        "backup", 80, "ci", "backup.service",
+    )  # fmt: skip
+    assert one.culprit.cpus == (1,) and one.watch == (1,)
+    assert culprit_focus(fold.last) == ((1,), ())
+
+
+def test_what_a_scan_of_proc_saw_there_is_known_too() -> None:
+    uses = (CpuUse(Cpu(1), 9, "kworker/1:1", 400_000_000, 5_000_000_000),)
+    [one] = Fold().tick(since(WAITS, 0), uses=uses).active
+    assert one.culprit is not None and (one.culprit.name, one.culprit.pid) == ("kworker/1:1", 9)
+    few = (replace(uses[0], run_ns=10_000_000),)
+    [one] = Fold().tick(since(WAITS, 0), uses=few).active
+    assert one.culprit is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [("steal_ratio", "steal"), ("softirq_ratio", "softirq")]
+)
+def test_the_hypervisor_and_the_kernel_can_be_culprits(metric: str, name: str) -> None:
+    columns = {metric: column(frame(8, 0).cpus.columns["steal_ratio"].values + 0.2)}
+    [one] = Fold().tick(since(WAITS, 0), columns=columns).active
+    assert one.culprit is not None and one.culprit.kind == "host" and name in one.culprit.name
+
+
+def test_a_culprit_that_is_known_less_exactly_for_a_tick_stays() -> None:
+    fold = Fold()
+    threads = (rate(0.09, pid=80, tid=80, allowed=(Cpu(1),), program="backup"),)
+    fold.tick(since(WAITS, 0), threads=threads)
+    [one] = fold.tick(since(WAITS, 0)).active
+    assert one.culprit is not None and one.culprit.pid == 80
+
+
+def test_a_function_that_is_gone_is_the_worst() -> None:
+    departed = Gone("k", "ovs", 7, "ovs", WALL_NS, 0)
+    finding = Finding("gone", "rx_packets_per_s", "nf ovs", "pid 7 was here", 0)
+    [one] = Fold().tick(since(finding, 0), gone=(departed,)).active
+    assert (one.kind, one.severity) == ("gone", Severity.BAD)
+    assert one.culprit is not None and (one.culprit.key, one.culprit.pid) == ("k", 7)
+
+
+def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_resets() -> None:
+    first, second = Fold(), Fold()
+    second.tick()
+    second.tick()
+    one, other = first.tick(since(WAITS, 0)).active, second.tick(since(WAITS, 0)).active
+    assert one[0].id == other[0].id
+    second.second = 0
+    assert second.tick().past == ()
+
+
+def test_a_rule_from_outside_becomes_an_incident_of_its_subject() -> None:
+    odd = Finding("own-rule", "cpp", "nf vpp", "3 things, above 2", 0)
+    host = Finding("own-host-rule", "cpp", "host", "odd", 0)
+    output = Fold().tick(since(odd, 0), since(host, 0))
+    assert {(item.kind, item.severity) for item in output.active} == {
+        ("nf", Severity.WARN), ("host", Severity.INFO),
+    }  # fmt: skip
+    assert {item.title for item in output.active} == {"3 things", "odd"}
+
+
+def test_before_values_are_reasons_if_nothing_is_known_from_before() -> None:
+    [one] = Fold().tick(since(DROPS, 0), drops=5.0).active
+    before = one.victims[0].before
+    assert isinstance(before, Missing) and before.reason is Reason.WARMING
