@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.color import Color
+from textual.command import CommandPalette, Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
@@ -19,13 +24,32 @@ from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
+from nftop.ui.palette import NftopCommands
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import IN_THE_PAST, MainScreen
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
 
-_NO_COLOR = NoColor()
+
+class GroundAsReverse(NoColor):
+    """Removes colours; text on a ground, as Textual's cursors are, becomes reverse."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        marked = [
+            Segment(text, _reversed(style), control) if style else Segment(text, style, control)
+            for text, style, control in segments
+        ]
+        return super().apply(marked, background)
+
+
+@lru_cache(maxsize=256)
+def _reversed(style: Style) -> Style:
+    ground = style.bgcolor
+    return style if ground is None or ground.is_default else style + Style(reverse=True)
+
+
+_NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _FEED = "feed"
 
@@ -40,11 +64,14 @@ class NftopApp(App[None]):
 
     CSS_PATH = "nftop.tcss"
     TITLE = "nftop"
-    ENABLE_COMMAND_PALETTE = False
+    ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {NftopCommands}
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
+        # Not on screens with a prompt in use: there it is a character of the text.
+        Binding("colon,ctrl+p", "command_palette", show=False),
     ]
 
     def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
@@ -58,6 +85,8 @@ class NftopApp(App[None]):
             color=self._options.color,
             light_ground=self._options.light_ground,
         )
+        # Widgets of Textual's own then mark what is chosen in reverse.
+        self.no_color = not self._options.color
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
@@ -122,6 +151,10 @@ class NftopApp(App[None]):
         """Go so many seconds forward in time, or back."""
         if isinstance(self.screen, BannerScreen):
             self.screen.say(self._main.shift_time(seconds))
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="command", id="--command-palette"))
 
     # Changes of the host
 

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from nftop.ui.keys import CONFIRM, EDITOR, INCIDENT, PAGE, PRIORITY, RESERVED, KeyRow
+from nftop.render.pages.help import (
+    EDITOR_HELP,
+    HelpSection,
+    mark_sections,
+    reference_sections,
+)
+from nftop.ui.keys import (
+    ALWAYS,
+    CONFIRM,
+    EDITOR,
+    HELP,
+    INCIDENT,
+    PAGE,
+    PRIORITY,
+    RESERVED,
+    SORT_MENU,
+    KeyRow,
+    help_rows,
+)
 from nftop.ui.screens.registry import screen_keys, screens
 
 _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "page": PAGE,
     "incident": INCIDENT,
+    "help": HELP,
+    "sort_menu": SORT_MENU,
     "editor": EDITOR,
     "confirm": CONFIRM,
     "priority": PRIORITY,
 }
+# Pages from which the number keys lead to another screen.
+_LEAVES = ("page", "incident", "help")
 _TITLES = {
-    "page": "Pages: help, explain, findings, details",
+    "page": "Pages: explain, findings, details",
     "incident": "Page of an incident",
+    "help": "Help",
+    "sort_menu": "Sort menu",
     "editor": "Editor of cache classes",
     "confirm": "Preview of a change",
     "priority": "Editor of a core's frequencies",
@@ -24,12 +49,12 @@ _TITLES = {
 
 
 def key_tables() -> dict[str, tuple[KeyRow, ...]]:
-    """Keys by screen: an id of the registry, or one of `_TITLES`."""
+    """Keys by screen: an id of the registry, or a name of a page or dialog."""
     return {
         **{row.id: (*screen_keys(), *row.view.KEYS) for row in screens()},
-        "page": (*screen_keys(), *_DIALOGS["page"]),
-        **{name: keys for name, keys in _DIALOGS.items() if name != "page"},
-    }
+        **{name: (*(screen_keys() if name in _LEAVES else ()), *keys)
+           for name, keys in _DIALOGS.items()},
+    }  # fmt: skip
 
 
 def reserved(screen: str) -> tuple[tuple[str, str], ...]:
@@ -40,6 +65,41 @@ def reserved(screen: str) -> tuple[tuple[str, str], ...]:
 def titles() -> dict[str, str]:
     """Title of each table of `key_tables`."""
     return {**{row.id: f"{row.title} screen" for row in screens()}, **_TITLES}
+
+
+class HelpContent(NamedTuple):
+    """Sections of a help page: those drawn, and those that only a search finds."""
+
+    shown: tuple[HelpSection, ...]
+    others: tuple[HelpSection, ...]
+
+
+def help_content(screen: str) -> HelpContent:
+    """Help of a screen: its keys and marks; the search also finds those of all others."""
+    tables, names = key_tables(), titles()
+    rows = {row.id: row for row in screens()}
+    shared = tuple(dict.fromkeys((*screen_keys(), *ALWAYS)))
+    own = tables[screen]
+    hidden = shared if screen in rows else ()
+    shown = [HelpSection(names[screen], help_rows(key for key in own if key not in hidden))]
+    if screen in rows:
+        shown.append(HelpSection("All screens", help_rows(key for key in own if key in shared)))
+        shown.append(HelpSection("Marks of this screen", rows[screen].marks))
+    if screen == "editor":
+        shown += EDITOR_HELP
+    elif screen in rows:
+        shown += mark_sections()
+    others = [
+        HelpSection(names[name], help_rows(key for key in keys if key not in shared))
+        for name, keys in tables.items()
+        if name != screen
+    ]
+    others += [
+        HelpSection(f"Marks of the {row.title} screen", row.marks)
+        for row in rows.values()
+        if row.id != screen
+    ]
+    return HelpContent(tuple(shown), (*others, *reference_sections()))
 
 
 def markdown() -> str:

@@ -86,6 +86,7 @@ SORT: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
     KeyRow("less_than_sign", "sort", "<", "sort by the previous column", -1),
     KeyRow("I", "invert", "I", "reverse the order"),
+    KeyRow("s", "sort_menu", "s", "choose the column to sort by", hint=("s", "sort"), rank=2),
 )
 FOLD: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
@@ -179,6 +180,8 @@ BASELINE: tuple[KeyRow, ...] = (
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
 )  # fmt: skip
 LIVE: frozenset[Mode] = frozenset({"live"})
+PALETTE = KeyRow("colon,ctrl+p", "app.command_palette", ": Ctrl-P", "all commands by name",
+    hint=(":", "command"), rank=5)  # fmt: skip
 ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("x", "explain", "x", "explain the selected metrics, with their values",
         hint=("x", "explain"), rank=3),
@@ -193,6 +196,7 @@ ALWAYS: tuple[KeyRow, ...] = (
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
         hint=("d", "delay"), rank=18, when=LIVE, asks=True),
+    PALETTE,
     HELP_KEY,
     KeyRow("escape", "clear", "Esc",
         "return to now; clear message and filter; then the Cores screen"),
@@ -208,17 +212,50 @@ def hints(keys: Iterable[KeyRow], modes: Collection[Mode] = ()) -> tuple[Hint, .
     return tuple(Hint(*key.hint, key.rank, Click(key.action, key.by)) for key in shown if key.hint)
 
 
-PAGE: tuple[KeyRow, ...] = (
+SCROLL: tuple[KeyRow, ...] = (
     KeyRow("down,j", "move", "down j", "down", 1, ("j k", "scroll"), rank=2),
     KeyRow("up,k", "move", "up k", "up", -1),
     KeyRow("pagedown,space", "page", "PgDn", "page down", 1),
     KeyRow("pageup", "page", "PgUp", "page up", -1),
     KeyRow("g,home", "move", "g", "to the top", -MOST),
     KeyRow("G,end", "move", "G", "to the end", MOST),
+)  # fmt: skip
+FIND: tuple[KeyRow, ...] = (
+    KeyRow("slash", "ask_find", "/", "find on this page",
+        hint=("/", "find"), rank=3, asks=True),
+    KeyRow("n", "find_again", "n", "find next", 1),
+    KeyRow("N", "find_again", "N", "find previous", -1),
+)  # fmt: skip
+LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",
         hint=("Esc", "close"), rank=1),
     *TIME,
+    *CHANGE,
+)  # fmt: skip
+PAGE: tuple[KeyRow, ...] = (*SCROLL, *FIND, *LEAVE)
+HELP: tuple[KeyRow, ...] = (
+    *SCROLL,
+    KeyRow("slash", "ask_find", "/", "search keys, marks and columns of all screens",
+        hint=("/", "search"), rank=0, asks=True),
+    KeyRow("question_mark,h,f1,escape,q,f10", "close", "? Esc q", "clear the search, then close",
+        hint=("Esc", "close"), rank=1),
+    *CHANGE,
+)  # fmt: skip
+# Lists to choose from: the sort menu and the column chooser.
+CHOOSE: tuple[KeyRow, ...] = (
+    KeyRow("down,j", "move", "down j", "next", 1),
+    KeyRow("up,k", "move", "up k", "previous", -1),
+    KeyRow("g,home", "move", "g", "first", -MOST),
+    KeyRow("G,end", "move", "G", "last", MOST),
+)
+SORT_MENU: tuple[KeyRow, ...] = (
+    *CHOOSE,
+    KeyRow("enter,space", "choose", "Enter", "sort by it; by the current one: reverse the order",
+        hint=("⏎", "sort"), rank=1),
+    KeyRow("I", "invert", "I", "reverse the order", hint=("I", "reverse"), rank=2),
+    HELP_KEY,
+    KeyRow("escape,s,q,f10", "close", "Esc s q", "back", hint=("Esc", "back"), rank=1),
     *CHANGE,
 )  # fmt: skip
 
@@ -245,7 +282,8 @@ INCIDENT: tuple[KeyRow, ...] = (
     KeyRow(
         "a", "acknowledge", "a", "mark it as seen; again: no longer", hint=("a", "seen"), rank=5
     ),
-    *PAGE,
+    *SCROLL,
+    *LEAVE,
 )
 
 # Class editor; the highest way is leftmost.
@@ -294,7 +332,7 @@ CONFIRM: tuple[KeyRow, ...] = (
         hint=("y", "apply"), rank=1),
     KeyRow("escape,n,q,f10", "close", "Esc n", "back without a change",
         hint=("Esc", "back"), rank=1),
-    *PAGE[:6],
+    *SCROLL,
     HELP_KEY,
     *CHANGE,
 )  # fmt: skip

@@ -72,7 +72,7 @@ def test_textuals_own_keys_are_ours_on_purpose() -> None:
 @pytest.mark.parametrize("screen", key_tables())
 def test_every_screen_has_help_and_a_way_back_among_its_hints(screen: str) -> None:
     actions = [hint.click.action for hint in hints(key_tables()[screen])]
-    assert actions[0] == "help"
+    assert actions[0] == "help" or screen == "help"
     assert {"app.quit", "close"} & set(actions)
     assert {"K", "u"} <= {hint.key for hint in hints(key_tables()[screen], ["pending"])}
     assert screen in titles()

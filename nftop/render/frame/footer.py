@@ -135,7 +135,7 @@ def _names(tabs: Tabs, *, short: bool) -> Line:
 
 
 def _sort_text(tabs: Tabs) -> Line:
-    click = Click("sort", 1)
+    click = Click("sort_menu")
     arrow = "▼" if tabs.descending else "▲"
     order = f"{tabs.sort}{arrow}" if tabs.sort else "-"
     return line(Span("sort ", Tone.MUTED, click), Span(order, Tone.PLAIN, click))

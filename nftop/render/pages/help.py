@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
@@ -34,6 +35,7 @@ from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.frame.provenance import caveat
+from nftop.render.pages.explain import near_names
 from nftop.render.power.page import POWER_PACKAGE_METRICS
 from nftop.render.topdown.tree import MARKS as TREE_MARKS
 from nftop.render.topdown.tree import focus_of, meaning_of, tree_of, words
@@ -54,45 +56,72 @@ _MARKS = (
 )  # fmt: skip
 
 
+class HelpSection(NamedTuple):
+    """A title and pairs: a key, mark or name, and its meaning."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+
+EDITOR_HELP = (
+    HelpSection("Marks", (*EDITOR_MARKS, *CHECK_MARKS)),
+    HelpSection("In a verdict", VERDICT_MARKS),
+)
+
+
+def mark_sections() -> tuple[HelpSection, ...]:
+    """Marks that are on all screens."""
+    reasons = [(item.mark, item.sentence) for item in Reason if item is not Reason.PRESENT]
+    return (
+        HelpSection("Where there is no number", reasons),
+        HelpSection("Beside a number", _MARKS),
+    )
+
+
+def reference_sections() -> tuple[HelpSection, ...]:
+    """Marks and columns of single screens; the help shows them only when searched."""
+    return (
+        HelpSection("Findings", FINDING_MARKS),
+        HelpSection("In the bar of top-down", [(key, what) for key, _, what in PARTS]),
+        HelpSection("The ways of a cache class", WAY_MARKS),
+        HelpSection("In the panel of cache classes", CACHE_MARKS),
+        HelpSection("Columns of CPUs", _columns(CPU_METRICS)),
+        HelpSection("Columns of cache classes", _columns(GROUP_METRICS)),
+        HelpSection("Columns of network functions", _columns(NF_METRICS)),
+        HelpSection("Memory, PCIe and links", _columns(PACKAGE_METRICS)),
+        HelpSection("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS)),
+        HelpSection("Probes of the selected core", _columns(CORE_METRICS)),
+    )
+
+
 def help_lines(
-    keys: Iterable[tuple[str, str]],
-    screens: Iterable[tuple[str, Sequence[tuple[str, str]]]],
-    width: int,
+    shown: Sequence[HelpSection], others: Sequence[HelpSection], search: str, width: int
 ) -> list[Line]:
-    """Keys, marks and columns.
+    """Keys and marks.
 
     Args:
-        keys: pairs of keys and what they do.
-        screens: titles of the screens, each with its marks and their meaning.
+        shown: of the current screen.
+        others: of all other screens; only rows that match the search are drawn.
+        search: text that a row has in its name, its meaning or its section's title; "": no search.
         width: cells a line may take.
     """
-    reasons = [(item.mark, item.sentence) for item in Reason if item is not Reason.PRESENT]
-    return [
-        *section("Keys", keys, width),
-        *section("Where there is no number", reasons, width),
-        *section("Beside a number", _MARKS, width),
-        *section("Below the header", FINDING_MARKS, width),
-        *section("In the bar of top-down", [(key, what) for key, _, what in PARTS], width),
-        *(item for title, marks in screens
-          for item in section(f"On the {title} screen", marks, width)),
-        *section("The ways of a cache class", WAY_MARKS, width),
-        *section("In the panel of cache classes", CACHE_MARKS, width),
-        *section("Columns", _columns(CPU_METRICS), width),
-        *section("Cache classes", _columns(GROUP_METRICS), width),
-        *section("Network functions", _columns(NF_METRICS), width),
-        *section("Memory, PCIe and links", _columns(PACKAGE_METRICS), width),
-        *section("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS), width),
-        *section("Probes of the selected core", _columns(CORE_METRICS), width),
-    ]  # fmt: skip
-
-
-def editor_help_lines(keys: Iterable[tuple[str, str]], width: int) -> list[Line]:
-    """Keys and marks of the editor of cache classes."""
-    return [
-        *section("Keys", keys, width),
-        *section("Marks", (*EDITOR_MARKS, *CHECK_MARKS), width),
-        *section("In a verdict", VERDICT_MARKS, width),
-    ]
+    if not search:
+        tail = paragraph(
+            "/ searches this page, the keys of all screens, and the meaning of every column",
+            width, tone=Tone.MUTED,
+        )  # fmt: skip
+        return [*(item for title, rows in shown for item in section(title, rows, width)), *tail]
+    wanted = search.casefold()
+    lines: list[Line] = []
+    for title, rows in (*shown, *others):
+        whole = wanted in title.casefold()
+        matches = [row for row in rows if whole or wanted in " ".join(row).casefold()]
+        lines += section(title, matches, width)
+    if lines:
+        return lines
+    near = near_names(search)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return paragraph(f"nothing is called {search!r}{hint}", width)
 
 
 def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from textual import events
@@ -12,6 +12,7 @@ from textual.screen import Screen
 from nftop.render.frame.footer import footer_line
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
+from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
@@ -49,13 +50,25 @@ class BannerScreen(Screen[Result]):
         """State on which hints of keys depend."""
         return {"pending"} if self.changes.standing.phase == "unkept" else set()
 
-    def show_footer(
-        self, keys: Iterable[KeyRow], *, position: str = "", message: str = "", height: int = 1
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        """Keys that work on this screen, for the footer and the command palette."""
+        raise NotImplementedError
+
+    def open_help(
+        self, name: str, options: Options, back: Callable[[int | None], None] | None = None
     ) -> None:
+        """Open the help of a table of keys; `back` gets the screen chosen there, or None."""
+        from nftop.ui.screens.page import HelpScreen  # noqa: PLC0415 - it is a screen itself
+
+        page = HelpScreen(name, options, self.changes)
+        self.app.push_screen(page, back or (lambda _: self.paint()))
+
+    def show_footer(self, *, position: str = "", message: str = "", height: int = 1) -> None:
         """Draw the keys that work now, or a message."""
         footer = self.query_one(Footer)
         foot = footer_line(
-            hints(keys, self.modes),
+            hints(self.key_rows, self.modes),
             self.size.width,
             position=position,
             message=message,

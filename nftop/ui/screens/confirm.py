@@ -19,11 +19,10 @@ from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines
-from nftop.ui.keys import CONFIRM, bindings
+from nftop.ui.keys import CONFIRM, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.page import keys_page
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
@@ -117,14 +116,17 @@ class ConfirmScreen(BannerScreen[bool]):
         if action == "close":
             self.dismiss(False)  # noqa: FBT003 - the screen's answer
         elif action == "help":
-            keys = keys_page(CONFIRM, self._options, self.changes)
-            self.app.push_screen(keys, lambda _: self.paint())
+            self.open_help("confirm", self._options)
         elif action == "yes":
             self._confirm()
         else:
             page = max(1, self.size.height - 2) if action == "page" else 1
             self._top += by * page
             self.paint()
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return CONFIRM
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
@@ -147,7 +149,7 @@ class ConfirmScreen(BannerScreen[bool]):
             # A `y` typed ahead must not confirm a plan that was not shown.
             self.call_after_refresh(self._is_painted, self._top + len(shown), self.size)
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.show_footer(CONFIRM, position=position, message=self._message)
+        self.show_footer(position=position, message=self._message)
 
     def _is_painted(self, upto: int, size: Size) -> None:
         if size == self.size:

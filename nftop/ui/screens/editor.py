@@ -32,9 +32,8 @@ from nftop.render.editor.model import EditorState
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
-from nftop.render.pages.help import editor_help_lines
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
-from nftop.ui.keys import EDITOR, bindings, help_rows
+from nftop.ui.keys import EDITOR, KeyRow, bindings
 from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -54,9 +53,6 @@ _QUESTIONS = {
     "close": "keep the draft until nftop ends? y keeps it, n drops it, Esc stays here",
     "quit": "quit and drop the draft? y quits, n or Esc stays here",
 }
-
-
-_help_text: PageText = partial(editor_help_lines, help_rows(EDITOR))
 
 
 class HostRead(Message):
@@ -194,6 +190,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             model.answers[message.about](message.text.strip())
         self.paint()
 
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return EDITOR
+
     def on_key(self, event: events.Key) -> None:
         if self._question:
             if event.key.lower() in ("y", "n", "escape"):
@@ -264,7 +264,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             message, spot = _QUESTIONS[self._question], ""
         self.query_one("#editor", Lines).show(lines, room)
         # A prompt replaces the footer.
-        self.show_footer(EDITOR, position=spot, message=message, height=int(not self._asking))
+        self.show_footer(position=spot, message=message, height=int(not self._asking))
 
     # Actions of keys
 
@@ -304,12 +304,11 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             editor = self._board(model, frame)
             return lambda width: diff_lines(editor, frame, self._card(frame, width), width)
 
-        page = PageScreen(source, self._options, self.changes, toggle="d", help_text=_help_text)
+        page = PageScreen(source, self._options, self.changes, toggle="d")
         self.app.push_screen(page, lambda _: self.paint())
 
     def _help(self) -> None:
-        page = PageScreen(lambda: _help_text, self._options, self.changes)
-        self.app.push_screen(page, lambda _: self.paint())
+        self.open_help("editor", self._options)
 
     def _leave(self, how: str) -> None:
         if how == "close" and self.changes.dismiss():

@@ -23,12 +23,10 @@ from nftop.render.incidents.page import (
     no_incident_lines,
     trend_points,
 )
-from nftop.render.pages.help import section
-from nftop.ui.keys import INCIDENT, bindings, help_rows
+from nftop.ui.keys import INCIDENT, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.page import PageScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
@@ -136,6 +134,10 @@ class IncidentScreen(BannerScreen[int | None]):
         self._scroll(-3)
         self.paint()
 
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return (*screen_keys(), *INCIDENT)
+
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
 
@@ -158,7 +160,7 @@ class IncidentScreen(BannerScreen[int | None]):
         shown = lines[self._top : self._top + max(0, height)]
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
         self.query_one("#incident", Lines).show(shown, max(0, height))
-        self.show_footer(INCIDENT, position=position, message=self._message)
+        self.show_footer(position=position, message=self._message)
 
     @property
     def incident(self) -> Incident | None:
@@ -238,12 +240,7 @@ class IncidentScreen(BannerScreen[int | None]):
         self._top += lines
 
     def _help(self) -> None:
-        def text(width: int) -> list[Line]:
-            return section("On this page", help_rows(INCIDENT), width)
-
-        self.app.push_screen(
-            PageScreen(lambda: text, self._options, self.changes), lambda _: self.paint()
-        )
+        self.open_help("incident", self._options)
 
 
 def incidents_of(frame: Frame | None) -> Sequence[Incident]:

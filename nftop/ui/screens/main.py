@@ -18,11 +18,10 @@ from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
-from nftop.render.pages.help import help_lines
 from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.history import TickHistory
 from nftop.ui.editor_model import EditorModel
-from nftop.ui.keys import MOST, Mode, help_rows, named
+from nftop.ui.keys import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -30,9 +29,10 @@ from nftop.ui.recording_keys import RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import IncidentScreen
+from nftop.ui.screens.menu import SortMenu
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
-from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screens
+from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView, focus_request
 from nftop.ui.widgets.panels import (
@@ -174,8 +174,6 @@ class MainScreen(BannerScreen[None]):
         super().__init__()
         self._rows, self._keys = screens(), main_keys()
         self.bind_keys(self._keys)
-        marks = [(row.title, row.marks) for row in self._rows]
-        self._help_text: PageText = partial(help_lines, help_rows(self._keys), marks)
         self.changes = changes
         self._feed = feed
         self._options = options
@@ -195,6 +193,7 @@ class MainScreen(BannerScreen[None]):
             "last": lambda _: self._last(),
             "page": lambda by: self._move(by, paged=True),
             "sort": self._sort,
+            "sort_menu": lambda _: self._sort_menu(),
             "group": lambda _: self._view.group(),
             "jump": self._jump,
             "swap": lambda _: self._view.swap_card(),
@@ -353,6 +352,13 @@ class MainScreen(BannerScreen[None]):
     def _sort(self, step: int) -> None:
         self._view.cycle_sort(step)
 
+    def _sort_menu(self) -> None:
+        """Open the menu of columns to sort by; what it changes is seen beside it."""
+        self.app.push_screen(
+            SortMenu(lambda: self._view, self.paint, self._options, self.changes),
+            lambda _: self.paint(),
+        )
+
     def _jump(self, by: int) -> None:
         self._view.next_cache(by)
 
@@ -414,8 +420,7 @@ class MainScreen(BannerScreen[None]):
             self.say(why)
 
     def _help(self) -> None:
-        text = self._help_text
-        self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
+        self.open_help(self._rows[self._up].id, self._options, self._back)
 
     def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
         """Open a page about the frame on screen; it follows the frames."""
@@ -424,9 +429,7 @@ class MainScreen(BannerScreen[None]):
             frame = self._session.frame
             return None if frame is None else text_of(frame)
 
-        page = PageScreen(
-            source, self._options, self.changes, toggle=toggle, help_text=self._help_text
-        )
+        page = PageScreen(source, self._options, self.changes, toggle=toggle)
         self.app.push_screen(page, self._back)
 
     def _back(self, number: int | None) -> None:
@@ -469,7 +472,7 @@ class MainScreen(BannerScreen[None]):
         self._request_focus()
         # A prompt takes the footer's line.
         footer = int(has_footer and not self._asking)
-        self.show_footer(self._view.KEYS, position=spot, message=session.message, height=footer)
+        self.show_footer(position=spot, message=session.message, height=footer)
 
     @property
     def _tabs(self) -> Tabs:
@@ -480,6 +483,10 @@ class MainScreen(BannerScreen[None]):
         if order is None:
             return Tabs(tabs, self._up, search=search)
         return Tabs(tabs, self._up, order.label, order.descending, search)
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return (*screen_keys(), *self._view.KEYS)
 
     @property
     def modes(self) -> set[Mode]:

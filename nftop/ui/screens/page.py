@@ -1,23 +1,26 @@
-"""Scrollable page of text: help, findings, or an explanation."""
+"""Pages of text above a screen; the help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.render.base.line import Line
-from nftop.render.pages.help import section
-from nftop.ui.keys import PAGE, KeyRow, bindings, help_rows
+from nftop.render.base.line import Line, selected
+from nftop.render.pages.help import help_lines
+from nftop.ui.key_table import help_content
+from nftop.ui.keys import HELP, PAGE, KeyRow, bindings
+from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.prompt import Prompt
 
 # Lines of a page, for a width in cells.
 PageText: TypeAlias = Callable[[int], list[Line]]
@@ -26,7 +29,10 @@ PageText: TypeAlias = Callable[[int], list[Line]]
 class PageScreen(BannerScreen[int | None]):
     """Shows the text of `source`. A screen's key closes it with the screen's index."""
 
+    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
+    follows = True
 
     def __init__(
         self,
@@ -35,7 +41,6 @@ class PageScreen(BannerScreen[int | None]):
         changes: ChangeControl,
         *,
         toggle: str = "",
-        help_text: PageText | None = None,
     ) -> None:
         """A page.
 
@@ -44,24 +49,32 @@ class PageScreen(BannerScreen[int | None]):
             options: of the interface.
             changes: for the banner.
             toggle: key that opened the page and also closes it.
-            help_text: page for `?`; None: this is the help page, and `?` closes it.
         """
         super().__init__()
         self.bind_keys(screen_keys())
         self.changes = changes
-        self.follows = help_text is not None
         self._source = source
         self._text: PageText = source() or (lambda _width: [])
         self._toggle = toggle
-        self._help_text = help_text
         self._options = options
         self._top = 0
         self._message = ""
+        self._asking = False
+        self.search = ""
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return (*screen_keys(), *self.KEYS)
 
     def compose(self) -> ComposeResult:
         yield ChangeBanner(ascii_only=self._options.ascii_only)
         yield Lines(ascii_only=self._options.ascii_only, id="page")
         yield Footer(ascii_only=self._options.ascii_only)
+        yield Prompt()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # The key that opens the prompt is typed inside it.
+        return not (self._asking and action == "act")
 
     def on_resize(self) -> None:
         self.paint()
@@ -73,38 +86,63 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(-3)
 
     def on_key(self, event: events.Key) -> None:
+        if self._asking:
+            return
         if event.key == self._toggle:
             event.stop()
             self.dismiss()
         else:
             self.say_unbound(event)
 
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
+        self._asking = False
+        if message.text is not None:
+            self.search = message.text.strip()
+            self.find(1, from_top=True)
+        self.paint()
+
     def action_act(self, action: str, by: int) -> None:
-        if action == "close":
-            self.dismiss()
-            return
-        if action == "screen":
-            self.dismiss(by)
-            return
-        if action == "help":
-            self._help()
-            return
         self._message = ""
-        page = max(1, self.size.height - 2) if action == "page" else 1
-        self._scroll(by * page)
+        if action == "close":
+            self.close()
+        elif action == "screen":
+            self.dismiss(by)
+        elif action == "help":
+            self.open_help("page", self._options, self._back)
+        elif action == "ask_find":
+            self._asking = True
+            self.paint()
+            self.query_one(Prompt).ask("find", "find")
+        elif action == "find_again":
+            self.find(by)
+            self.paint()
+        else:
+            self._scroll(by * (max(1, self.size.height - 2) if action == "page" else 1))
 
-    def _help(self) -> None:
-        """Open the keys of this page and of the screen below it."""
-        below = self._help_text
-        if below is None:
-            self.dismiss()
+    def close(self) -> None:
+        """Return to the screen below."""
+        self.dismiss()
+
+    def find(self, step: int, *, from_top: bool = False) -> None:
+        """Scroll to the next or previous line that has the search."""
+        if not self.search:
+            self._message = "no search yet: / finds a text on this page"
             return
-        of_screen = below  # not None for the closure
+        texts = [item.text.casefold() for item in self._text(self.size.width)]
+        at = -1 if from_top else self._top
+        ahead = range(at + 1, len(texts)) if step > 0 else range(at - 1, -1, -1)
+        hit = next((index for index in ahead if self.search.casefold() in texts[index]), None)
+        if hit is None:
+            self._message = f"not found: {self.search}"
+        else:
+            self._top = hit
 
-        def text(width: int) -> list[Line]:
-            return [*section("On this page", help_rows(PAGE), width), *of_screen(width)]
-
-        self.app.push_screen(PageScreen(lambda: text, self._options, self.changes), self._back)
+    def marked(self, lines: list[Line]) -> list[Line]:
+        """The lines with those marked that have the search."""
+        wanted = self.search.casefold()
+        if not wanted:
+            return lines
+        return [selected(item) if wanted in item.text.casefold() else item for item in lines]
 
     def _back(self, number: int | None) -> None:
         """Return from the help page, to a screen if `number` is given."""
@@ -131,11 +169,37 @@ class PageScreen(BannerScreen[int | None]):
         self._top = max(0, min(self._top, len(lines) - height))
         shown = lines[self._top : self._top + max(0, height)]
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.query_one("#page", Lines).show(shown, max(0, height))
-        self.show_footer(PAGE, position=position, message=self._message)
+        self.query_one("#page", Lines).show(self.marked(shown), max(0, height))
+        # A prompt takes the footer's line.
+        self.show_footer(position=position, message=self._message, height=int(not self._asking))
 
 
-def keys_page(keys: Iterable[KeyRow], options: Options, changes: ChangeControl) -> PageScreen:
-    """Help page of a screen that has only keys to explain."""
-    rows = help_rows(keys)
-    return PageScreen(lambda: lambda width: section("Keys", rows, width), options, changes)
+class HelpScreen(PageScreen, inherit_bindings=False):
+    """Keys and marks of a screen; `/` searches those of all screens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(HELP)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = HELP
+    follows = False
+
+    def __init__(self, screen: str, options: Options, changes: ChangeControl) -> None:
+        """`screen`: a table of `key_tables`."""
+        self._content = help_content(screen)
+        super().__init__(lambda: self._lines, options, changes)
+
+    def _lines(self, width: int) -> list[Line]:
+        return help_lines(*self._content, self.search, width)
+
+    def find(self, step: int, *, from_top: bool = False) -> None:  # noqa: ARG002 - as a page's
+        """The page has only lines that match."""
+        self._top = 0
+
+    def marked(self, lines: list[Line]) -> list[Line]:
+        return lines
+
+    def close(self) -> None:
+        """Clear the search; without one return to the screen below."""
+        if self.search:
+            self.search, self._top = "", 0
+            self.paint()
+        else:
+            self.dismiss()

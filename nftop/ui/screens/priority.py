@@ -14,12 +14,11 @@ from nftop.control.cpufreq.choices import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
 from nftop.render.power.priority import Effect, priority_lines
-from nftop.ui.keys import PRIORITY, bindings
+from nftop.ui.keys import PRIORITY, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
-from nftop.ui.screens.page import keys_page
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
@@ -71,12 +70,15 @@ class PriorityScreen(BannerScreen[None]):
         elif action == "preview":
             self._preview()
         elif action == "help":
-            page = keys_page(PRIORITY, self._options, self.changes)
-            self.app.push_screen(page, lambda _: self.paint())
+            self.open_help("priority", self._options)
             return
         else:
             self._at = max(0, min(self._at + by, len(self._choices) - 1))
         self.paint()
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return PRIORITY
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
@@ -107,7 +109,7 @@ class PriorityScreen(BannerScreen[None]):
             )
         self._top = max(0, min(spot, self._top), spot - room + 1)
         self.query_one("#priority", Lines).show(lines[self._top : self._top + room], room)
-        self.show_footer(PRIORITY, position=f"CPU {self._cpu}", message=self._message)
+        self.show_footer(position=f"CPU {self._cpu}", message=self._message)
 
     @property
     def _choices(self) -> tuple[FrequencyChoice, ...]:

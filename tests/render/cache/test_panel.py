@@ -21,7 +21,7 @@ from nftop.render.cores.detail import Trend, detail_lines
 from nftop.render.cores.rows import CpuView
 from nftop.render.cores.table import table_lines
 from nftop.render.pages.batch_text import frame_text
-from nftop.render.pages.help import help_lines
+from nftop.render.pages.help import help_lines, mark_sections, reference_sections
 from tests.frames import HOSTILE, REASONS, frame
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.sim.hosts import Frozen, S
@@ -204,7 +204,8 @@ def test_rows_sort_by_class() -> None:
 
 
 def test_help_says_what_the_marks_are() -> None:
-    page = "\n".join(line.text for line in help_lines((), (), 100))
+    whole = (*mark_sections(), *reference_sections())
+    page = "\n".join(line.text for line in help_lines(whole, (), "", 100))
     assert "In the panel of cache classes" in page
     for mark in ("#", "o", "I", "full", "over"):
         assert f"\n{mark} " in page

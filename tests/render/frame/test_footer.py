@@ -10,7 +10,7 @@ from nftop.render.frame.footer import Hint, Tab, Tabs, footer_line, tabs_line
 HINTS = (
     Hint("?", "help", 0, Click("help")),
     Hint("⏎", "open", 2, Click("open")),
-    Hint("s", "sort", 1, Click("sort", 1)),
+    Hint("s", "sort", 1, Click("sort_menu")),
     Hint("q", "quit", -1, Click("app.quit")),
 )
 TABS = Tabs(
@@ -71,5 +71,5 @@ def test_screens_order_and_filter_are_clicked_where_they_stand() -> None:
     drawn = tabs_line(TABS, 62)
     where = {word: drawn.click_at(drawn.text.index(word)) for word in ("Topdown", "CPP", "filter")}
     assert where == {
-        "Topdown": Click("screen", 2), "CPP": Click("sort", 1), "filter": Click("ask_filter"),
+        "Topdown": Click("screen", 2), "CPP": Click("sort_menu"), "filter": Click("ask_filter"),
     }  # fmt: skip

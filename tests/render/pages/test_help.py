@@ -22,7 +22,13 @@ from nftop.render.cores.detail import Trend, absences, detail_lines, trend_metri
 from nftop.render.cores.nfs import nf_lines
 from nftop.render.frame.header import ViewStatus, header_lines, short_model, time_of_day
 from nftop.render.pages.batch_text import frame_text
-from nftop.render.pages.help import explain_lines, help_lines
+from nftop.render.pages.help import (
+    HelpSection,
+    explain_lines,
+    help_lines,
+    mark_sections,
+    reference_sections,
+)
 from tests.frames import REASONS, all_missing, bare, frame, hostile, with_cells
 
 FRAMES: dict[str, Callable[[], Frame]] = {
@@ -308,6 +314,20 @@ def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAss
 
 
 def test_help_names_every_mark_and_column() -> None:
-    text = _text(help_lines([("q", "quit")], [], 100))
+    text = _text(help_lines((*mark_sections(), *reference_sections()), (), "", 100))
     assert all(f"{reason.mark:<5}" in text for reason in REASONS)
     assert all(metric.label in text for metric in CPU_METRICS)
+
+
+def test_search_of_help_draws_only_rows_that_have_it_also_of_other_screens() -> None:
+    keys = HelpSection("Keys", [("q", "quit"), ("s", "sort menu")])
+    others = [HelpSection("Editor", [("m", "move CPUs"), ("z", "discard")])]
+    assert "quit" in _text(help_lines([keys], others, "", 80))
+    assert "move CPUs" not in _text(help_lines([keys], others, "", 80))
+    assert _text(help_lines([keys], others, "cpus", 80)).split() == "Editor m move CPUs".split()
+    assert "discard" in _text(help_lines([keys], others, "editor", 80)), "a title finds its rows"
+
+
+def test_search_of_help_without_a_match_names_what_is_near() -> None:
+    assert "did you mean cpp" in _text(help_lines((), (), "cppp", 80))
+    assert "did you mean" not in _text(help_lines((), (), "qqqqqqqq", 80))

@@ -176,13 +176,13 @@ async def test_code_and_data_have_rows_of_their_own() -> None:
 async def test_help_opens_above_the_preview_and_the_difference() -> None:
     async with edited(open_gate(), "plus") as run:
         before = await run.press("d")
-        assert (await run.press("question_mark")).startswith("On this page")
+        assert (await run.press("question_mark")).startswith("Pages: ")
         assert await run.press("question_mark") == before
         assert "CAT editor" in await run.press("d"), "the key that opened it closes it"
         await run.press("enter")
         await run.until(lambda: is_planned(run))
         before = run.text
-        assert (await run.press("question_mark")).startswith("Keys")
+        assert (await run.press("question_mark")).startswith("Preview of a change")
         assert await run.press("question_mark") == before
         assert "w does nothing here" in await run.press("w")
 

@@ -52,7 +52,7 @@ async def test_pages_about_a_frame_follow_the_frames(opens: str) -> None:
 async def test_the_key_of_help_opens_it_above_a_page(opens: str, key: str) -> None:
     async with running(*QUIET, LOUD, size=(80, 24)) as run:
         before = await run.press(opens)
-        assert (await run.press(key)).startswith("On this page")
+        assert (await run.press(key)).startswith("Pages: ")
         assert pages(run) == 2
         assert await run.press(key) == before and pages(run) == 1
         await run.press(key, "escape")
@@ -75,6 +75,18 @@ async def test_a_key_that_a_page_does_not_know_is_named(key: str) -> None:
         text = await run.press(key)
         assert pages(run) == 1 and text.splitlines()[:-1] == before.splitlines()[:-1]
         assert text.splitlines()[-1].startswith(f"{key} does nothing here")
+
+
+async def test_a_text_is_found_on_a_page() -> None:
+    async with running(*QUIET, size=(80, 8)) as run:
+        await run.press("x")
+        assert "no search yet" in await run.press("n")
+        text = await run.press("slash", *"Sources", "enter")
+        assert text.startswith("Sources")
+        assert "not found: Sources" in await run.press("n")
+        assert (await run.press("g", "n")).startswith("Sources")
+        assert "q" in await run.press("slash", "q", "escape"), "in the prompt q is a letter"
+        assert pages(run) == 1
 
 
 async def test_where_nothing_can_be_explained_it_says_of_which_screen() -> None:

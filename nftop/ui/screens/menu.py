@@ -1,0 +1,161 @@
+"""Lists over the screen: the sort menu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen
+
+from nftop.render.frame.menu import MenuRow, menu_lines
+from nftop.ui.keys import SORT_MENU, KeyRow, bindings
+from nftop.ui.options import Options
+from nftop.ui.pending_change import ChangeControl
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.widgets.lines import Lines
+from nftop.ui.widgets.panels import ChangeBanner, Footer
+
+
+class MenuScreen(BannerScreen[None], ModalScreen[None]):
+    """A list at the right edge; the screen below stays visible and shows what is chosen."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    TITLE_TEXT: ClassVar[str] = ""
+    TABLE: ClassVar[str] = ""
+    KEYS: ClassVar[tuple[KeyRow, ...]] = ()
+    follows = True
+
+    def __init__(
+        self, repaint: Callable[[], None], options: Options, changes: ChangeControl
+    ) -> None:
+        """`repaint`: draws the screen below."""
+        super().__init__()
+        self.changes = changes
+        self._repaint = repaint
+        self._options = options
+        self._message = ""
+        self._top = 0
+        self.at = 0
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        return self.KEYS
+
+    @property
+    def rows(self) -> Sequence[MenuRow]:
+        """Rows to choose from."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield ChangeBanner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id="menu")
+        yield Footer(ascii_only=plain)
+
+    def on_mount(self) -> None:
+        self.paint()
+
+    def on_resize(self) -> None:
+        self.paint()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.action_act("move", 3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.action_act("move", -3)
+
+    def on_key(self, event: events.Key) -> None:
+        self.say_unbound(event)
+
+    def action_act(self, action: str, by: int) -> None:
+        self._message = ""
+        if action == "close":
+            self.dismiss()
+            return
+        if action == "help":
+            self.open_help(self.TABLE, self._options)
+            return
+        if action == "move":
+            self.at = max(0, min(self.at + by, len(self.rows) - 1))
+        elif action == "pick":
+            self.at = by
+            self.choose()
+        else:
+            self.act(action, by)
+        if self.is_current:
+            self.paint()
+            self._repaint()
+
+    def choose(self) -> None:
+        """Choose the row under the cursor."""
+        raise NotImplementedError
+
+    def act(self, action: str, by: int) -> None:
+        """Run an action of this menu's own keys."""
+        raise NotImplementedError
+
+    def say(self, message: str) -> None:
+        self._message = message
+        self.paint()
+
+    def paint(self) -> None:
+        taken = self.show_banner()
+        if taken is None:
+            return
+        rows = self.rows
+        self.at = max(0, min(self.at, len(rows) - 1))
+        room = max(1, min(len(rows) + 1, self.size.height - 4 - taken))
+        lines, self._top = menu_lines(self.TITLE_TEXT, rows, self.at, self._top, room)
+        self.query_one("#menu", Lines).show(lines, room)
+        self.show_footer(message=self._message)
+
+
+class SortMenu(MenuScreen):
+    """Columns that the rows of the view can be sorted by."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(SORT_MENU)
+    TITLE_TEXT = "Sort by"
+    TABLE = "sort_menu"
+    KEYS: ClassVar[tuple[KeyRow, ...]] = SORT_MENU
+
+    def __init__(
+        self,
+        view: Callable[[], ScreenView],
+        repaint: Callable[[], None],
+        options: Options,
+        changes: ChangeControl,
+    ) -> None:
+        """`view`: the one on screen."""
+        super().__init__(repaint, options, changes)
+        self._view = view
+        order = view().sorting
+        keys = [] if order is None else [key for key, _ in order.columns]
+        self.at = keys.index(order.key) if order is not None and order.key in keys else 0
+
+    @property
+    def rows(self) -> Sequence[MenuRow]:
+        order = self._view().sorting
+        if order is None:
+            return ()
+        arrow = "▼" if order.descending else "▲"
+        return [
+            MenuRow(label, note=arrow if key == order.key else "") for key, label in order.columns
+        ]
+
+    def choose(self) -> None:
+        order = self._view().sorting
+        if order is not None:
+            self._view().sort_by(order.columns[self.at][0])
+
+    def act(self, action: str, by: int) -> None:  # noqa: ARG002 - no distances
+        if action == "choose":
+            self.choose()
+            self._repaint()
+            self.dismiss()
+        else:
+            view = self._view().session
+            view.change_view(inverted=not view.view.inverted)
