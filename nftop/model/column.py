@@ -249,8 +249,8 @@ class Block(Mapping[str, Column]):
         """Some of the n rows, in the order given."""
         index = np.array(rows, dtype=np.intp)
         details = [
-            {new: messages[row] for new, row in enumerate(rows) if row in messages}
-            for messages in self.details
+            {new: own[row] for new, row in enumerate(rows) if row in own} if own else own
+            for own in self.details
         ]
         values, reasons = self.floats[:, index], self.reasons[:, index]
         return Block(tuple(self), values, reasons, details, self.by_reason)
