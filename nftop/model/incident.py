@@ -150,7 +150,7 @@ class Incident:
         evidence: texts of these findings at the last tick that had them (untrusted text).
         chain: causes and effects in their order of time.
         ruled_out: other causes that were checked.
-        muted: the operator muted every rule that is its evidence.
+        muted: the operator muted every rule that shows its cause or a loss.
         acknowledged: the operator has seen it.
         group, l3: cache class and cache of the culprit, where these are known; else "", None.
         watch: CPUs whose processes explain it. memory: those whose processes' memory does.

@@ -146,6 +146,11 @@ def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
         return ()
 
 
+def losses_of(cause: Cause) -> tuple[Finding, ...]:
+    """Effects by which packets are lost."""
+    return tuple(item for item in cause.effects if item.rule in _LOSSES)
+
+
 def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
     """Causes of all findings of a frame; notes only explain numbers, and are none."""
     rules = inputs.by_rule

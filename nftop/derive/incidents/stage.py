@@ -22,6 +22,7 @@ from nftop.derive.incidents.causes import (
     CauseInputs,
     CauseKey,
     causes_of,
+    losses_of,
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import Parties, nf_party
@@ -208,7 +209,8 @@ def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Follow
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
-        muted=all(item.is_muted for item in cause.findings),
+        # A loss that is not muted is never hidden with its cause.
+        muted=all(item.is_muted for item in (*cause.findings, *losses_of(cause))),
     )
     incident = _with_evidence(incident, cause, old, seen, began_ns)
     if old is None:

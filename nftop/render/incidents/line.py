@@ -20,7 +20,7 @@ TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.M
 WELL = "✔"
 # An incident that ended is shown while nothing worse is open.
 _RECENT_S = 120
-_KEYS = " ⏎e"
+_KEYS = " Tab"
 _MOST_FACTS = 5
 _LEAST_CHANGE = 0.005
 
@@ -28,13 +28,14 @@ _LEAST_CHANGE = 0.005
 def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     """The worst incidents in exactly `rows` lines; the last one counts the others.
 
-    Open ones that harm come first, then those that ended in the last two minutes, then those that
-    are information. Muted ones are not shown.
+    Open ones that harm come first, acknowledged ones behind the others, then those that ended in
+    the last two minutes, then those that are information. Muted ones are not shown.
     """
     if rows <= 0:
         return []
     open_ = [item for item in frame.incidents if not item.muted]
     harm = [item for item in open_ if item.severity > Severity.INFO]
+    harm.sort(key=lambda item: item.acknowledged)
     recent = [item for item in frame.past_incidents if _is_recent(frame, item)]
     notes = [item for item in open_ if item.severity is Severity.INFO]
     shown = [*harm, *recent, *notes]
@@ -42,17 +43,20 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     room = rows - len(lines)
     for number, item in enumerate(shown[:room], 1):
         hidden = len(shown) - number if number == room else 0
-        lines.append(incident_line(frame, item, width, more=hidden))
+        lines.append(incident_line(frame, item, width, more=hidden, first=number == 1))
     if not room and shown and lines:
         lines[-1] = _with_tail(lines[-1], f" +{len(shown)}", width)
     return [*lines, *[BLANK] * (rows - len(lines))][:rows]
 
 
-def incident_line(frame: Frame, incident: Incident, width: int, *, more: int = 0) -> Line:
-    """One incident in a line; `more` others are counted at its end."""
+def incident_line(
+    frame: Frame, incident: Incident, width: int, *, more: int = 0, first: bool = True
+) -> Line:
+    """One incident in a line; `more` others are counted at its end, the `first` has its key."""
     ended = incident.until_ns is not None
-    tone = Tone.MUTED if ended else TONES[incident.severity]
-    tail = f" {age_text(incident, frame.wall_ns):>6}{'' if ended else _KEYS}"
+    quiet = ended or incident.acknowledged
+    tone = Tone.MUTED if quiet else TONES[incident.severity]
+    tail = f" {age_text(incident, frame.wall_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
     tail += f" +{more}" if more else ""
     room = width - 3 - cells(tail)
     if room < 10:
@@ -62,14 +66,14 @@ def incident_line(frame: Frame, incident: Incident, width: int, *, more: int = 0
     right = _effects(frame, incident, room - least - 1, room // 2)
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
-    strong = Tone.MUTED if ended else Tone.STRONG
+    strong = Tone.MUTED if quiet else Tone.STRONG
     name = printable(culprit_text(incident, 0))
     head = left[: len(name)]
     shown = crop(
         line(
             " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
-            Span(left[len(name) :] + blank, Tone.MUTED if ended else Tone.PLAIN),
-            Span(right, Tone.MUTED if ended else tone), Span(tail, Tone.MUTED),
+            Span(left[len(name) :] + blank, Tone.MUTED if quiet else Tone.PLAIN),
+            Span(right, Tone.MUTED if quiet else tone), Span(tail, Tone.MUTED),
         ),
         width,
     )  # fmt: skip
@@ -199,10 +203,13 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     if own:  # harms only itself: its name is there already
         victims = [text.partition(" ")[2] for text in victims]
     forms = []
-    for count in range(len(victims), -1, -1):
-        left = len(victims) - count
-        rest = f"{'+' * (count > 0)}{left} NF{'s' * (left > 1)}" if left else ""
-        text = printable(" ".join(filter(None, (*victims[:count], rest, price))))
+    shown = [victims[:count] for count in range(len(victims), 0, -1)]
+    if victims and not own:  # the first without its change
+        shown.append([names.get(incident.victims[0].party.key, incident.victims[0].party.name)])
+    for names_shown in (*shown, []):
+        left = len(victims) - len(names_shown)
+        rest = f"{'+' * bool(names_shown)}{left} NF{'s' * (left > 1)}" if left else ""
+        text = printable(" ".join(filter(None, (*names_shown, rest, price))))
         forms.append(f"→ {text}" if text else "")
     named = forms[:-1] or forms
     for limit in (tight, max(tight, room)):
@@ -239,6 +246,8 @@ def _well(frame: Frame, width: int) -> Line:
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())
     texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
+    muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
+    texts += [f"{muted} incident{'s' * (muted != 1)} muted"] if muted else []
     texts.append(_last(frame.past_incidents, frame.wall_ns))
     body = f"  {'; '.join(filter(None, texts))}"
     head = line(" ", Span(f"{WELL} nothing hurts", Tone.GOOD))

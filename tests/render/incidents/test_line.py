@@ -42,6 +42,7 @@ def test_there_are_exactly_so_many_lines_and_none_is_wider(width: int, rows: int
 def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
     [item] = incident_lines(frame_with(incident()), 140, 1)
     assert item.text.startswith(" ● tenant (vm gw1, cpu 5-6, ")
+    assert item.text.endswith(" Tab")
     for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%",
                  "7.23M drop/s", "2m00s"):  # fmt: skip
         assert text in item.text
@@ -64,6 +65,15 @@ def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
     assert [item.click and item.click.argument for item in lines] == [
         f"neighbour-{number:08x}" for number in (2, 3, 4)
     ]
+
+
+def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None:
+    lines = incident_lines(frame_with(incident(muted=True)), 120, 2)
+    assert "nothing hurts" in lines[0].text and "1 incident muted" in lines[0].text
+    known = incident(acknowledged=True)
+    lines = incident_lines(frame_with(known, incident(2)), 120, 2)
+    assert [item.click and item.click.argument for item in lines] == [incident(2).id, known.id]
+    assert Tone.BAD not in {span.tone for span in lines[1].spans}
 
 
 def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
