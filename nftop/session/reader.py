@@ -11,7 +11,7 @@ from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame, Lost
-from nftop.model.rule_settings import NO_SETTINGS
+from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
@@ -65,6 +65,7 @@ class Tape:
 
     Attributes:
         header: the last that was read; None before the first.
+        on_frame: as `__init__` has it.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class Tape:
         """
         self.header: Header | None = None
         self._data = data
-        self._on_frame = on_frame or (lambda _: None)
+        self.on_frame = on_frame or (lambda _: None)
         self._on_loss = on_loss or (lambda _: None)
         self._on_marker = on_marker or (lambda _: None)
         self._scan = Scan(data)
         self._state: FoldState | None = None
-        self.rules = NO_SETTINGS  # of the operator, from the next tick on
+        self.rules: RuleSettings | None = None  # from the next tick on; None: those of the state
         self._state_at = state_at or (lambda _: None)
         self._resumed: FoldState | None = None
         self._began_ns: int | None = None
@@ -293,7 +294,8 @@ class Tape:
             raise AssertionError("a tick without a header")
         sample, self._next = tick.sample, None
         try:
-            state, frame = step(replace(self._state, rules=self.rules), sample)
+            before = self._state if self.rules is None else replace(self._state, rules=self.rules)
+            state, frame = step(before, sample)
             if self.header.cpus is not None:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
         except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file
@@ -303,7 +305,8 @@ class Tape:
         self._state = state
         if self._resumed is not None:
             # Now there are rates: without them findings would have ended.
-            self._state = replace(state, stages={**state.stages, **self._resumed.stages})
+            stages = {**state.stages, **self._resumed.stages}
+            self._state = replace(state, stages=stages, rules=self._resumed.rules)
             self._resumed = None
         if self._lost:
             lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
@@ -324,7 +327,7 @@ class Tape:
             self._warmed += 1
         self._keep(shown)
         self._newest_ns = sample.wall_ns
-        self._on_frame(frame)
+        self.on_frame(frame)
         return shown
 
     def _keep(self, shown: ReplayedTick) -> None:

@@ -362,6 +362,10 @@ class Replay:
         """One of its own in place of the recording's, from the next tick on; or that one again."""
         self._order(lambda: self._baseline(keep=keep))
 
+    def on_frame(self, consume: Callable[[Frame], None]) -> None:
+        """Call this with every frame folded, as `on_frame` of `__init__`; before `frames`."""
+        self._tape.on_frame = consume
+
     def set_rules(self, settings: RuleSettings) -> None:
         self._order(lambda: self._set_rules(settings))
 

@@ -7,7 +7,8 @@ import os
 import stat
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from nftop.cli.compose.recorders import default_sink, header_of
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.model.frame import Frame
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
@@ -26,7 +28,9 @@ from nftop.session.live import Live
 from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
+from nftop.session.survey import Survey, events_of
 from nftop.store.folders import caller, open_file, open_folder
+from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import FileBytes, Readable
 from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
@@ -193,7 +197,6 @@ def replay(options: argparse.Namespace) -> int:
         data = _open(options.file, news, keys=not batched)
     except OSError as error:
         return fail(f"{printable(options.file)}: {error.strerror}", FAILURE)
-    history = TickHistory()
     feed = Replay(
         data,
         news=news,
@@ -201,7 +204,6 @@ def replay(options: argparse.Namespace) -> int:
         paced=not batched,
         follow=not batched or options.follow or data.piped,
         stays=not batched,
-        on_frame=None if batched else history.append,
         on_loss=on_loss,
     )
     try:
@@ -209,7 +211,7 @@ def replay(options: argparse.Namespace) -> int:
         feed.set_rules(rules.settings)
         if not data.piped:
             feed.open()
-        code = batch(feed, options) if batched else _on_screen(feed, history, options, rules)
+        code = batch(feed, options) if batched else _on_screen(feed, data, options, rules)
     except (NoMomentError, ConfigError) as error:
         where = "" if isinstance(error, ConfigError) else f"{printable(options.file)}: "
         return fail(f"{where}{printable(str(error))}", USAGE)
@@ -220,12 +222,32 @@ def replay(options: argparse.Namespace) -> int:
     return BAD_RECORDING if batched and damaged and code == OK else code
 
 
-def _on_screen(
-    feed: Replay, history: TickHistory, options: argparse.Namespace, rules: RulesFile
-) -> int:
+@contextmanager
+def _survey(data: Readable, events: EventHistory, rules: RulesFile) -> Iterator[None]:
+    """Read a file's events in the background; a pipe's are known as its frames are shown."""
+    if not isinstance(data, FileBytes):
+        yield
+        return
+    survey = Survey(data.another(), events, rules.settings)
+    survey.start()
+    try:
+        yield
+    finally:
+        survey.stop()
+
+
+def _on_screen(feed: Replay, data: Readable, options: argparse.Namespace, rules: RulesFile) -> int:
     """Draw until the operator quits. Raises FeedError."""
+    history, events = TickHistory(), events_of(data)
+
+    def seen(frame: Frame) -> None:
+        history.append(frame)
+        events.append(frame, incidents=data.piped)
+
+    feed.on_frame(seen)
     drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules)
-    code = screen(feed, history, drawn)
+    with _survey(data, events, rules):
+        code = screen(feed, history, replace(drawn, events=events))
     if feed.is_none and code == OK:
         raise FeedError("it is no recording")
     return code

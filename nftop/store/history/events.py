@@ -85,8 +85,8 @@ class EventHistory:
         self.last_ns: int | None = None
         self.scanned_ns: int | None = None
 
-    def append(self, frame: Frame) -> None:
-        """Keep one frame: totals, incidents and changes."""
+    def append(self, frame: Frame, *, incidents: bool = True) -> None:
+        """Keep one frame: totals, changes and, unless another reader follows these, incidents."""
         drops, unknown = _drops(frame)
         totals = (drops, _sent(frame), _memory(frame))
         with self._lock:
@@ -95,7 +95,8 @@ class EventHistory:
             self.last_ns = wall_ns if self.last_ns is None else max(self.last_ns, wall_ns)
             self._totals.put(wall_ns, totals)
             self._unknown = unknown
-            self._take_incidents(frame)
+            if incidents:
+                self._take_incidents(frame)
             if frame.noticed is not self._noticed:
                 self._noticed = frame.noticed
                 for item in frame.noticed:

@@ -75,5 +75,9 @@ class FileBytes:
     def stop(self) -> None:
         self._stopped = True
 
+    def another(self) -> FileBytes:
+        """The same file for another reader. Raises OSError."""
+        return FileBytes(os.dup(self._handle))
+
     def close(self) -> None:
         os.close(self._handle)
