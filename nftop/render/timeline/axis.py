@@ -12,22 +12,21 @@ from nftop.model.incident import Severity
 from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.incidents.line import GLYPHS, TONES
 
 _S = 1_000_000_000
 # A tick speaks for the time since the one before; a longer gap is a gap.
 _HELD_TICKS = 2.5
 
-RULE, BEGUN = "─", "━"
+RULE, BEGUN, UNKNOWN = "─", "━", "┄"
 CURSOR, CURSOR_ON = "┃", "╋"
-SEVERITY_GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "·"}
-SEVERITY_TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
 _KIND_GLYPHS: dict[EventKind, str] = {"change": "◆", "marker": "⚑", "finding": "▲"}
 _KIND_TONES: dict[EventKind, Tone] = {
     "change": Tone.ACCENT,
     "marker": Tone.ACCENT,
     "finding": Tone.WARN,
 }
-_ASCII = str.maketrans("─━┃╋●▲·◆⚑≥…→▐▁▂▃▄▅▆▇█", "-=|#!^.+m>+>|.:-=+*##")
+_ASCII = str.maketrans("┄─━┃╋●▲·◆⚑≥…→▐▁▂▃▄▅▆▇█", ".-=|#!^.+m>+>|.:-=+*##")
 # Steps between labels, in seconds.
 _STEPS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 _CELLS_PER_LABEL = 16
@@ -41,7 +40,7 @@ def plain_glyphs(text: str) -> str:
 def glyph_of(event: TimelineEvent) -> Span:
     """Mark of an event: its kind, and of an incident its severity."""
     if event.kind == "incident":
-        return Span(SEVERITY_GLYPHS[event.severity], SEVERITY_TONES[event.severity])
+        return Span(GLYPHS[event.severity], TONES[event.severity])
     return Span(_KIND_GLYPHS[event.kind], _KIND_TONES[event.kind])
 
 
@@ -178,10 +177,21 @@ class Cells:
         return line(*(Span(show(text), tone) for text, tone in pairs))
 
 
-def axis_cells(axis: TimeAxis, events: Iterable[TimelineEvent], cursor_ns: int | None) -> Cells:
-    """The axis with intervals of incidents, marks of events, and ages where there is room."""
+def axis_cells(
+    axis: TimeAxis,
+    events: Iterable[TimelineEvent],
+    cursor_ns: int | None,
+    scanned_ns: int | None = None,
+) -> Cells:
+    """The axis with intervals of incidents, marks of events, and ages where there is room.
+
+    `scanned_ns`: behind this time no incidents are known yet; None: all are.
+    """
     cells = Cells(RULE * axis.cells, Tone.FAINT)
-    put_events(cells, axis, events)
+    if scanned_ns is not None and scanned_ns < axis.last_ns:
+        at = axis.cell(scanned_ns)
+        cells.put(at, UNKNOWN * (axis.cells - at), Tone.FAINT)
+    put_events(cells, axis, events, scanned_ns, least=Severity.WARN)
     if cursor_ns is not None:
         back_s = (axis.last_ns - cursor_ns) / _S
         ahead_s = (cursor_ns - axis.first_ns) / _S
@@ -194,16 +204,28 @@ def axis_cells(axis: TimeAxis, events: Iterable[TimelineEvent], cursor_ns: int |
     return cells
 
 
-def put_events(cells: Cells, axis: TimeAxis, events: Iterable[TimelineEvent]) -> None:
-    """Draw events on a row, the worst in front."""
+def put_events(
+    cells: Cells,
+    axis: TimeAxis,
+    events: Iterable[TimelineEvent],
+    known_ns: int | None = None,
+    *,
+    least: Severity = Severity.INFO,
+) -> None:
+    """Draw events on a row, the worst in front.
+
+    `known_ns`: time up to which it is known that an incident is open; None: the axis' end.
+    `least`: severity from which an incident is drawn as an interval, not as a mark of its begin.
+    """
+    last_ns = axis.last_ns if known_ns is None else known_ns
     shown = [item for item in events if item.begin_ns <= axis.last_ns]
-    lasting = sorted(
-        (item for item in shown if item.kind == "incident"), key=lambda item: item.severity
-    )
+    incidents = [item for item in shown if item.kind == "incident"]
+    lasting = [item for item in incidents if item.severity >= least]
+    lasting.sort(key=lambda item: item.severity)
     for item in lasting:
         first = axis.cell(item.begin_ns)
-        last = axis.cell(axis.last_ns if item.end_ns is None else item.end_ns)
-        cells.put(first, BEGUN * (last - first + 1), SEVERITY_TONES[item.severity])
+        last = axis.cell(last_ns if item.end_ns is None else item.end_ns)
+        cells.put(first, BEGUN * (last - first + 1), TONES[item.severity])
     # Marks last: an interval must not hide that something else began in it.
     for item in sorted(shown, key=lambda item: (item.kind == "incident", item.severity)):
         if item.begin_ns >= axis.first_ns:

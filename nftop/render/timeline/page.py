@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.frame import Frame, NfRow
+from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
@@ -20,10 +21,9 @@ from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, s
 from nftop.render.base.spark import scale_top
 from nftop.render.base.text import fit
 from nftop.render.frame.changes import author, clock_of, texts
+from nftop.render.incidents.line import GLYPHS, TONES, change_text, culprit_name, culprit_text
 from nftop.render.timeline.axis import (
     CURSOR,
-    SEVERITY_GLYPHS,
-    SEVERITY_TONES,
     Cells,
     TimeAxis,
     age_text,
@@ -35,10 +35,11 @@ from nftop.render.timeline.axis import (
 from nftop.render.timeline.strip import drops_text
 
 MARKS: tuple[tuple[str, str], ...] = (
-    ("● ▲ ·", "incident: packets are lost, degraded, or only information"),
+    ("● ▲ i", "incident: packets are lost, degraded, or only information"),
     ("◆", "change of cache classes"),
     ("⚑", "marker of the operator"),
     ("━", "from begin to end of an incident"),
+    ("┄", "replay: incidents of this time are not read yet, or not all of them"),
     ("≥", "some network functions tell no drops: a lower bound"),
 )
 _S = 1_000_000_000
@@ -115,21 +116,28 @@ def timeline_lines(data: TimelineData, width: int, height: int, *, ascii_only: b
         *draw.lanes(room.lanes_of),
         *draw.axis_line(room.axis),
         *_gap(room.gaps),
-        *_list(data, width, room.rows, ascii_only=ascii_only),
+        *_list(data, width, room.rows),
     ]
     if room.then and data.then is not None:
         lines += [*_gap(room.gaps), *_then_and_now(data.then, data.now, width, room.then)]
     if room.hours:
         lines += [*_gap(room.gaps), *_hours(data, width, ascii_only=ascii_only)]
-    return [crop(item, width) for item in lines[:height]]
+    shown = (crop(item, width) for item in lines[:height])
+    return [_plain(item) for item in shown] if ascii_only else list(shown)
+
+
+def _plain(whole: Line) -> Line:
+    spans = (Span(plain_glyphs(text), tone, click) for text, tone, click in whole.spans)
+    return Line(tuple(spans), whole.fill)
 
 
 def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> str:
     """What happened, in one line (possibly long, untrusted)."""
     if event.kind == "incident" and event.incident is not None:
         incident = event.incident
-        name = "" if incident.culprit is None else f"{incident.culprit.name} "
-        victims = ", ".join(_victim(item.party.name, item.change) for item in incident.victims)
+        name = "" if incident.culprit is None else f"{culprit_text(incident, 2)} "
+        others = [item for item in incident.victims if item.party != incident.culprit]
+        victims = ", ".join(f"{v.party.name} {change_text(v.change)}".rstrip() for v in others)
         return f"{name}{incident.title}" + (f" → {victims}" if victims else "")
     if event.kind == "change":
         if not event.changes:
@@ -141,12 +149,6 @@ def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> s
     return event.text
 
 
-def _victim(name: str, change: Reading) -> str:
-    if isinstance(change, Missing):
-        return name
-    return f"{name} {fmt.number(change, Unit.CHANGE, 5)}"
-
-
 def _gap(count: int) -> list[Line]:
     return [BLANK] * count
 
@@ -154,11 +156,12 @@ def _gap(count: int) -> list[Line]:
 def _share_out(data: TimelineData, height: int) -> _Room:
     """Lines of the sections: list and graph of drops first, then what fits."""
     height = max(0, height)
+    incidents = [item for item in data.strip.events if item.kind == "incident"]
+    harmful = [item for item in incidents if item.severity > Severity.INFO]
     lanes = tuple(
-        sorted(
-            (item for item in data.strip.events if item.kind == "incident"),
-            key=lambda item: (-item.severity, -item.begin_ns),
-        )[:_MOST_LANES]
+        sorted(harmful or incidents, key=lambda item: (-item.severity, -item.begin_ns))[
+            : _MOST_LANES if harmful else 2
+        ]
     )
     header = 1 if height >= 4 else 0
     left = height - header
@@ -178,7 +181,7 @@ def _share_out(data: TimelineData, height: int) -> _Room:
     take("lanes", len(lanes))
     take("sent", 2, 2)
     if data.then is not None:
-        wanted = _THEN_HEAD + min(_MOST_NFS, len(data.now.nfs))
+        wanted = _THEN_HEAD + min(_MOST_NFS, len(data.then.nfs))
         take("then", wanted, min(wanted, _THEN_HEAD + 2))
     take("memory", 2, 2)
     take("hours", _HOURS_LINES, _HOURS_LINES)
@@ -265,10 +268,11 @@ class _Graphs:
         lines = []
         for event in events:
             cells = Cells(" " * self.axis.cells, Tone.MUTED)
-            put_events(cells, self.axis, (event,))
+            put_events(cells, self.axis, (event,), self.strip.scanned_ns)
             text = f" {event_text(event)}"
             first = self.axis.cell(event.begin_ns)
-            last = self.axis.cell(self.axis.last_ns if event.end_ns is None else event.end_ns)
+            known_ns = self.strip.scanned_ns or self.axis.last_ns
+            last = self.axis.cell(known_ns if event.end_ns is None else event.end_ns)
             after, before = self.axis.cells - last - 2, first - 1
             if after >= max(before, 12):
                 cells.put(last + 1, fit(text, min(len(text), after)), Tone.MUTED)
@@ -277,12 +281,12 @@ class _Graphs:
                 cells.put(first - 1 - len(shown), shown, Tone.MUTED)
             if self.strip.cursor_ns is not None:
                 cells.put(self.axis.cell(self.strip.cursor_ns), CURSOR, Tone.ACCENT)
-            glyph = SEVERITY_GLYPHS[event.severity]
+            glyph = GLYPHS[event.severity]
             name = event.key if event.incident is None else _subject(event)
             shown = f" {glyph} {fit(name, self.left - 4)} "
             lines.append(
                 line(
-                    Span(self._plain(shown[: self.left]), SEVERITY_TONES[event.severity]),
+                    Span(shown[: self.left], TONES[event.severity]),
                     cells.line(ascii_only=self.ascii_only),
                 )
             )
@@ -293,7 +297,7 @@ class _Graphs:
         if not rows:
             return []
         marks = [item for item in self.strip.events if item.kind != "incident"]
-        cells = axis_cells(self.axis, marks, self.strip.cursor_ns)
+        cells = axis_cells(self.axis, marks, self.strip.cursor_ns, self.strip.scanned_ns)
         end = "end" if self.strip.whole else "now"
         start = clock_of(self.axis.first_ns) if self.strip.whole else ""
         return [
@@ -321,10 +325,7 @@ class _Graphs:
     def _value(self, text: str, *, bad: bool) -> Span:
         if not self.right:
             return Span("", Tone.MUTED)
-        return Span(self._plain(f"{text:>{self.right - 1}} "), Tone.BAD if bad else Tone.MUTED)
-
-    def _plain(self, text: str) -> str:
-        return plain_glyphs(text) if self.ascii_only else text
+        return Span(f"{text:>{self.right - 1}} ", Tone.BAD if bad else Tone.MUTED)
 
 
 def _subject(event: TimelineEvent) -> str:
@@ -332,7 +333,7 @@ def _subject(event: TimelineEvent) -> str:
     if incident is None:
         return ""
     if incident.culprit is not None:
-        return incident.culprit.name
+        return culprit_name(incident)
     return incident.victims[0].party.name if incident.victims else incident.title
 
 
@@ -345,17 +346,17 @@ def value_range(values: NDArray[np.float32]) -> tuple[float, float]:
     span = max(high - low, 0.1 * high)
     power = 10.0 ** math.floor(math.log10(span / 2))
     step = next(item * power for item in (1, 2, 5, 10) if item * power * 2 >= span)
-    top = math.ceil(high / step + 1e-6) * step
-    bottom = max(0.0, math.floor(low / step - 1e-6) * step)
+    top = math.ceil(high / step - 1e-6) * step
+    bottom = max(0.0, math.floor(low / step + 1e-6) * step)
     return (0.0 if low < 0.3 * high else bottom), top
 
 
 # The list of events
 
-_BEGIN, _LASTED, _WORST, _STATE = 10, 9, 12, 10
+_BEGIN, _LASTED, _WORST, _STATE = 10, 9, 13, 10
 
 
-def _list(data: TimelineData, width: int, rows: int, *, ascii_only: bool) -> list[Line]:
+def _list(data: TimelineData, width: int, rows: int) -> list[Line]:
     wide = width >= _NARROW
     widest = width >= 100
     used = 3 + _BEGIN * (1 + widest) + _LASTED + (_WORST + _STATE) * wide
@@ -372,9 +373,6 @@ def _list(data: TimelineData, width: int, rows: int, *, ascii_only: bool) -> lis
         event = data.events[index]
         cells = _row(event, data, what, wide=wide, widest=widest)
         shown = line(*cells)
-        if ascii_only:
-            plain = (Span(plain_glyphs(text), tone) for text, tone, _ in shown.spans)
-            shown = Line(tuple(plain))
         click = Click("row", index)
         shown = Line(tuple(Span(text, tone, click) for text, tone, _ in shown.spans))
         lines.append(selected(shown) if index == data.selected else shown)
@@ -399,7 +397,7 @@ def _row(
     if wide:
         spans.append(Span(f"{_worst(event):>{_WORST}}", tone))
         state = event.kind if event.state is EventState.MOMENT else event.state.value
-        open_tone = SEVERITY_TONES[event.severity] if not over else Tone.MUTED
+        open_tone = TONES[event.severity] if not over else Tone.MUTED
         spans.append(Span(f" {state:<{_STATE - 1}}", open_tone))
     return spans
 
@@ -458,7 +456,7 @@ def _lost(nf: NfRow) -> float:
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     """All that is kept in one line, and where the window of the graphs is."""
     span_s = (data.hours.last_ns - data.hours.first_ns) / _S
-    title = f" {_round_span(span_s)} "
+    title = f" {age_text(span_s)} "
     kept = f" {data.kept} "
     rule = "─" * max(0, width - len(title) - len(kept))
     axis = TimeAxis(data.hours.first_ns, data.hours.last_ns, max(8, width - 2), data.hours.whole)
@@ -466,7 +464,7 @@ def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     losses = axis.worst(data.hours.drops, axis.cells)
     for at in np.flatnonzero(losses > 0).tolist():
         cells.put(at, "▁", Tone.BAD)
-    put_events(cells, axis, data.hours.events)
+    put_events(cells, axis, data.hours.events, data.hours.scanned_ns, least=Severity.WARN)
     if not data.hours.whole and data.strip.first_ns > data.hours.first_ns:
         cells.put(axis.cell(data.strip.first_ns), "▐", Tone.ACCENT)
     if data.strip.cursor_ns is not None:
@@ -477,16 +475,8 @@ def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     for at, text in axis.labels():
         if scale.free(at - len(text) // 2, len(text), " "):
             scale.put(at - len(text) // 2, text, Tone.MUTED)
-    show: Callable[[str], str] = plain_glyphs if ascii_only else str
     return [
-        line(Span(title, Tone.STRONG), Span(show(rule), Tone.FAINT), Span(kept, Tone.MUTED)),
+        line(Span(title, Tone.STRONG), Span(rule, Tone.FAINT), Span(kept, Tone.MUTED)),
         line(" ", cells.line(ascii_only=ascii_only)),
         line(" ", scale.line(ascii_only=ascii_only)),
     ]
-
-
-def _round_span(seconds: float) -> str:
-    for unit_s, unit in ((3600, "HOURS"), (60, "MINUTES")):
-        if seconds >= unit_s:
-            return f"{seconds / unit_s:.3g} {unit}"
-    return f"{seconds:.0f} SECONDS"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
@@ -47,7 +48,7 @@ def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> l
         why = "no number yet" if strip.unknown is None else strip.unknown.message
         head = line(Span(f" drop/s {drops_text(strip):>4} {why}", Tone.MUTED))
         graph = [crop(head, width), *[Line()] * (rows - 1)]
-    cells = axis_cells(axis, strip.events, strip.cursor_ns)
+    cells = axis_cells(axis, strip.events, strip.cursor_ns, strip.scanned_ns)
     left, right = _ends(strip)
     foot = line(
         Span(f" {left:<{_LEFT - 1}}", Tone.MUTED),
@@ -126,7 +127,7 @@ def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
         return line(Span(right.strip(), tone))
     axis = TimeAxis(strip.first_ns, strip.last_ns, cells, strip.whole)
     row = Cells(RULE * cells, Tone.FAINT)
-    put_events(row, axis, strip.events)
+    put_events(row, axis, strip.events, strip.scanned_ns, least=Severity.WARN)
     values = axis.worst(strip.drops, cells)
     top = scale_top(values, Unit.PER_S)
     for at in np.flatnonzero(values > 0).tolist():

@@ -40,6 +40,8 @@ class TimelineView(ScreenView):
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
+        # Its own graphs say what the strip does.
+        status = replace(status, strip=None)
         above, room, footer = above_text(frame, status, width=layout.width, height=layout.height)
         strip, hours = session.strip, self._hours(frame)
         window = strip or hours
