@@ -38,7 +38,7 @@ def events_of(data: Readable) -> EventHistory:
     return EventHistory(step_ns=(1 + span_s // (HOURS_KEPT * 3600)) * _S)
 
 
-class Survey:
+class RecordingSurvey:
     """One recording's events and totals, for an `EventHistory`."""
 
     def __init__(

@@ -11,7 +11,7 @@ import pytest
 
 from nftop.model.rule_settings import NO_SETTINGS
 from nftop.model.timeline import EventState
-from nftop.session.survey import SHARE, Survey, events_of
+from nftop.session.survey import SHARE, RecordingSurvey, events_of
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
@@ -53,7 +53,7 @@ def surveyed(
     cpu_s: Callable[[], float] = lambda: 0.0,
     rest: Callable[[float], bool] = lambda _: False,
 ) -> EventHistory:
-    Survey(recording().reader(), events, NO_SETTINGS, rest=rest, cpu_s=cpu_s).run()
+    RecordingSurvey(recording().reader(), events, NO_SETTINGS, rest=rest, cpu_s=cpu_s).run()
     return events
 
 
@@ -115,7 +115,7 @@ def test_long_recording_has_totals_of_every_minute_before_its_incidents() -> Non
 
 
 def test_thread_ends_when_it_is_stopped() -> None:
-    survey = Survey(recording().reader(), EventHistory(), NO_SETTINGS)
+    survey = RecordingSurvey(recording().reader(), EventHistory(), NO_SETTINGS)
     survey.start()
     survey.stop()
     until(lambda: not any(item.name == "nftop-survey" for item in threading.enumerate()))

@@ -28,7 +28,7 @@ from nftop.session.live import Live
 from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
-from nftop.session.survey import Survey, events_of
+from nftop.session.survey import RecordingSurvey, events_of
 from nftop.store.folders import caller, open_file, open_folder
 from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
@@ -228,7 +228,7 @@ def _survey(data: Readable, events: EventHistory, rules: RulesFile) -> Iterator[
     if not isinstance(data, FileBytes):
         yield
         return
-    survey = Survey(data.another(), events, rules.settings)
+    survey = RecordingSurvey(data.another(), events, rules.settings)
     survey.start()
     try:
         yield
