@@ -17,6 +17,7 @@ from nftop.render.cores.harm import (
     RowPast,
     RowTrend,
     RowTrends,
+    merged_culprits,
     row_facts,
     trends_of,
 )
@@ -159,8 +160,11 @@ class SessionView:
             status, position=position, now_ns=now_ns, recording=self.recording(), strip=self.strip
         )
 
-    def arrange(self) -> None:
-        """Compute the rows of the frame; call it before drawing CPUs."""
+    def arrange(self, *, merged: bool = False) -> None:
+        """Compute the rows of the frame; call it before drawing CPUs.
+
+        `merged`: all CPUs of a culprit are one row.
+        """
         frame = self.frame
         if frame is None:
             return
@@ -168,7 +172,9 @@ class SessionView:
             self._facts_of = frame
             self.facts = row_facts(frame, self._trends(frame))
         rows = arrange(frame.cpus, self.view, self.facts.harm)
-        self.rows = rows if self.view.filter or not self.view.folded else self._merge(frame, rows)
+        merged = merged and self.view.folded and not self.view.filter
+        self.facts = replace(self.facts, merged=merged_culprits(frame) if merged else {})
+        self.rows = self._merge(frame, rows)
 
     def _merge(self, frame: Frame, rows: CpuRows) -> CpuRows:
         """Rows of which the first of a culprit stands for all of its CPUs."""

@@ -104,6 +104,11 @@ def _filled(left: NDArray[np.int64], right: NDArray[np.int64]) -> str:
     return text.replace(chr(_BRAILLE), " ")
 
 
+def spark_text(values: NDArray[np.floating], top: float) -> str:
+    """A line in one row of cells, two values a cell, on a scale from 0 to `top`."""
+    return line_rows(values.astype(np.float32), 0.0, top, 1, ascii_only=False)[0]
+
+
 def trend_texts(change: NDArray[np.floating], *, costs: bool = False) -> list[str]:
     """A braille line for each row, two values a cell.
 
@@ -186,6 +191,8 @@ def graph_lines(
     An area where the scale starts at 0, else a line. The crest is bright, the body below dim.
     """
     values = values.astype(np.float32)
+    if len(values) % 2:
+        values = np.concatenate((np.full(1, np.nan, np.float32), values))
     if scale.low == 0:
         rows = area_rows(values, scale.high, height, ascii_only=False)
     else:
@@ -203,6 +210,11 @@ def graph_lines(
             )
         )
     return lines
+
+
+def graph_axis() -> int:
+    """Cells beside a graph that its axis takes."""
+    return _AXIS
 
 
 def graph_points(width: int) -> int:

@@ -20,6 +20,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
+from nftop.render.base.graph import spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import reason_lines
 from nftop.render.base.text import fit
@@ -252,13 +253,13 @@ def _graph(
     points = min(_MOST_GRAPH, width - head.width - 22)
     if points < _LEAST_GRAPH:
         return head
-    span_s = spark.span_for(points, trends.interval_s)
-    values = trends.past(name, key, points, span_s)
+    span_s = spark.span_for(2 * points, trends.interval_s)
+    values = trends.past(name, key, 2 * points, span_s)
     # Round in the printed unit.
     step = _MIB if unit is Unit.BYTES else 1e9
     top = spark.scale_top((values / step).astype(np.float32), unit) * step
     scale = f"  0-{fmt.worded(top, unit)}, {spark.span_name(span_s)}"
-    return line(head, Span(spark.graph(values, top, 1)[0], Tone.AREA), Span(scale, Tone.DIM))
+    return line(head, Span(spark_text(values, top), Tone.AREA), Span(scale, Tone.DIM))
 
 
 def _value_text(cache: GroupCacheRow, name: str, reading: Reading) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from zlib import crc32
 
 from rich.cells import cell_len
 
@@ -13,11 +12,11 @@ from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, CacheDomain, class_name
+from nftop.model.rdt.rdt import CacheDomain, class_name
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base.line import CLASS_HUES, Line, Span, Tone, class_tone, crop, line
+from nftop.render.base.line import Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import by_reason
 from nftop.render.base.text import fit, printable
 
@@ -82,18 +81,11 @@ class _Shape:
         return _COS + self.name + self.ways + self.digits + _USED + _FULL + _RATE
 
 
-def hue_number(name: str, clos: int | None) -> int:
-    """Number of a class's hue, see `line.class_tone`: its own, else by its name."""
-    if clos is not None or name == ROOT:
-        return clos or 0
-    return 1 + crc32(name.encode(errors="replace")) % (CLASS_HUES - 1)
-
-
 @lru_cache(maxsize=256)
-def class_spans(name: str, clos: int | None, width: int, tone: Tone) -> tuple[Span, ...]:
-    """A class in `width` cells: `■` in its hue, and its name."""
-    hue = class_tone(hue_number(name, clos))
-    return Span("■ ", hue), Span(fit(group_name(name), width - 2), tone)
+def class_spans(name: str, number: int | None, width: int, tone: Tone) -> tuple[Span, ...]:
+    """A class in `width` cells: `■` in the hue of its number (`way_cells.looks_of`), its name."""
+    shown = fit(group_name(name), width - 3) + " "
+    return Span("■ ", class_tone(number)), Span(shown, tone)
 
 
 def group_name(name: str) -> str:

@@ -17,7 +17,8 @@ from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.graph import gauge_of
+from nftop.render.base.line import ClassVariant, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import (
     TableColumn,
     fit_columns,
@@ -27,7 +28,8 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, group_name, way_spans
+from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, class_spans, group_name, way_spans
+from nftop.render.cache.way_cells import looks_of
 from nftop.render.frame.changes import OURS, author, clock_of, last_of
 
 _BAR = 10
@@ -87,8 +89,8 @@ def _bar(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0:
         return [text_cell("", _BAR + 1)]
-    filled = min(_BAR, round(used / capacity * _BAR))
-    return [Span("▇" * filled + "·" * (_BAR - filled) + " ", Tone.AREA)]
+    look = looks_of(one.frame.groups)[one.group.name]
+    return [*gauge_of(used / capacity, _BAR, look.hue).spans, Span(" ", Tone.PLAIN)]
 
 
 def _share(one: ClassCell, *, private: bool) -> list[Span]:
@@ -165,7 +167,7 @@ _COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell], list[Span]]], ...] = (
     (TableColumn("limit", "LIMIT", 7, priority=3), _limit),
     (TableColumn("changed", "CHANGED", 11, right=False, priority=9), _changed),
     (TableColumn("owner", "OWNER", 11, right=False, priority=10), _owner),
-    (TableColumn("runs_on", "NF, CPU", 12, right=False, priority=4), _runs_on),
+    (TableColumn("runs_on", "NF, CPU", 11, right=False, priority=4), _runs_on),
 )
 _CELLS = {column.key: cell for column, cell in _COLUMNS}
 
@@ -177,7 +179,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("!0f0", "changed by another program since nftop began; *: by nftop"),
     ("LIMIT", "memory bandwidth (MBA): %, MB/s or GB/s / 8, as resctrl is mounted"),
 )
-_COS, _NAME_LEAST, _NAME_MOST = 6, 8, 16
+_COS, _NAME_LEAST, _NAME_MOST = 5, 8, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ def _shape(frame: Frame, width: int) -> _Shape:
     ways = max(4, *((domain.ways or 0) for domain in frame.domains), 0) + 1
     digits = max(-(-ways // 4), 3) + 3
     longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0) + 1
-    name = min(_NAME_MOST, max(longest, _NAME_LEAST))
+    name = min(_NAME_MOST, max(longest + 2, _NAME_LEAST))
     # The blank that ends the last column need not fit.
     room = width - _COS - name - ways - digits + 1
     columns = fit_columns([column for column, _ in _COLUMNS], room, least=0, skip=True)
@@ -281,11 +283,16 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
 
 
 def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
-    number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
+    number = "COS-" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == "exclusive"
     parts: list[Span] = [
-        Span(fit(number, _COS), Tone.PLAIN),
-        Span(fit(group_name(one.group.name), shape.name - 1) + " ", Tone.PLAIN),
+        Span(fit(number, _COS), Tone.MUTED),
+        *class_spans(
+            one.group.name,
+            looks_of(one.frame.groups)[one.group.name].number,
+            shape.name,
+            Tone.PLAIN,
+        ),
         *_ways(one, one.cache.cbm, shape, exclusive=exclusive),
         _mask(one, one.cache.cbm, shape, own_changes),
     ]
@@ -301,10 +308,20 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> It
         )
 
 
+_HUES: Mapping[str, ClassVariant] = {
+    "#": "_ON", "E": "_ON", "o": "_SHARED", "x": "_SHARED", "i": "_SHARED",
+}  # fmt: skip
+
+
 def _ways(one: ClassCell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool) -> list[Span]:
     if isinstance(mask, Missing):
         return [Span(fit(mask.reason.mark, shape.ways), Tone.MISSING)]
-    spans = way_spans(mask, one.shares, exclusive=exclusive)
+    marks = way_spans(mask, one.shares, exclusive=exclusive)
+    number = looks_of(one.frame.groups)[one.group.name].number
+    spans = [
+        Span(span.text, class_tone(number, _HUES[span.text])) if span.text in _HUES else span
+        for span in marks
+    ]
     return [*spans, Span(" " * (shape.ways - mask.width), Tone.PLAIN)]
 
 

@@ -19,9 +19,10 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
+from nftop.render.base.graph import graph_axis, graph_lines, scale_of
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, cut_lines, reason_lines
-from nftop.render.base.text import printable
+from nftop.render.base.text import fit, printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
 from nftop.render.cores.table import estimates, is_bound
@@ -50,7 +51,7 @@ class Trend:
 
 def graph_points(width: int) -> int:
     """Number of values a graph in a panel of so many cells has."""
-    return max(0, width - _AXIS)
+    return 2 * max(0, width - _AXIS)
 
 
 def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
@@ -237,18 +238,16 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
         why = f": {reading.message}" if isinstance(reading, Missing) else ""
         text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
-    top = spark.scale_top(trend.values, metric.unit)
-    rows = spark.graph(trend.values, top, height - 1)
-    marks = [f"{metric.label} {fmt.number(top, metric.unit, 5)}", *[""] * (height - 2)]
-    lines = [
-        Line((Span(f"{text:>{_AXIS - 1}}│", Tone.DIM), Span(blocks, Tone.AREA)))
-        for text, blocks in zip(marks, rows, strict=True)
-    ]
-    return [*lines, _time_axis(trend.span_s, width)]
+    scale = scale_of(trend.values)
+    blank = " " * (_AXIS - graph_axis())
+    drawn = graph_lines(trend.values, scale, metric.unit, height - 1)
+    label = Span(fit(metric.label, len(blank)), Tone.MUTED)
+    lines = [line(blank if at else label, row) for at, row in enumerate(drawn)]
+    return [*lines, _time_axis(trend.span_s, width, scale.note())]
 
 
 @lru_cache(maxsize=8)
-def _time_axis(span_s: float, width: int) -> Line:
-    left, right = f"└ -{spark.span_name(span_s)} ", " now"
+def _time_axis(span_s: float, width: int, note: str) -> Line:
+    left, right = f"└ -{spark.span_name(span_s)} ", f" {note}, now" if note else " now"
     dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
-    return line(Span(f"{'0':>{_AXIS - 1}}{left}{dashes}{right}", Tone.DIM))
+    return line(Span(f"{' ' * (_AXIS - 1)}{left}{dashes}{right}", Tone.FAINT))

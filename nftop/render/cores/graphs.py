@@ -15,7 +15,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.graph import graph_lines, graph_points, scale_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import hue_number
+from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowPast, RowTrends, drops_of, nfs_by_harm
 from nftop.render.cores.resources import PackagePast
 
@@ -59,11 +59,13 @@ def _blocks(
 ) -> Iterator[list[Line]]:
     points = graph_points(size[0])
     ranked = [nf for nf, _ in nfs_by_harm(frame, RowTrends())]
+    looks = looks_of(frame.groups)
     rates = nf_past("packets_per_s", [nf.key for nf in ranked], points, _SPAN_S)
     for nf, values in zip(ranked, rates, strict=True):
         tone = Tone.AREA
         if nf.classes:
-            tone = class_tone(hue_number(nf.classes[0].name, nf.classes[0].clos))
+            own = nf.classes[0]
+            tone = looks[own.name].hue if own.name in looks else class_tone(own.clos)
         if drops_of(nf):
             tone = Tone.BAD
         reading = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]

@@ -24,6 +24,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
+from nftop.render.cache.way_cells import ClassLook, looks_of
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
@@ -66,6 +67,7 @@ class RowFacts:
     Attributes:
         harm: float64 (n,), see `cpu_harm`; None: not known.
         culprits: CPUs of culprits.
+        looks: hue and letter of each class, by its group.
         merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
     """
 
@@ -73,14 +75,16 @@ class RowFacts:
     harm: Floats | None = None
     culprits: frozenset[Cpu] = frozenset()
     merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
+    looks: Mapping[str, ClassLook] = field(default_factory=dict)
 
 
 def row_facts(frame: Frame, trends: RowTrends) -> RowFacts:
     """Facts of all rows of a frame."""
-    return RowFacts(trends, cpu_harm(frame, trends), culprits(frame), _merged(frame))
+    return RowFacts(trends, cpu_harm(frame, trends), culprits(frame), {}, looks_of(frame.groups))
 
 
-def _merged(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
+def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
+    """`RowFacts.merged` of a frame."""
     cpus = frame.cpus
     result = {}
     for item in frame.incidents:

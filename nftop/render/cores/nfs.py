@@ -22,6 +22,7 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.cache.panel import class_spans
+from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import (
     NF_CELLS,
     SICK,
@@ -235,11 +236,13 @@ def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) 
     return [Span(" " * (col.width - 1 - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)]
 
 
-def _class_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
     if not nf.classes:
         return [Span(" " * col.width, Tone.PLAIN)]
     first = nf.classes[0]
-    return list(class_spans(first.name, first.clos, col.width, Tone.PLAIN))
+    looks = looks_of(frame.groups)
+    number = looks[first.name].number if first.name in looks else first.clos
+    return list(class_spans(first.name, number, col.width, Tone.PLAIN))
 
 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], list[Span]]] = {

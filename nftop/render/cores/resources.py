@@ -19,16 +19,19 @@ from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import class_spans, group_name, hue_number
+from nftop.render.cache.panel import class_spans, group_name
+from nftop.render.cache.way_cells import (
+    ClassLook,
+    WayState,
+    device_cells,
+    looks_of,
+    way_numbers,
+    way_span,
+)
 
 # History of a metric of a package: metric, package, points, seconds; float32 (points,).
 PackagePast = Callable[[str, Package, int, float], NDArray[np.float32]]
 
-MARKS: tuple[tuple[str, str], ...] = (
-    ("v", "cache map: way of this class alone, in its hue"),
-    ("\u2571v\u2571", "cache map: way shared with another class"),
-    ("I", "cache map: way that devices write into (DDIO)"),
-)
 _NAME, _USED, _GAUGE, _RATE = 10, 12, 6, 7
 _LABEL, _SOCKET = 11, 19
 _GAP = 1
@@ -99,14 +102,15 @@ def map_lines(frame: Frame, domain: CacheDomain) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
-    letters = way_letters(tuple(group_name(group.name) for group in used))
+    looks = looks_of(frame.groups)
     cells, ways = way_cells(domain), domain.ways or 0
-    numbers = "".join(_centred(str(way), cells) for way in reversed(range(ways)))
+    numbers = way_numbers(ways, cells)[-1]
     head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{'MiB used/cap':>{_USED}}"
     rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
     lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
-    for group, letter in zip(used, letters, strict=True):
-        lines.append(_class_line(group, domain, shares.get(group.name), letter))
+    lines += [
+        _class_line(group, domain, shares.get(group.name), looks[group.name]) for group in used
+    ]
     lines.append(_io_line(domain, cells))
     if shared := shared_text(used, shares):
         lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
@@ -114,35 +118,21 @@ def map_lines(frame: Frame, domain: CacheDomain) -> list[Line]:
     return [crop(item, width) for item in lines]
 
 
-def _centred(text: str, cells: int) -> str:
-    return f"{text:^{cells}}" if len(text) <= cells else text[-cells:]
-
-
-@lru_cache(maxsize=16)
-def way_letters(names: tuple[str, ...]) -> tuple[str, ...]:
-    """A letter for each class: of its name, no letter twice where that is possible."""
-    taken: list[str] = []
-    for name in names:
-        wanted = [char for char in name.lower() if char.isascii() and char.isalnum()]
-        free = [char for char in wanted if char not in taken and char != "i"]
-        taken.append(free[0] if free else wanted[0] if wanted else "?")
-    return tuple(taken)
-
-
-def _class_line(group: GroupRow, domain: CacheDomain, share: Shares | None, letter: str) -> Line:
+def _class_line(
+    group: GroupRow, domain: CacheDomain, share: Shares | None, look: ClassLook
+) -> Line:
     cache = cache_of(group, domain.l3)
-    name = (Span(" ", Tone.PLAIN), *class_spans(group.name, group.clos, _NAME, Tone.PLAIN))
+    name = (Span(" ", Tone.PLAIN), *class_spans(group.name, look.number, _NAME, Tone.PLAIN))
     if cache is None:
         return Line(name)
     mask = ways_of(cache)
-    number = hue_number(group.name, group.clos)
     width = (domain.ways or 0) * way_cells(domain)
     if mask is None:
         why = cache.cbm.reason if isinstance(cache.cbm, Missing) else Reason.UNDEFINED
         drawn: tuple[Span, ...] = (Span(f"{why.mark:<{width}}", Tone.MISSING),)
     else:
-        shared = 0 if share is None else share.shared.bits
-        drawn = _way_spans(mask.bits, shared, domain.ways or 0, letter, number)
+        shared = 0 if share is None else share.shared.bits | share.io.bits
+        drawn = _way_spans(mask.bits, shared, domain.ways or 0, look)
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     full = (
         0.0
@@ -155,31 +145,20 @@ def _class_line(group: GroupRow, domain: CacheDomain, share: Shares | None, lett
         Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
         Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5}", Tone.MUTED),
         " ",
-        gauge_of(full, _GAUGE, class_tone(number)),
+        gauge_of(full, _GAUGE, look.hue),
         Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
     )
 
 
 @lru_cache(maxsize=256)  # masks seldom change
-def _way_spans(bits: int, shared: int, ways: int, letter: str, number: int) -> tuple[Span, ...]:
+def _way_spans(bits: int, shared: int, ways: int, look: ClassLook) -> tuple[Span, ...]:
     """A cell per way, the highest first: held alone, shared, or not held."""
     cells = 3 if ways <= 12 else 2 if ways <= 16 else 1
-    alone, both, none = (
-        {3: f" {letter} ", 2: f"{letter} ", 1: letter}[cells],
-        {3: f"{_CONTESTED}{letter}{_CONTESTED}", 2: f"{letter}{_CONTESTED}", 1: letter.upper()}[
-            cells
-        ],
-        {3: " · ", 2: "· ", 1: "·"}[cells],
-    )
-    spans = []
-    for way in reversed(range(ways)):
-        if not bits >> way & 1:
-            spans.append(Span(none, Tone.FAINT))
-        elif shared >> way & 1:
-            spans.append(Span(both, class_tone(number, "_SHARED")))
-        else:
-            spans.append(Span(alone, class_tone(number, "_ON")))
-    return line(*spans).spans
+    states: list[WayState] = [
+        "empty" if not bits >> way & 1 else "shared" if shared >> way & 1 else "alone"
+        for way in reversed(range(ways))
+    ]
+    return line(*(way_span(state, look, cells) for state in states)).spans
 
 
 def _io_line(domain: CacheDomain, cells: int) -> Line:
@@ -187,13 +166,10 @@ def _io_line(domain: CacheDomain, cells: int) -> Line:
     if not isinstance(domain.io, IoWays):
         return line(head, Span(f"{domain.io.reason.mark} {domain.io.message}", Tone.MISSING))
     cbm = domain.io.cbm
-    spans = [
-        Span(_centred("I", cells), Tone.PLAIN)
-        if cbm.has(way)
-        else Span(_centred("·", cells), Tone.FAINT)
-        for way in reversed(range(cbm.width))
-    ]
-    return line(head, *spans, Span(f" devices; {domain.io.provenance}", Tone.MUTED))
+    drawn = device_cells(cbm.bits, cbm.width, cells)
+    return line(
+        head, Span(drawn, Tone.MUTED), Span(f" devices; {domain.io.provenance}", Tone.MUTED)
+    )
 
 
 def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
@@ -225,13 +201,7 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
     """The map in two lines: the class with the fewest ways on each way, and one that shares it."""
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
-    letters = dict(
-        zip(
-            (group.name for group in used),
-            way_letters(tuple(group_name(group.name) for group in used)),
-            strict=True,
-        )
-    )
+    looks = looks_of(frame.groups)
     order = sorted(
         (group for group in used if group.name in shares),
         key=lambda group: shares[group.name].all.ways,
@@ -242,21 +212,20 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
     second: list[Span] = [Span(fit(" shared with", len(owner[0].text)), Tone.MUTED)]
     for way in reversed(range(ways)):
         holders = [group for group in order if shares[group.name].all.has(way)]
-        for spans, variant, at in ((owner, "_ON", 0), (second, "_SHARED", 1)):
+        for at, spans in enumerate((owner, second)):
             if at < len(holders):
                 group = holders[at]
-                tone = class_tone(
-                    hue_number(group.name, group.clos), "_ON" if variant == "_ON" else "_SHARED"
-                )
-                spans.append(Span(_centred(letters[group.name], cells), tone))
+                look = looks[group.name]
+                tone = class_tone(look.number, "_ON" if at == 0 else "_SHARED")
+                spans.append(Span(f"{look.letter:^{cells}}", tone))
             else:
                 io = at == 0 and isinstance(domain.io, IoWays) and domain.io.cbm.has(way)
-                spans.append(Span(_centred("I" if io else " ", cells), Tone.FAINT))
+                spans.append(Span(f"{'I' if io else ' ':^{cells}}", Tone.MUTED))
     busiest = sorted(used, key=lambda group: -_rate_of(group, domain))[:COMPACT_LINES]
     lines = []
     for spans, group in zip((owner, second), busiest, strict=False):
         left = line(*spans)
-        lines.append(line(left, _facts(group, domain, width - left.width)))
+        lines.append(line(left, _facts(group, looks[group.name], domain, width - left.width)))
     lines += [line(*spans) for spans in (owner, second)[len(busiest) :]]
     return [crop(item, width) for item in lines]
 
@@ -267,7 +236,7 @@ def _rate_of(group: GroupRow, domain: CacheDomain) -> float:
     return rate if isinstance(rate, (int, float)) else 0.0
 
 
-def _facts(group: GroupRow, domain: CacheDomain, room: int) -> Line:
+def _facts(group: GroupRow, look: ClassLook, domain: CacheDomain, room: int) -> Line:
     """Name, occupancy and traffic of a class at the right edge; nothing without the room."""
     cache = cache_of(group, domain.l3)
     if cache is None:
@@ -278,7 +247,7 @@ def _facts(group: GroupRow, domain: CacheDomain, room: int) -> Line:
         f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
         f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s"
     )
-    name = class_spans(group.name, group.clos, 10, Tone.PLAIN)
+    name = class_spans(group.name, look.number, 10, Tone.PLAIN)
     whole = line(*name, text)
     return line(" " * (room - whole.width), whole) if whole.width < room else BLANK
 

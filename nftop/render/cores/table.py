@@ -21,6 +21,7 @@ from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
+from nftop.render.cache.way_cells import ClassLook
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
 from nftop.render.cores.harm import LOSING, NEAR, SICK, RowFacts, RowTrend, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
@@ -256,16 +257,18 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
 def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """The class of each CPU: its hue and its name."""
     return [
-        _class_cell(cpus.group[row], base, col.width)
+        _class_cell(cpus.group[row], shown.facts.looks, base, col.width)
         for row, base in zip(shown.rows, shown.bases, strict=True)
     ]
 
 
-@lru_cache(maxsize=256)  # classes seldom change
-def _class_cell(group: CacheClass | Missing, base: Tone, width: int) -> TableCell:
+def _class_cell(
+    group: CacheClass | Missing, looks: Mapping[str, ClassLook], base: Tone, width: int
+) -> TableCell:
     if isinstance(group, Missing):
         return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
-    return panel.class_spans(group.name, group.clos, width, base)
+    number = looks[group.name].number if group.name in looks else group.clos
+    return panel.class_spans(group.name, number, width, base)
 
 
 def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:

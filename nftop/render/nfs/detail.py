@@ -204,7 +204,7 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
             label,
             label,
             _THREAD_WIDTHS[label] or bar,
-            right=label not in ("THREAD", "FbMCR"),
+            right=label not in ("THREAD", "TOPDOWN"),
             priority=rank,
         )
         for rank, label in enumerate(labels)
@@ -219,7 +219,7 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
 
 # Cells of the columns by label; 0: those of a bar.
 _THREAD_WIDTHS: Mapping[str, int] = {
-    "CPU": 5, "THREAD": 16, "Mpps": 7, "SHARE": 7, "BUSY": 6, "CPP": 8, "IPC": 6, "FbMCR": 0,
+    "CPU": 5, "THREAD": 16, "Mpps": 7, "SHARE": 7, "BUSY": 6, "CPP": 8, "IPC": 6, "TOPDOWN": 0,
     "vs.base": 8, "RUN": 6, "IPP": 8, "MISS/pkt": 9,
 }  # fmt: skip
 _OF_CPU: Mapping[str, str] = {
@@ -230,7 +230,7 @@ _OF_CPU: Mapping[str, str] = {
 
 def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn) -> Sequence[Span]:
     label, width = column.label, column.width
-    if label == "FbMCR":
+    if label == "TOPDOWN":
         return _bar_of(frame, frame.cpus.topology.row_of.get(thread.cpu), width - 1)
     if label in _OF_CPU:
         return [_of_cpu(frame, thread.cpu, _OF_CPU[label], width)]

@@ -15,7 +15,9 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, fit_columns, header_line, text_cell
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.panel import class_spans, group_name
+from nftop.render.cache.way_cells import looks_of
+from nftop.render.cores.harm import RowTrends, nfs_by_harm
 from nftop.render.cores.nfs import matching_nfs, metric_cell, partial_coverages
 
 SHARED = "*"
@@ -51,9 +53,9 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
 )
 _NAMED = {
     _BAR: TableColumn(
-        _BAR, "FbMCR 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
+        _BAR, "TOPDN 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
     ),
-    "classes": TableColumn("classes", "COS", 4, right=False, priority=6.5),
+    "classes": TableColumn("classes", "CLASS", 10, right=False, priority=3.6, grows=6),
 }
 _COLS: tuple[TableColumn, ...] = (
     *_LABELS,
@@ -65,7 +67,7 @@ _COLS: tuple[TableColumn, ...] = (
         for key, width, rank in _NUMBERS
     ),
 )
-_LONG_BAR_FROM, _CLASS_NAMES_FROM = 136, 150
+_LONG_BAR_FROM = 150
 SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
 
 
@@ -73,7 +75,7 @@ SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
 class NfOrder:
     """Attributes.
 
-    sort: the key of a column, "" for the order they were found in.
+    sort: the key of a column, "" for the order by harm.
     inverted: against the column's own direction: numbers high first, names low first.
     sought: only those that match it; all if empty.
     """
@@ -87,7 +89,7 @@ def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
     """Network functions shown, in order; those without a value last."""
     rows = list(matching_nfs(frame, order.search))
     if not order.sort:
-        return tuple(rows)
+        return tuple(nf for nf, _ in nfs_by_harm(frame, RowTrends()) if nf in rows)
     col = next(item for item in _COLS if item.key == order.sort)
     if col.metric is None:
         return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))
@@ -117,8 +119,8 @@ def _columns(width: int, compared: bool) -> tuple[TableColumn, ...]:  # noqa: FB
 def _at_width(col: TableColumn, width: int) -> TableColumn:
     """A column as it is on a screen of so many cells."""
     if col.key == _BAR and width >= _LONG_BAR_FROM:
-        return replace(col, label="FbMCR 5%/cell", width=21)
-    return replace(col, width=12) if col.key == "classes" and width >= _CLASS_NAMES_FROM else col
+        return replace(col, label="TOPDOWN 5% a letter", width=21)
+    return col
 
 
 def order_header(columns: Sequence[TableColumn], order: NfOrder, width: int) -> Line:
@@ -139,6 +141,8 @@ def nf_line(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int)
             )
             drawn = bar(nf.readings, col.width - 1)
             spans += [*drawn.spans, Span(fmt.ESTIMATE if doubt else " ", Tone.PLAIN)]
+        elif col.key == "classes":
+            spans += _class_cell(frame, nf, col.width)
         elif col.metric is not None:
             spans.append(_metric_cell(nf, col.metric, col.width, partial))
         else:
@@ -159,7 +163,17 @@ def _label(nf: NfRow, col: TableColumn) -> str:
         return nf.kind
     if col.key == "cpus":
         return format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark
-    return class_text(nf, names=col.width > _NAMED["classes"].width) or Reason.UNDEFINED.mark
+    return class_text(nf, names=True) or Reason.UNDEFINED.mark
+
+
+def _class_cell(frame: Frame, nf: NfRow, width: int) -> tuple[Span, ...]:
+    """Its cache class by hue and name, or the names of several."""
+    if len(nf.classes) != 1:
+        text = ",".join(group_name(item.name) for item in nf.classes)
+        return (text_cell(text or Reason.UNDEFINED.mark, width),)
+    own, looks = nf.classes[0], looks_of(frame.groups)
+    number = looks[own.name].number if own.name in looks else own.clos
+    return class_spans(own.name, number, width, Tone.PLAIN)
 
 
 def class_text(nf: NfRow, *, names: bool) -> str:

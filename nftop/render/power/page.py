@@ -16,6 +16,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
+from nftop.render.base.graph import spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,
@@ -163,8 +164,8 @@ def _packages(
     interval_s: float,
 ) -> list[Line]:
     """Header and a line per package, with a graph of its power if there is room."""
-    span_s = spark.span_for(points, interval_s) if points else 0.0
-    series = [past(_GRAPHED.id, row.package, points, span_s) for row in packages if points]
+    span_s = spark.span_for(2 * points, interval_s) if points else 0.0
+    series = [past(_GRAPHED.id, row.package, 2 * points, span_s) for row in packages if points]
     known = [item for item in series if np.isfinite(item).any()]
     top = spark.scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
     scale = fmt.number(top, _GRAPHED.unit, 6).removesuffix(".0")
@@ -179,7 +180,7 @@ def _packages(
             number_cell(row.readings.get(col.key, _UNTOLD), _BY_ID[col.key].unit, col.width)
             for col in shown
         ]
-        graph = " " + spark.graph(series[index], top, 1)[0] if known else ""
+        graph = " " + spark_text(series[index], top) if known else ""
         lines.append(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells,
                            Span(graph, Tone.AREA))))  # fmt: skip
     return lines

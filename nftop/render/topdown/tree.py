@@ -12,6 +12,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
+from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, reason_lines
 from nftop.render.base.text import fit
@@ -34,6 +35,7 @@ _TONES = {
     "core_bound": Tone.CORE,
     "retiring": Tone.RETIRING,
 }
+_LETTERS = {tone: letter for letter, tone, _ in PARTS}
 # The vendor's name is misleading: the events are of persistent memory.
 _WORDS = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
@@ -186,12 +188,19 @@ def _percent(reading: Reading) -> str:
 def _bar(reading: Reading, peer_median: Reading, cells: int, tone: Tone) -> list[Span]:
     """A bar on the scale 0..1 with a tick at the peers' median."""
     length = 0 if isinstance(reading, Missing) else _cell_at(reading, cells)
-    drawn = list("▇" * length + " " * (cells - length))
+    bar = [Span(_LETTERS.get(tone, "━") * length, tone), Span(" " * (cells - length), Tone.PLAIN)]
     if not isinstance(peer_median, Missing) and cells:
         at = min(max(_cell_at(peer_median, cells) - 1, 0), cells - 1)
-        text = "".join(drawn)
-        return [Span(text[:at], tone), Span("│", Tone.PLAIN), Span(text[at + 1 :], tone)]
-    return [Span("".join(drawn), tone)]
+        before, after = at, cells - at - 1
+        letter = _LETTERS.get(tone, "━")
+        return [
+            Span(letter * min(length, before), tone),
+            Span(" " * max(0, before - length), Tone.PLAIN),
+            Span("│", Tone.STRONG),
+            Span(letter * max(0, length - at - 1), tone),
+            Span(" " * min(after, cells - length), Tone.PLAIN),
+        ]
+    return bar
 
 
 def _cell_at(ratio: float, cells: int) -> int:

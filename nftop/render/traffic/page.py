@@ -22,6 +22,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
+from nftop.render.base.graph import spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
 from nftop.render.base.text import fit
@@ -306,9 +307,9 @@ def _section(
     """Header and rows of a section, packages side by side."""
     kept = _kept(section.cells, shape.columns)
     points = _points(shape, len(kept))
-    span_s = spark.span_for(points, interval_s) if points else 0.0
+    span_s = spark.span_for(2 * points, interval_s) if points else 0.0
     series = {
-        (row.label, package.package): past(row.main.id, package.package, points, span_s)
+        (row.label, package.package): past(row.main.id, package.package, 2 * points, span_s)
         for row in section.rows if points
         for package in band
     }  # fmt: skip
@@ -402,7 +403,7 @@ def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
 
 def _graph(values: NDArray[np.float32] | None, top: float, shape: TrafficShape, cells: int) -> Span:
     left = max(0, shape.span - cells * _CELL)
-    text = "" if values is None else " " + spark.graph(values, top, 1)[0]
+    text = "" if values is None else " " + spark_text(values, top)
     return Span(fit(text, left), Tone.AREA)
 
 
@@ -433,7 +434,7 @@ def _box_lines(
             both = (box.in_bytes_per_s, box.out_bytes_per_s) if box else (none, none)
             parts += [number_cell(item, Unit.BYTES_PER_S, _CELL) for item in both[:cells]]
             length = round(_both(box) / top * points) if box else 0
-            parts.append(Span(fit(" " + "▇" * length, shape.span - cells * _CELL), Tone.AREA))
+            parts.append(Span(fit(" " + "━" * length, shape.span - cells * _CELL), Tone.AREA))
         lines.append(line(*parts))
     return lines
 

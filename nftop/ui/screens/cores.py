@@ -9,11 +9,11 @@ from typing import ClassVar
 from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
+from nftop.render.cache.way_cells import MARKS
 from nftop.render.cores.columns import BY_HARM, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
-from nftop.render.cores.resources import MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
 from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
@@ -37,7 +37,7 @@ class CoresView(ScreenView):
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
-        session.arrange()
+        session.arrange(merged=True)
         self._columns = columns_for(layout.width, frame.cpus, trends=True)
         parts = share_out(
             frame,

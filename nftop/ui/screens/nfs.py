@@ -145,7 +145,8 @@ class NfsView(ScreenView):
     def sorting(self) -> SortState | None:
         frame = self.session.frame
         every = nf_columns(EVERY_COLUMN, compared=frame is not None and frame.baselines is not None)
-        columns = tuple((col.key, col.label) for col in every if col.metric or col.key in _NAMES)
+        sortable = (col for col in every if col.metric or col.key in _NAMES)
+        columns = (("", "harm"), *((col.key, col.label) for col in sortable))
         is_number = self._sort not in ("", *_NAMES)
         return SortState(columns, self._sort, is_number != self.session.view.inverted)
 

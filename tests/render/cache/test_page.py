@@ -77,8 +77,11 @@ def test_each_way_says_whose_it_is_too() -> None:
         replace(group("c", 3, (3,), in_cache(0, 0x0F0)), mode="exclusive"),
     )
     shown = frame_of(table(groups=groups, domains=(domain,)))
-    cells = {text.split()[1]: text.split()[2] for text in rows(shown) if text.startswith("COS")}
-    assert cells.pop("CLASS")
+    cells = {
+        text.split()[2]: text.split()[3]
+        for text in rows(shown)
+        if text.startswith("COS") and "■" in text
+    }
     assert cells == {"a": ".xi#....#ooo", "b": ".x.......ooo", "c": "....EEEE...."}
     [io] = [text for text in rows(shown) if text.startswith("I/O")]
     assert io.split()[1:3] == [".II.........", "600"] and "as its register says" in io
@@ -116,7 +119,7 @@ def test_code_has_ways_of_its_own() -> None:
     split = in_cache(0, 0x0F0, code=Cbm(0x00F, 12))
     shown = frame_of(table(groups=(group("a", 1, (1,), split),), domains=DOMAINS[:1]))
     [data, code] = [text for text in rows(shown) if "####" in text]
-    assert "a       ....####...." in data and "  code  ........####" in code
+    assert "■ a     ....####...." in data and "  code  ........####" in code
     assert " code    ........#### 00f, 16.0 MiB" in detail(shown, "a")
 
 

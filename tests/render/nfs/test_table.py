@@ -81,8 +81,8 @@ def test_a_row_has_its_numbers_bar_class_and_whose_the_cache_is() -> None:
     lines = table(seen(), 200)
     vpp = next(line for line in lines if line.startswith("vpp "))
     shared = next(line for line in lines if line.startswith("loop/"))
-    assert "1 vpp" in vpp and "R" * 8 in vpp and "*" not in vpp
-    assert "* " in shared and "3 dpdk" in shared
+    assert "■ vpp" in vpp and "R" * 8 in vpp and "*" not in vpp
+    assert "* " in shared and "■ dpdk" in shared
 
 
 @pytest.mark.parametrize("key", ["cpp", "llc_occupancy_bytes", "cpp_vs_base", "imbalance_ratio"])

@@ -263,8 +263,8 @@ def test_a_panel_too_small_says_how_much_it_leaves_out() -> None:
 
 def test_the_graph_declares_its_scale_and_span() -> None:
     text = _detail(frame(8), 1, 12, [100.0, float("nan"), 290.0] + [200.0] * 60)
-    assert "CPP 300│" in text
-    assert "0└ -5 min" in text
+    assert "CPP      500┤" in text
+    assert "0┤" in text and "└ -5 min" in text
     assert text.rstrip().endswith("now")
 
 
