@@ -159,7 +159,7 @@ def show(options: argparse.Namespace) -> int:
         return fail(str(error), USAGE)
     put(sys.stdout, shown(options.settings, files(os.environ)))
     if rules.settings.rows or rules.settings.acknowledged:
-        put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}\n")))
+        put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}") + "\n"))
     return OK
 
 

@@ -127,6 +127,7 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
         "pid": TASK, "tid": TASK, "role_index": KERNEL_ID, "allowed": CPU.of(MAX_CPUS),
         "last_cpu": CPU,
     },
+    "CpuUse": {"cpu": CPU, "pid": TASK},
     "ProcessFacts": {"pid": TASK, "cpu": CPU, "nice_value": Bound(-20, 19, "setpriority(2)")},
     "ThreadTable": {
         "threads": _rows(MAX_TASKS, TASK.source), "hidden": TASK,

@@ -183,3 +183,34 @@ def test_a_number_of_too_many_digits_is_refused_in_words_of_the_file(
         main.run(["config", "--show"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("a number has too many digits")
+
+
+def test_settings_of_rules_reach_the_frames(write: Path) -> None:
+    write.write_text(
+        "[rules.low-ipc]\nmuted = true\n[rules.poller-waits]\nlimit = 0.5\n", encoding="utf-8"
+    )
+    done = nftop("demo", "--json", "-n", "12", "-d", "0.6", "--cpus", "44")
+    findings = [item for row in done.stdout.splitlines() for item in json.loads(row)["findings"]]
+    flags = {item["rule"]: item["muted"] for item in findings}
+    assert flags["low-ipc"] is True and flags["drops"] is False
+    assert "poller-waits" not in flags
+
+
+@pytest.mark.parametrize(
+    "text", ["[rules.low_ipc]\nmuted = true", "[rules.drops]\nlimit = 'x'", "rules = 1"]
+)
+def test_a_wrong_setting_of_a_rule_is_named_with_its_file(write: Path, text: str) -> None:
+    write.write_text(text)
+    for command in (("demo", "--batch", "-n", "1"), ("config", "--show")):
+        done = nftop(*command)
+        assert done.returncode == 2 and done.stdout == ""
+        assert f"{write}: rules" in done.stderr
+
+
+def test_settings_of_rules_are_shown_with_the_others(write: Path) -> None:
+    write.write_text('[rules.drops.nf."a b"]\nlimit = 5\n')
+    write.with_name("rules.toml").write_text("[rules.drops]\nmuted = true\n")
+    shown = tomllib.loads(nftop("config", "--show").stdout)
+    assert shown["rules"] == {
+        "drops": {"muted": True, "nf": {"a b": {"muted": False, "limit": 5.0}}}
+    }

@@ -1,0 +1,137 @@
+"""What findings with one cause become: by memory, by traffic, by packets, in one class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.incidents.causes import Cause, CauseInputs, causes_of
+from nftop.derive.incidents.parties import Parties
+from nftop.model.frame import Finding, Frame
+from nftop.model.ids import Cpu
+from nftop.model.incident import Severity
+from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.sample import ProcessFacts
+from tests.sim.hosts import Frozen, S
+
+VPP_PID = 5000
+CROSSED = (
+    Finding("cross-socket", "upi.received_bytes_per_s", "package 0", "14% of traffic", 0),
+    Finding("cross-socket", "upi.received_bytes_per_s", "package 1", "13% of traffic", 0),
+)
+
+
+@lru_cache(maxsize=2)
+def quiet(scenario: str = "healthy") -> Frame:
+    host = Frozen(scenario, traffic=None)
+    host.tick(0)
+    frame = [host.tick(S) for _ in range(3)][-1]
+    return replace(frame, findings=(), incidents=())
+
+
+def causes(frame: Frame, *findings: Finding, **parties: object) -> tuple[Cause, ...]:
+    now = replace(frame, findings=findings)
+    return causes_of(CauseInputs(FindingInputs(now, {}), Parties(now, **parties)))  # type: ignore[arg-type]
+
+
+def facts(pid: int, *node_bytes: tuple[int, int]) -> ProcessFacts:
+    return ProcessFacts(pid, Cpu(1), "", "root", "", 0, None, node_bytes=node_bytes)
+
+
+def with_group(frame: Frame, name: str, **readings: Reading) -> Frame:
+    groups = []
+    for group in frame.groups:
+        caches = [
+            replace(cache, readings={**cache.readings, **readings})
+            if group.name == name and cache.l3 == 0
+            else cache
+            for cache in group.caches
+        ]
+        groups.append(replace(group, caches=tuple(caches)))
+    return replace(frame, groups=tuple(groups))
+
+
+def test_the_user_of_remote_memory_is_known_by_its_pages() -> None:
+    known = {
+        VPP_PID: facts(VPP_PID, (0, 4 << 30), (1, 6 << 30)),
+        6000: facts(6000, (0, 9 << 30), (1, 1 << 30)),
+    }
+    [cause] = causes(quiet(), *CROSSED, facts=known)
+    assert cause.culprit is not None and cause.culprit.pid == VPP_PID
+    assert cause.title.startswith("has 60% of its memory on another socket")
+    assert not cause.likely and cause.findings == CROSSED
+    assert cause.memory, "pages of all NFs there are read"
+
+
+def test_else_by_the_traffic_of_its_class_to_other_sockets() -> None:
+    frame = with_group(quiet(), "ovs", mbm_total_bytes_per_s=4e9, mbm_local_bytes_per_s=1e9)
+    [cause] = causes(frame, *CROSSED)
+    assert cause.culprit is not None and cause.culprit.group == "ovs"
+    assert cause.title.startswith("3.0 GB/s to another socket's memory")
+    few = with_group(quiet(), "ovs", mbm_total_bytes_per_s=4e8, mbm_local_bytes_per_s=1e8)
+    [cause] = causes(few, *CROSSED)
+    assert cause.culprit is not None and cause.culprit.kind == "device"
+
+
+def test_devices_of_a_socket_are_most_likely_those_of_the_nf_with_two_thirds_of_the_packets() -> (
+    None
+):
+    finding = Finding("partial-writes", "pcie.rfo.total_per_s", "package 1", "66% of writes", 0)
+    [cause] = causes(quiet(), finding)
+    assert cause.culprit is not None and cause.culprit.name == "south/dpdk-l3fwd"
+    assert cause.likely and "72%" in cause.basis
+    [cause] = causes(quiet(), replace(finding, where="package 0"))
+    assert cause.culprit is not None and cause.culprit.name == "devices of socket 0"
+    assert not cause.likely and set(cause.nfs) == {"5000:9001", "6000:9002"}
+
+
+def test_what_a_source_calls_normal_is_information_for_its_program_only() -> None:
+    low = Finding("low-ipc", "core_ipc", "cpu 23", "IPC 1.45 of the core, below 1.75", 0)
+    [cause] = causes(quiet(), low)
+    assert cause.floor is Severity.INFO
+    [cause] = causes(quiet(), replace(low, where="cpu 1,45"))
+    assert cause.floor is Severity.WARN and cause.culprit is not None
+    assert cause.culprit.name == "vpp"
+    spoiled = Finding("bad-speculation", "tma.bad_speculation", "cpu 3,47", "7% of slots", 0)
+    assert [item.floor for item in causes(quiet(), spoiled)] == [Severity.INFO]
+
+
+def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
+    frame = quiet()
+    table = frame.cpus
+    row = table.topology.row_of[10]
+    busy = table.columns["cpu_time_ratio"]
+    values = busy.values.copy()
+    values[row] = 0.95
+    groups = tuple(
+        table.group[table.topology.row_of[1]] if index == row else group
+        for index, group in enumerate(table.group)
+    )
+    cpus = replace(
+        table, group=groups,
+        columns={**table.columns, "cpu_time_ratio": replace(busy, values=values)},
+    )  # fmt: skip
+    frame = with_group(replace(frame, cpus=cpus), "vpp", mbm_total_bytes_per_s=30e9)
+    noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "30 GB/s", 0)
+    [cause] = causes(frame, noisy)
+    assert (cause.kind, cause.group, cause.l3) == ("neighbour", "vpp", 0)
+    assert cause.culprit is not None and cause.culprit.cpus == (10,)
+    assert cause.nfs == ("5000:9001",) and "30.0 GB/s" in cause.title
+
+
+def test_a_finding_whose_subject_has_left_is_no_error() -> None:
+    for where in ("cpu 999", "nf nobody", "class nothing, L3 7", "package 9", "cpu x", ""):
+        for rule in ("low-ipc", "poller-waits", "busy-sibling", "noisy-neighbour", "ddio-misses",
+                     "cross-socket", "uneven-channels", "traffic-stopped", "gone", "drops",
+                     "low-priority-core"):  # fmt: skip
+            for cause in causes(quiet(), Finding(rule, "ipc", where, "text", 0)):
+                assert cause.findings
+
+
+def test_values_that_are_missing_leave_titles_without_numbers() -> None:
+    absent = Missing(Reason.SOURCE)
+    frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=absent)
+    noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "x", 0)
+    [cause] = causes(frame, noisy)
+    assert cause.title == "through 2 shared ways" and cause.group == "tenant"
