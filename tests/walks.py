@@ -25,6 +25,7 @@ from nftop.control.resctrl.resctrl import Resctrl
 from nftop.derive.cpu.counters import COUNTERS
 from nftop.derive.fold import FoldState
 from nftop.model.change import Proposal
+from nftop.model.check import Check
 from nftop.model.column import Column
 from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import cpu_metric
@@ -33,7 +34,6 @@ from nftop.model.sample import CounterTable
 from nftop.render.base import format as cell_format
 from nftop.render.base.line import Line
 from nftop.session.live import Live
-from nftop.sources.base import Check
 from nftop.sources.perf.abi import host_kernel
 from nftop.sources.perf.group import GroupReader
 from nftop.sources.perf.source import PerfSource

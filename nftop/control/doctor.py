@@ -6,9 +6,9 @@ import os
 
 from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_damage import DamagedJournalError
+from nftop.model.check import Check
 from nftop.model.error_text import describe_error
 from nftop.model.reading import Reason
-from nftop.sources.base import Check
 
 _NAME = "changes"
 

@@ -1,43 +1,17 @@
-"""Interfaces of a source, and the checks of `nftop doctor`."""
+"""Interfaces of a source."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass
+from nftop.model.reading import Missing
 from nftop.model.topology import Topology
 
 RETRY_AFTER_NS = 10_000_000_000  # until counters that could not be opened are tried again
 SETTLE_S = 0.1  # for which `check` lets counter groups run before it reads them
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of `nftop doctor`.
-
-    Attributes:
-        name: what was checked (`perf`, `perf cycles`, `dpdk nfa`).
-        reason: PRESENT when it works.
-        text: the result, or why there is none.
-        fix: what to do, if possible a command; "" for nothing.
-        why: why it matters, with its reference; "" if obvious.
-        advised: False if it works but is not set as `why` advises.
-    """
-
-    name: str
-    reason: Reason
-    text: str
-    fix: str = ""
-    why: str = ""
-    advised: bool = True
-
-    @property
-    def state(self) -> str:
-        """`ok`, `tune` if not set as advised, or the key of the reason."""
-        return "tune" if self.reason is Reason.PRESENT and not self.advised else self.reason.key
 
 
 def missing_check(name: str, why: Missing, fix: str = "") -> tuple[Check]:

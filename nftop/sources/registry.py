@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeAlias
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
-from nftop.sources.base import Check, Counting, Helped, Source
+from nftop.sources.base import Counting, Helped, Source
 from nftop.sources.cpufreq.source import CpufreqSource
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.host.cpu_time import KernelSource

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from nftop.model.check import Check
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
@@ -23,7 +24,6 @@ from nftop.sim.pcm import pcm_table
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sim.world import World
-from nftop.sources.base import Check
 from nftop.uarch import table as uarch_table
 
 

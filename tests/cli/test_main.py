@@ -18,9 +18,9 @@ import pytest
 
 from nftop.cli.commands import report as doctor
 from nftop.cli.commands import report as reports
+from nftop.model.check import Check
 from nftop.model.error_text import exhausted
 from nftop.render.pages.explain import near_names
-from nftop.sources.base import Check
 from nftop.sources.runtime.readiness import wait_readable
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
 from tests.waiting import until

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Check
 
 
 class FakeSource:

@@ -16,12 +16,13 @@ from nftop.control.journal import FileJournal
 from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.model.check import Check
 from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
-from nftop.sources.base import Check, Source
+from nftop.sources.base import Source
 from nftop.sources.host.topology import read_cpuid
 from nftop.sources.tuning.look import Poller
 from nftop.store.folders import open_file

@@ -14,6 +14,7 @@ from nftop.control.gate import HostGate, missing_privilege, open_host_gate
 from nftop.control.journal import FileJournal
 from nftop.derive.fold import FoldState, comparing
 from nftop.model.baseline import Baselines
+from nftop.model.check import Check
 from nftop.model.frame import Finding
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.nf.queue_map import QueueMap
@@ -24,7 +25,7 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
 from nftop.session.live import Live
-from nftop.sources.base import Check, PollerAware, Refreshable, Source
+from nftop.sources.base import PollerAware, Refreshable, Source
 from nftop.sources.host.topology import read_cpuid, read_host, read_topology
 from nftop.sources.pcm.client import parse_url
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of

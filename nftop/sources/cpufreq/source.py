@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
 from nftop.model.struct import replace
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.cpufreq.files import FrequencyFiles, FrequencyLimits, read_keepers
 from nftop.sources.cpufreq.isst import read_sst
 from nftop.sources.host.sysfs import OnlineCpus

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CpuTimes
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import unreadable
 
 _FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
-from nftop.sources.base import Check
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
 
 _CPU_DIRECTORY = re.compile(r"cpu(\d{1,6})")

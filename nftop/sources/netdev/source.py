@@ -19,12 +19,13 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list, parse_cpu_list
 from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.host import sysfs
 from nftop.sources.process.scan import is_nf
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.owner import UNKNOWN, Owner, suffix
 from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, places
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import Address, NoAnswerError, PcmAnswer, get

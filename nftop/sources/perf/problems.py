@@ -10,9 +10,9 @@ import os
 import resource
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
-from nftop.sources.base import Check
 
 
 @dataclass(frozen=True, slots=True)

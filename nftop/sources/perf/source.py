@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import replace
-from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check
+from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf import probe
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files

@@ -11,11 +11,12 @@ from typing import Protocol
 
 import msgspec
 
+from nftop.model.check import Check
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
-from nftop.sources.base import RETRY_AFTER_NS, Check, missing_check
+from nftop.sources.base import RETRY_AFTER_NS, missing_check
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pqos.library import INSTALL, binding_version
 from nftop.sources.pqos.protocol import (

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeAlias
 
+from nftop.model.check import Check
 from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
 from nftop.model.struct import replace
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.process import scan
 from nftop.sources.process.facts import CulpritReader, FactsReader, culprit_facts, process_facts

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import dataclass
-from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, Check, missing_check
+from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, missing_check
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf.abi import raise_open_files
 from nftop.sources.perf.group import STALLED_AFTER_NS

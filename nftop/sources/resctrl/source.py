@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
-from nftop.sources.base import Check, missing_check
+from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl import files

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 
+from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.sample import CounterUse, SelfUse
 from nftop.model.topology import Topology
-from nftop.sources.base import Check, Counting, Helped
+from nftop.sources.base import Counting, Helped
 from nftop.sources.runtime.affinity import Affinity, cpus_of
 
 

@@ -13,11 +13,11 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.reading import Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
-from nftop.sources.base import Check
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.tuning import devices
 from nftop.sources.tuning.look import (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
 from nftop.model.reading import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
-from nftop.sources.base import Check
 from nftop.sources.perf.abi import Kernel, host_kernel
 from nftop.sources.perf.problems import STOP_OTHER, CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters

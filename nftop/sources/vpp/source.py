@@ -11,11 +11,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
 from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
 from nftop.model.reading import Reason
-from nftop.sources.base import Check
 from nftop.sources.nf_session.discovery import (
     SocketSearch,
     UnixSocket,

@@ -22,6 +22,7 @@ from nftop.export.csv import HEADER, frame_csv, header_csv
 from nftop.export.json.encode import json_bytes, rfc3339
 from nftop.export.json.frame import frame_json
 from nftop.export.output import OutputError
+from nftop.model.check import Check
 from nftop.model.frame import BoxTraffic, Finding, Focus, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import CPU_METRICS
@@ -30,7 +31,6 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.reading import Missing, Reason
 from nftop.model.rule_settings import RuleSettings
-from nftop.sources.base import Check
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.render.incidents.scenes import incident

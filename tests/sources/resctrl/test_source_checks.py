@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.check import Check
 from nftop.model.reading import Reason
-from nftop.sources.base import Check
 from tests.sources.resctrl.trees import captured, group_files, plain, source, write
 
 

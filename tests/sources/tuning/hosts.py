@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from nftop.model.check import Check
 from nftop.model.ids import Cpu
-from nftop.sources.base import Check
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning.look import Poller
 from nftop.sources.tuning.rows import host_checks

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.uncore import UncoreTable
 from nftop.session.sampler import Sampler
-from nftop.sources.base import Check, Source
+from nftop.sources.base import Source
 from nftop.sources.uncore.source import UncoreSource, uncore_checks
 from nftop.uarch import table
 from tests.samples import topology

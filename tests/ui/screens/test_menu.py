@@ -22,9 +22,9 @@ def labels(run: Running) -> list[str]:
 async def test_it_lists_all_columns_and_marks_the_current_one() -> None:
     async with running(frame(8), size=(80, 24)) as run:
         await run.press("s")
-        assert labels(run)[:5] == ["CPU", "SMT", "THREAD", "NF", "BUSY"]
+        assert labels(run)[:5] == ["harm", "CPU", "SMT", "THREAD", "NF"]
         assert "CSW/s" in labels(run), "also those without room on this screen"
-        assert [row.label for row in menu(run).rows if row.note] == ["CPU"]
+        assert [row.label for row in menu(run).rows if row.note] == ["harm"]
 
 
 async def test_enter_sorts_and_again_reverses() -> None:
