@@ -14,6 +14,7 @@ from nftop.render.pages.help import (
 from nftop.ui.keys import (
     ALWAYS,
     CONFIRM,
+    DOCTOR,
     EDITOR,
     HELP,
     INCIDENT,
@@ -29,6 +30,7 @@ from nftop.ui.screens.registry import screen_keys, screens
 _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "page": PAGE,
     "incident": INCIDENT,
+    "doctor": DOCTOR,
     "help": HELP,
     "sort_menu": SORT_MENU,
     "editor": EDITOR,
@@ -36,10 +38,11 @@ _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "priority": PRIORITY,
 }
 # Pages from which the number keys lead to another screen.
-_LEAVES = ("page", "incident", "help")
+_LEAVES = ("page", "doctor", "incident", "help")
 _TITLES = {
     "page": "Pages: explain, findings, details",
     "incident": "Page of an incident",
+    "doctor": "Doctor",
     "help": "Help",
     "sort_menu": "Sort menu",
     "editor": "Editor of cache classes",

@@ -196,6 +196,8 @@ ALWAYS: tuple[KeyRow, ...] = (
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
         hint=("d", "delay"), rank=18, when=LIVE, asks=True),
+    KeyRow("f9", "doctor", "F9", "doctor: which sources work here, and how to see more",
+        hint=("F9", "doctor"), rank=15, when=LIVE),
     PALETTE,
     HELP_KEY,
     KeyRow("escape", "clear", "Esc",
@@ -234,6 +236,10 @@ LEAVE: tuple[KeyRow, ...] = (
     *CHANGE,
 )  # fmt: skip
 PAGE: tuple[KeyRow, ...] = (*SCROLL, *FIND, *LEAVE)
+DOCTOR: tuple[KeyRow, ...] = (
+    KeyRow("r", "again", "r", "examine the host again", hint=("r", "again"), rank=0),
+    *PAGE,
+)
 HELP: tuple[KeyRow, ...] = (
     *SCROLL,
     KeyRow("slash", "ask_find", "/", "search keys, marks and columns of all screens",

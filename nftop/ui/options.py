@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import locale
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from nftop.control.interface import ClassGate
 from nftop.control.profile.profile import Listing
+from nftop.model.check import Check
 from nftop.model.struct import dataclass, field
 from nftop.session.feed import PastControl
 from nftop.store.history.events import EventHistory
@@ -34,6 +35,8 @@ class Options:
     profiles: profiles for the class editor, by name.
     recorder: records what is shown into a sink of `new_sink`; None: no recording.
     rules: keeps settings of rules that are made on screen; None: they last for the session.
+    examine: all checks of the host, and what they are about; takes a second or more, so a thread
+        calls it; None: a replay has no host.
     past: goes back in a live session; None: nothing is kept.
     events: what happened, for the timeline.
     """
@@ -50,6 +53,7 @@ class Options:
     recorder: Recorder | None = None
     new_sink: Callable[[], Sink] | None = None
     rules: RulesFile | None = None
+    examine: Callable[[], tuple[Sequence[Check], str]] | None = None
     past: PastControl | None = None
     events: EventHistory = field(default_factory=EventHistory)
 

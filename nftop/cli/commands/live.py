@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from nftop.cli.signals import leaving_on_signal, stopping
 from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.model.baseline import Baselines
+from nftop.model.check import Check
 from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
@@ -93,7 +95,14 @@ def _live_screen(
         sink = partial(default_sink, here.host.name)
         drawn = options_of(here, options)
         past = LivePast(flight, drawn.events)
-        drawn = replace(drawn, recorder=recorder, new_sink=sink, past=past, rules=rules)
+        drawn = replace(
+            drawn,
+            recorder=recorder,
+            new_sink=sink,
+            past=past,
+            rules=rules,
+            examine=partial(_examine, options),
+        )
         if here.gate is not None:
 
             def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
@@ -109,6 +118,14 @@ def _live_screen(
             say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
         if book.close():
             say(f"nftop: the baseline was not kept: {book.problem}")
+
+
+def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
+    """The checks for the doctor's page, as `nftop doctor` has them."""
+    from nftop.cli.commands.report import caveat_of, examine_host  # noqa: PLC0415 - on request
+
+    checks, host = examine_host(options)
+    return checks, caveat_of(host)
 
 
 def wants_batch(options: argparse.Namespace) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -21,7 +22,9 @@ from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
+from nftop.render.base.text import ascii_only as in_ascii
 from nftop.render.base.text import printable
+from nftop.render.pages.doctor import doctor_lines
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_cpuid
 from nftop.sources.tuning.look import Poller
@@ -31,6 +34,7 @@ from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 SCHEMA = "nftop.doctor/1"
 _ROOT = Path("/")
 _MAX_BYTES = 64 << 20
+_UNWRAPPED = 1 << 16
 # Two readings detect a polling thread without a known name, a third its share of time. Times of
 # threads on a nohz_full CPU are updated once a second.
 _LOOKS = 3
@@ -80,15 +84,15 @@ def pollers(
     )
 
 
-def report_text(checks: Sequence[Check], host: Host) -> str:
-    """One line per check, and below it why it matters, and how to fix it."""
-    width = max(len(printable(check.name)) for check in checks)
-    lines = [f"{host.badge}: {_CAVEATS[host.badge]}"] if host.badge else []
-    for row in checks:
-        lines.append(f"{printable(row.name):<{width}}  {row.state:<10}  {printable(row.text)}")
-        more = [f"{key}: {text}" for key, text in (("why", row.why), ("fix", row.fix)) if text]
-        lines += [f"{'':<{width}}  {'':<10}  {printable(text)}" for text in more]
-    return "\n".join(lines)
+def report_text(checks: Sequence[Check], host: Host, width: int, *, ascii_only: bool) -> str:
+    """Summary, what to do first, and the checks, wrapped to `width` cells."""
+    text = "\n".join(item.text.rstrip() for item in doctor_lines(checks, caveat_of(host), width))
+    return in_ascii(text) if ascii_only else text
+
+
+def caveat_of(host: Host) -> str:
+    """What the report of a host with a badge is about; "": the host itself."""
+    return f"{host.badge}: {_CAVEATS[host.badge]}" if host.badge else ""
 
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
@@ -117,10 +121,28 @@ def report_json(checks: Sequence[Check], host: Host) -> str:
 
 def doctor(options: argparse.Namespace) -> int:
     """`nftop doctor`: what every source can see, and how to see more."""
+    from nftop.ui.options import locale_is_utf8  # noqa: PLC0415 - only here
+
     try:
-        here = open_requested(options)
+        checks, host = examine_host(options)
     except ValueError as error:
         return fail(str(error), USAGE)
+    if options.json or options.form == "json":
+        put(sys.stdout, report_json(checks, host) + "\n")
+        return OK
+    # A pipe has no width: a check stays on one line.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNWRAPPED
+    plain = options.ascii or not locale_is_utf8(os.environ)
+    put(sys.stdout, report_text(checks, host, width, ascii_only=plain) + "\n")
+    return OK
+
+
+def examine_host(options: argparse.Namespace) -> tuple[tuple[Check, ...], Host]:
+    """All checks of the host of a command line, by sources opened for them alone.
+
+    Takes a second or more. Raises ValueError: a wrong option.
+    """
+    here = open_requested(options)
     try:
         checks = (*examine(here.sources), *here.checks)
         if options.scenario is None:
@@ -130,9 +152,7 @@ def doctor(options: argparse.Namespace) -> int:
     finally:
         for source in here.sources:
             source.close()
-    report = report_json if options.json or options.form == "json" else report_text
-    put(sys.stdout, report(checks, here.host) + "\n")
-    return OK
+    return checks, here.host
 
 
 def _host_checks(topology: Topology) -> tuple[Check, ...]:

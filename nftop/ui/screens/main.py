@@ -27,6 +27,7 @@ from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import RecordingKeys
 from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.doctor import DoctorScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import IncidentScreen
 from nftop.ui.screens.menu import SortMenu
@@ -208,6 +209,7 @@ class MainScreen(BannerScreen[None]):
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "findings": lambda _: self._findings(),
+            "doctor": lambda _: self._doctor(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._help(),
@@ -397,6 +399,13 @@ class MainScreen(BannerScreen[None]):
             self._session, self._options, self.changes, self._editing.drafted, chosen=chosen
         )
         self.app.push_screen(screen, self._back)
+
+    def _doctor(self) -> None:
+        examine = self._options.examine
+        if examine is None:
+            self.say("no doctor here: a replay reads nothing of a host")
+        else:
+            self.app.push_screen(DoctorScreen(examine, self._options, self.changes), self._back)
 
     def _open(self) -> None:
         """Open the full page of the view if it has one, else the drill-down screen."""

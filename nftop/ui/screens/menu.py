@@ -108,9 +108,12 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
             return
         rows = self.rows
         self.at = max(0, min(self.at, len(rows) - 1))
-        room = max(1, min(len(rows) + 1, self.size.height - 4 - taken))
+        room = max(1, min(len(rows) + 1, self.size.height - 6 - taken))
         lines, self._top = menu_lines(self.TITLE_TEXT, rows, self.at, self._top, room)
-        self.query_one("#menu", Lines).show(lines, room)
+        menu = self.query_one("#menu", Lines)
+        # Above the footer, so that the header with the order stays visible.
+        menu.styles.offset = (-1, self.size.height - 1 - room)
+        menu.show(lines, room)
         self.show_footer(message=self._message)
 
 

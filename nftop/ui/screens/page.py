@@ -32,6 +32,7 @@ class PageScreen(BannerScreen[int | None]):
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
+    TABLE: ClassVar[str] = "page"  # of `key_tables`
     follows = True
 
     def __init__(
@@ -108,7 +109,7 @@ class PageScreen(BannerScreen[int | None]):
         elif action == "screen":
             self.dismiss(by)
         elif action == "help":
-            self.open_help("page", self._options, self._back)
+            self.open_help(self.TABLE, self._options, self._back)
         elif action == "ask_find":
             self._asking = True
             self.paint()

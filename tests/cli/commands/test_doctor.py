@@ -91,15 +91,14 @@ CHECKS = [
 ]
 
 
-def test_text_says_what_why_and_how() -> None:
-    assert report_text(CHECKS, HERE).splitlines() == [
-        "perf        ok          counts",
-        "host turbo  tune        turbo is on",
-        "                        why: it varies",
-        "                        fix: echo 1",
-        "host tick   hardware    this kernel can't",
-        "                        why: each tick",
-    ]
+def test_text_is_the_page_and_has_an_ascii_form() -> None:
+    lines = report_text(CHECKS, HERE, 80, ascii_only=False).splitlines()
+    assert lines[0] == "1 work, 1 to tune, 1 absent"
+    assert [item[:12] for item in lines if item.startswith(("✔", "▲", "·"))] == [
+        "✔ perf      ", "▲ host turbo", "· host tick ",
+    ]  # fmt: skip
+    plain = report_text(CHECKS, HERE, 80, ascii_only=True)
+    assert plain.isascii() and "+ perf" in plain
 
 
 def test_json_says_the_same() -> None:

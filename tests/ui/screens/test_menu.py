@@ -22,7 +22,7 @@ def labels(run: Running) -> list[str]:
 async def test_it_lists_all_columns_and_marks_the_current_one() -> None:
     async with running(frame(8), size=(80, 24)) as run:
         await run.press("s")
-        assert labels(run)[:5] == ["harm", "CPU", "SMT", "THREAD", "NF"]
+        assert labels(run)[:5] == ["harm", "CPU", "THREAD", "NF", "BUSY"]
         assert "CSW/s" in labels(run), "also those without room on this screen"
         assert [row.label for row in menu(run).rows if row.note] == ["harm"]
 
@@ -38,7 +38,7 @@ async def test_enter_sorts_and_again_reverses() -> None:
 
 async def test_the_screen_below_shows_the_order_and_new_frames() -> None:
     async with running(frame(8), size=(120, 30)) as run:
-        assert "sort CPU▼" in await run.press("s", "I")
+        assert "sort harm▲" in await run.press("s", "I")
         assert " 77%" not in run.text
         assert " 77%" in await run.give(with_cells(frame(8, 1), "busy_ratio", {1: 0.77}))
 

@@ -1,0 +1,69 @@
+"""Report of `nftop doctor` as lines: a summary, what to do first, and every check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nftop.model.check import Check
+from nftop.model.reading import Reason
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import cells, fit, printable
+
+# What is not on this host, or has nothing to do at the moment; nothing is wrong.
+_ABSENT = frozenset({Reason.HARDWARE, Reason.SOURCE, Reason.IDLE, Reason.UNDEFINED, Reason.WARMING})
+_NAME_MOST = 24
+_STATE = 11
+
+
+def mark_of(check: Check) -> tuple[str, Tone]:
+    """Tick for what works, `▲` for a setting to tune, cross for a fault, `·` for what is absent."""
+    if check.reason is Reason.PRESENT:
+        return ("✔", Tone.GOOD) if check.advised else ("▲", Tone.WARN)
+    return ("·", Tone.MUTED) if check.reason in _ABSENT else ("✘", Tone.BAD)
+
+
+def next_step(checks: Sequence[Check]) -> Check | None:
+    """The check to mend first: faults before settings before what is absent; None: none has a fix.
+
+    Among equals the first one, since sources are in the order of what depends on them.
+    """
+    rank = {"✘": 0, "▲": 1, "·": 2}
+    open_ones = [item for item in checks if item.fix and mark_of(item)[0] in rank]
+    return min(open_ones, key=lambda item: rank[mark_of(item)[0]], default=None)
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """`12 work, 2 to tune, 1 fail, 9 absent`, without what there is none of."""
+    marks = [mark_of(item)[0] for item in checks]
+    words = {"✔": "work", "▲": "to tune", "✘": "fail", "·": "absent"}
+    return ", ".join(f"{marks.count(mark)} {word}" for mark, word in words.items() if mark in marks)
+
+
+def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]:
+    """The report.
+
+    Args:
+        checks: at least one.
+        caveat: of a host that is not a real local one; "": none.
+        width: cells a line may take.
+    """
+    name = min(max(cells(printable(check.name)) for check in checks), _NAME_MOST, width // 3)
+    lines = paragraph(caveat, width, tone=Tone.WARN) if caveat else []
+    lines.append(crop(line(Span(summary(checks), Tone.STRONG)), width))
+    first = next_step(checks)
+    if first is not None:
+        lead = line(Span("first: ", Tone.ACCENT))
+        lines += paragraph(f"{first.name}: {first.fix}", width, lead=lead)
+    lines.append(BLANK)
+    for check in checks:
+        mark, tone = mark_of(check)
+        lead = line(
+            Span(f"{mark} ", tone),
+            f"{fit(check.name, name)} ",
+            Span(fit(check.state, _STATE), Tone.MUTED),
+        )
+        lines += paragraph(check.text, width, lead=crop(lead, width // 2))
+        for label, text in (("why", check.why), ("fix", check.fix)):
+            indent = line(" " * (name + 3), Span(f"{label}: ", Tone.ACCENT))
+            lines += paragraph(text, width, lead=crop(indent, width // 2)) if text else []
+    return lines

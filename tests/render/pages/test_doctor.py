@@ -1,0 +1,51 @@
+"""The doctor's report: marks, what comes first, and that it wraps."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from nftop.model.check import Check
+from nftop.model.reading import Reason
+from nftop.render.pages.doctor import doctor_lines, mark_of, next_step, summary
+
+WORKS = Check("perf", Reason.PRESENT, "counts cycles on CPU 0-87, one read a tick each")
+TUNE = Check("host turbo", Reason.PRESENT, "on", "echo 1 > no_turbo", "it varies", advised=False)
+ABSENT = Check("dpdk", Reason.SOURCE, "no application is running", "start one")
+DENIED = Check("perf cycles", Reason.PERMISSION, "perf_event_paranoid is 4", "setcap cap_perfmon")
+EVERY = (WORKS, TUNE, ABSENT, DENIED)
+
+
+@pytest.mark.parametrize(
+    ("check", "mark"), [(WORKS, "✔"), (TUNE, "▲"), (ABSENT, "·"), (DENIED, "✘")]
+)
+def test_each_state_has_a_mark(check: Check, mark: str) -> None:
+    assert mark_of(check)[0] == mark
+
+
+@pytest.mark.parametrize("reason", [item for item in Reason if item is not Reason.PRESENT])
+def test_nothing_that_is_missing_has_a_tick(reason: Reason) -> None:
+    assert mark_of(Check("x", reason, ""))[0] in "✘·"
+
+
+def test_a_fault_comes_before_a_setting_and_that_before_what_is_absent() -> None:
+    assert next_step(EVERY) is DENIED
+    assert next_step((WORKS, TUNE, ABSENT)) is TUNE
+    assert next_step((WORKS, ABSENT)) is ABSENT
+    assert next_step((WORKS,)) is None
+
+
+def test_summary_counts_by_mark() -> None:
+    assert summary(EVERY) == "1 work, 1 to tune, 1 fail, 1 absent"
+    assert summary((WORKS, WORKS)) == "2 work"
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_it_wraps(width: int) -> None:
+    lines = doctor_lines((*EVERY, Check("long name " * 9, Reason.ERROR, "text " * 99)), "", width)
+    assert max(item.width for item in lines) <= width
+
+
+def test_report(snapshot: SnapshotAssertion) -> None:
+    lines = doctor_lines(EVERY, "SIMULATED: nothing of this machine", 60)
+    assert "\n".join(item.text.rstrip() for item in lines) == snapshot
