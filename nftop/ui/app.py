@@ -1,20 +1,21 @@
-"""The application: shows the frames of a feed until it is stopped."""
+"""The application: shows the frames of a feed until it is stopped; its command palette."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import Color
-from textual.command import CommandPalette, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
+from textual.types import IgnoreReturnCallbackType
 from textual.worker import Worker, WorkerState
 
 from nftop.model.error_text import exhausted
@@ -22,9 +23,9 @@ from nftop.model.frame import Frame
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
+from nftop.ui.keys import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
-from nftop.ui.palette import NftopCommands
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -52,6 +53,47 @@ def _reversed(style: Style) -> Style:
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _FEED = "feed"
+
+
+# Keys that only move about; their names would fill the list.
+_MOVES = frozenset({"move", "page", "last", "find_again", "app.command_palette"})
+
+
+class PaletteCommand(NamedTuple):
+    """A command: its name with the keys that do the same, and what runs it."""
+
+    name: str
+    run: IgnoreReturnCallbackType
+
+
+class NftopCommands(Provider):
+    """Commands of the screen on which the palette was opened."""
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in self._commands():
+            if (score := matcher.match(command.name)) > 0:
+                yield Hit(score, matcher.highlight(command.name), command.run)
+
+    async def discover(self) -> Hits:
+        for command in self._commands():
+            yield DiscoveryHit(command.name, command.run)
+
+    def _commands(self) -> Iterator[PaletteCommand]:
+        if isinstance(self.screen, BannerScreen):
+            for key in self.screen.key_rows:
+                if key.action not in _MOVES:
+                    run = partial(self.screen.run_action, _action(key))
+                    yield PaletteCommand(f"{key.help}  ({key.shown})", run)
+        for theme in THEMES:
+            yield PaletteCommand(f"colours: {theme.name}", partial(self._set_theme, theme.name))
+
+    def _set_theme(self, name: str) -> None:
+        self.app.theme = name
+
+
+def _action(key: KeyRow) -> str:
+    return key.action if "." in key.action else f"act({key.action!r}, {key.by})"
 
 
 class NftopApp(App[None]):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import locale
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -11,6 +9,7 @@ from nftop.control.interface import ClassGate
 from nftop.control.profile.profile import Listing
 from nftop.model.check import Check
 from nftop.model.struct import dataclass, field
+from nftop.render.base.text import locale_is_utf8
 from nftop.session.feed import PastControl
 from nftop.store.history.events import EventHistory
 from nftop.store.recording.recorder import Recorder
@@ -84,13 +83,3 @@ def options_from(
         light_ground=environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15"),
         ascii_only=ascii_only or not can_utf8,
     )
-
-
-def locale_is_utf8(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal's locale is UTF-8.
-
-    In the C and POSIX locales Python enables its UTF-8 mode (PEP 540) and reports UTF-8 for a
-    terminal that may not be.
-    """
-    by_itself = sys.flags.utf8_mode and environ.get("PYTHONUTF8") != "1"
-    return not by_itself and locale.nl_langinfo(locale.CODESET).upper() == "UTF-8"

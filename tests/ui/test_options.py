@@ -60,7 +60,7 @@ def test_the_locale_is_read_as_the_terminal_means_it(variables: dict[str, str], 
         for name, value in os.environ.items()
         if not name.startswith(("LC_", "LANG", "PYTHON"))
     }
-    code = "import os; from nftop.ui.options import locale_is_utf8 as f; print(f(os.environ))"
+    code = "import os; from nftop.render.base.text import locale_is_utf8 as f; print(f(os.environ))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**told, "PYTHONPATH": str(Path.cwd()), **variables},

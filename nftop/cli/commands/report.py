@@ -23,7 +23,7 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import ascii_only as in_ascii
-from nftop.render.base.text import printable
+from nftop.render.base.text import locale_is_utf8, printable
 from nftop.render.pages.doctor import doctor_lines
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_cpuid
@@ -121,8 +121,6 @@ def report_json(checks: Sequence[Check], host: Host) -> str:
 
 def doctor(options: argparse.Namespace) -> int:
     """`nftop doctor`: what every source can see, and how to see more."""
-    from nftop.ui.options import locale_is_utf8  # noqa: PLC0415 - only here
-
     try:
         checks, host = examine_host(options)
     except ValueError as error:

@@ -7,7 +7,10 @@ in every terminal and columns stay aligned.
 
 from __future__ import annotations
 
+import locale
+import sys
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -130,3 +133,13 @@ def _head(text: str, width: int) -> str:
         if used > width:
             return text[:index]
     return text
+
+
+def locale_is_utf8(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal's locale is UTF-8.
+
+    In the C and POSIX locales Python enables its UTF-8 mode (PEP 540) and reports UTF-8 for a
+    terminal that may not be.
+    """
+    by_itself = sys.flags.utf8_mode and environ.get("PYTHONUTF8") != "1"
+    return not by_itself and locale.nl_langinfo(locale.CODESET).upper() == "UTF-8"

@@ -27,11 +27,10 @@ from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import RecordingKeys
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.doctor import DoctorScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import IncidentScreen
 from nftop.ui.screens.menu import SortMenu
-from nftop.ui.screens.page import PageScreen, PageText
+from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView

@@ -108,7 +108,7 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
             return
         rows = self.rows
         self.at = max(0, min(self.at, len(rows) - 1))
-        room = max(1, min(len(rows) + 1, self.size.height - 6 - taken))
+        room = max(1, min(len(rows) + 1, self.size.height - 8 - taken))
         lines, self._top = menu_lines(self.TITLE_TEXT, rows, self.at, self._top, room)
         menu = self.query_one("#menu", Lines)
         # Above the footer, so that the header with the order stays visible.
