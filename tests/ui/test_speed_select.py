@@ -76,12 +76,14 @@ async def test_it_is_previewed_applied_and_taken_back(frame: Frame, place: Path)
     both = told(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
     async with running(both, size=(110, 40), options=options) as run:
         await run.press("7", "j", "e", "G")
-        while "> SST-BF on for package 1" not in run.text and "> pin" not in run.text:
+        for _ in range(20):
+            if "▸ SST-BF on for package 1" in run.text:
+                break
             await run.press("k")
-        assert "> SST-BF on for package 1" in run.text
+        assert "▸ SST-BF on for package 1" in run.text
         await run.press("enter")
         await run.until(lambda: "y applies it" in run.text)
-        assert "SST-BF of package 1 at level 0" in run.text and "off -> on" in run.text
+        assert "SST-BF of package 1 at level 0" in run.text and "off → on" in run.text
         assert "(high priority)" in run.text and "2700 MHz then" in run.text
         assert "nftop sst bf on --package 1" in run.text
         await run.press("y")

@@ -16,6 +16,7 @@ from nftop.model.change import (
 )
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 
@@ -56,8 +57,10 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
         members = [item.cpus for item in frame.groups if item.name == group.name]
         cpus = members[0] if members else ()
         if cpus:
-            text = f"class {group.name}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
-            result += _both("group", text, cpus, ["--group", group.name], program)
+            text = (
+                f"class {class_name(group.name)}: CPU {format_cpu_list(cpus)}{_bases(frame, cpus)}"
+            )
+            result += _both("group", text, cpus, ["--group", class_name(group.name)], program)
     online = tuple(info.cpu for info in frame.topology.cpus)
     own = "every core to its own guaranteed frequency, governor powersave (sst_bf.py -s)"
     nominal = "all cores to the nominal frequency (sst_bf.py -m)"

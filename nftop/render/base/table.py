@@ -16,7 +16,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import fit
+from nftop.render.base.text import cells, fit
 
 # Spans of one cell: one, except for bars.
 TableCell: TypeAlias = tuple[Span, ...]
@@ -177,3 +177,11 @@ def reason_lines(
             tone=tone,
         )
     ]
+
+
+def rule_line(title: str, note: str, width: int, *, tone: Tone = Tone.MUTED) -> Line:
+    """Head of a section: its title, a thin rule, a note at the right."""
+    left = line(Span(title, Tone.STRONG), " ")
+    shown = fit(note, max(0, min(cells(note), width - left.width - 4)))
+    rule = "─" * max(0, width - left.width - cells(shown) - 1)
+    return crop(line(left, Span(rule, Tone.FAINT), " ", Span(shown, tone)), width)

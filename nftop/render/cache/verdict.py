@@ -18,7 +18,8 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reading
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit
+from nftop.render.base.table import rule_line
+from nftop.render.base.text import fit
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.way_cells import ClassLook, looks_of
 from nftop.render.frame.changes import noticed_line
@@ -66,14 +67,6 @@ _ORDER: tuple[Word, ...] = (
 _MOST_CHANGES = 2
 _AXIS_LEAST_RATIO = 0.05  # of the values
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def rule_line(title: str, note: str, width: int, *, tone: Tone = Tone.MUTED) -> Line:
-    """Head of a section: its title, a thin rule, a note at the right."""
-    left = line(Span(title, Tone.STRONG), " ")
-    shown = fit(note, max(0, min(cells(note), width - left.width - 4)))
-    rule = "─" * max(0, width - left.width - cells(shown) - 1)
-    return crop(line(left, Span(rule, Tone.FAINT), " ", Span(shown, tone)), width)
 
 
 def card(

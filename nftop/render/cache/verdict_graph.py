@@ -14,8 +14,8 @@ from nftop.derive.compare.window import Times, Window
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells, fit
-from nftop.render.cache.verdict import rule_line
 from nftop.render.cache.way_cells import HATCH
 
 LEAST_LINES, MOST_LINES = 6, 14  # head, graph, axis

@@ -100,7 +100,8 @@ def way_span(state: WayState, look: ClassLook, width: int, *, selected: bool = F
     else:
         edges = "[]" if selected else HATCH * 2 if shared else "  "
         text = f"{edges[0]}{HATCH if selected and shared else glyph}{edges[1]}"
-    return Span(text, _tone(state, look))
+    tone = Tone.STRONG if selected and state == "empty" else _tone(state, look)
+    return Span(text, tone)
 
 
 def _tone(state: WayState, look: ClassLook) -> Tone:

@@ -36,6 +36,12 @@ def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -
     return [f"{fit(head, width)}  {old} -> {new}" for head, old, new in rows]
 
 
+def setting_texts(changes: Sequence[Change]) -> list[str]:
+    """Changes of frequencies and of SST, a short text each."""
+    rows = [*_frequencies(changes), *_speed_select(changes)]
+    return [f"{head} {old} → {new}" for head, old, new in rows]
+
+
 def against(proposal: Proposal) -> list[str]:
     """Objections, which must be seen before the change is confirmed."""
     kinds = (
@@ -210,7 +216,8 @@ def _objection(text: str, width: int) -> list[Line]:
 
 def _under(label: str, texts: Sequence[str], width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
     """Texts beside the name of their section."""
-    rows = [row for text in texts for row in paragraph(text, width - _LABEL, tone=tone)]
+    shown = (text.replace(" -> ", " → ") for text in texts)
+    rows = [row for text in shown for row in paragraph(text, width - _LABEL, tone=tone)]
     leads = [Span(f"{label:<{_LABEL}}", Tone.MUTED)]
     leads += [Span(" " * _LABEL, Tone.PLAIN)] * len(rows)
     return [line(lead, row) for lead, row in zip(leads, rows, strict=False)]

@@ -12,9 +12,8 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, flow, line, paragraph
-from nftop.render.base.table import cut_lines
+from nftop.render.base.table import cut_lines, rule_line
 from nftop.render.cache.panel import group_name
-from nftop.render.cache.verdict import rule_line
 from nftop.render.editor.change import changed
 from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of, shares_at
 from nftop.render.editor.rows import (
@@ -119,7 +118,8 @@ def _command_lines(editor: EditorState, width: int) -> list[Line]:
 
 def _plan_lines(editor: EditorState, width: int) -> list[Line]:
     ways = {name: rule.ways for name, rule in editor.rules.items()}
-    texts = changed(editor.plan.changes, ways, editor.unit)
+    changes = changed(editor.plan.changes, ways, editor.unit)
+    texts = [text.replace(" -> ", " → ") for text in changes]
     return _under("plan", [row for item in texts for row in paragraph(item, _room(width))], width)
 
 

@@ -12,6 +12,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
+from nftop.render.editor.change import setting_texts
 
 OURS, THEIRS = "by nftop", "by another program"
 
@@ -138,7 +139,8 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
     Three lines, one on a screen of few lines. When the time is up the guard reverts.
     """
     which = "" if facts.number is None else f" {facts.number}"
-    what, more = texts(facts.changes), len(texts(facts.changes)) - 1
+    what = [*texts(facts.changes), *setting_texts(facts.changes)]
+    more = len(what) - 1
     about = "".join(what[:1]) + f" and {more} more" * (more > 0)
     keys = line(
         Span("K keep", Tone.PENDING, Click("app.keep")), Span("  ", Tone.PENDING),

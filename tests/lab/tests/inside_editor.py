@@ -120,11 +120,11 @@ def guards() -> int:
 def change(session: Session) -> str:
     """Take the highest way of cache 0 from class vpp, and keep it; the mask then."""
     session.press("e")
-    session.shows("CHECK")
+    session.shows("side by side")
     session.press("j")
-    session.until(lambda: re.search(r"> COS.*vpp", session.text) is not None)
+    session.until(lambda: re.search("▸ ■ vpp ", session.text) is not None)
     session.press(" ")
-    session.shows("fff->7ff")
+    session.shows("fff → 7ff")
     session.press("\r")
     session.shows("applies it")
     session.press("y")

@@ -31,7 +31,7 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         assert "pin the core of CPU" in text
         await run.press("G")
         await run.press("k", "k")
-        assert "> every core to its own guaranteed frequency" in run.text
+        assert "▸ every core to its own guaranteed frequency" in run.text
         await run.press("enter")
         await run.until(lambda: "y applies it" in run.text)
         assert "nftop demo sst apply --mode bf" in run.text
@@ -43,8 +43,9 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         await run.until(lambda: "IS NOT KEPT" not in run.text)
         found.now_ns = time.monotonic_ns()
         await run.give(*(found.tick(S) for _ in range(6)))
-        await run.until(lambda: "the last change, before -> after" in run.text)
-        assert "2.30 ->   2.70 GHz (+17.4 %)" in run.text
+        await run.until(lambda: "LAST CHANGE" in run.text)
+        cpu = next(item for item in run.text.split("\n") if item.startswith("    1 "))
+        assert cpu.split()[1:4] == ["2.30", "2.70", "+17%"]
         await run.press("u")
         await run.until(lambda: "y applies it" in run.text)
         await run.press("y")
@@ -57,8 +58,9 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         # What comes after it was taken back is not what the change did.
         found.now_ns = max(found.now_ns, time.monotonic_ns())
         await run.give(*(found.tick(S) for _ in range(40)))
-        await run.until(lambda: "the last change (taken back after " in run.text)
-        assert "2.30 ->   2.30 GHz" not in run.text
+        await run.until(lambda: "taken back after " in run.text)
+        cpu = next(item for item in run.text.split("\n") if item.startswith("    1 "))
+        assert cpu.split()[1:3] != ["2.30", "2.30"]
 
 
 async def test_what_is_not_kept_is_taken_back() -> None:
