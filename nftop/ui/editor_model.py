@@ -159,8 +159,12 @@ class EditorModel:
                 self.draft = again
                 self.message = "; ".join(filter(None, (_AGAIN, note)))
         self._read_at_ns, self._foreign = read_at_ns, ()
-        if self.selection.line not in self._line_rules:
-            self.selection = self._first(self.selection.group)
+        selection = self.selection
+        if selection.line not in self._line_rules:
+            self.selection = self._first(selection.group)
+        elif selection.domain not in domains_of(base, selection.line):
+            first = domains_of(base, selection.line)[0]  # the selected cache went offline
+            self.selection = replace(selection, domain=first)
 
     # Actions of keys
 

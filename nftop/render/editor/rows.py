@@ -19,7 +19,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import Priority
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line
-from nftop.render.base.text import cells, fit
+from nftop.render.base.text import ELLIPSIS, cells, fit
 from nftop.render.cache.panel import OVER_RATIO, group_name
 from nftop.render.cache.way_cells import MARKS as WAY_CELL_MARKS
 from nftop.render.cache.way_cells import (
@@ -303,7 +303,7 @@ def _row_line(
     spans = [
         Span("▸ " if here else "  ", Tone.ACCENT),
         Span("  " if code else _SWATCH, look.hue),
-        Span(fit(fit(text.name, shape.name - 1), shape.name), Tone.STRONG if here else Tone.PLAIN),
+        Span(f"{_short(text.name, shape.name - 1)} ", Tone.STRONG if here else Tone.PLAIN),
         *_ways(editor, row, shape.cell, look, here=here),
     ]
     for at, item in enumerate(_column_texts(text.columns, shape)):
@@ -365,6 +365,7 @@ def _io_line(editor: EditorState, frame: Frame, shape: _Shape) -> Line:
         bits, origin = editor.io[editor.selection.domain]
         mask = _column_texts([mask_text(bits, ways)], shape)[0]
         note = f"  devices write here (DDIO, {origin}), not metered"
+        note = note if sum(shape.columns[1:]) else ""
         return line(head, device_cells(bits, ways, shape.cell), mask, Span(note, Tone.MUTED))
     why = "unknown"
     if domain is not None and isinstance(domain.io, Missing):
@@ -374,15 +375,21 @@ def _io_line(editor: EditorState, frame: Frame, shape: _Shape) -> Line:
 
 def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:
     """Texts of the columns behind the ways, each with a blank before it."""
-    return [
-        f" {fit(_without_draft(text, width - 1), width - 1, right=col.right)}" if width else ""
-        for text, width, col in zip(texts, shape.columns, _COLUMNS, strict=False)
-    ]
+    shown = []
+    for at, (text, width) in enumerate(zip(texts, shape.columns, strict=False)):
+        old, arrow, new = text.partition(f" {ARROW} ")
+        if arrow and cells(text) >= width:  # of a mask the new one, of others the old one
+            text = new if at == _MASK else old  # noqa: PLW2901 - the shorter text
+        blank = " " if width else ""
+        shown.append(f"{blank}{fit(text, width - 1, right=_COLUMNS[at].right)}")
+    return shown
 
 
-def _without_draft(text: str, width: int) -> str:
-    """The text without what the draft makes of it, if that does not fit."""
-    return text if cells(text) <= width else text.partition(f" {ARROW}")[0]
+def _short(name: str, width: int) -> str:
+    """A name of a class in `width` cells; its end, which differs, stays."""
+    if cells(name) <= width or not name.isascii() or width < 5:
+        return fit(name, width)
+    return f"{name[: width - 3]}{ELLIPSIS}{name[-2:]}"
 
 
 def _shape_of(texts: Sequence[_RowText], ways: int, width: int) -> _Shape:
@@ -434,6 +441,7 @@ def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:
         kept = [_COLUMNS[_MBA]] * any(_MBA in text.changed for text in texts)
         going = [col for col in going if col not in kept] or going
         if not going:
+            wanted[_MASK] = max(0, wanted[_MASK] - sum(wanted) + room)
             break
         wanted[_COLUMNS.index(max(going, key=lambda col: col.goes))] = 0
     return wanted
