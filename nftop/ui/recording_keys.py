@@ -16,6 +16,7 @@ from nftop.ui.session_view import SessionView
 
 _NO_PAST = "nothing of the past is kept here"
 _S = 1_000_000_000
+GOING_BACK = "going back: the minute before that moment is computed again"
 _MOST_MINUTES = 24 * 60
 _NO_RECORDER = "a replay cannot be recorded: copy its file"
 
@@ -77,8 +78,9 @@ class RecordingKeys:
                 self._session.message = _NO_PAST
                 return
             do(time, by)
-            if isinstance(time, PastControl) and time.problem:
-                self._session.message = time.problem
+            if isinstance(time, PastControl):
+                going = GOING_BACK if time.active and self._session.past is None else ""
+                self._session.message = time.problem or going
 
         return act
 

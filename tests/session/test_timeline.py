@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 from nftop.model.frame import Frame
 from nftop.session.timeline import LivePast
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
-from tests.recordings import same
-from tests.store.history.test_flight import TICKS, S, filled, flown
+from nftop.store.recording.recorder import Recorder
+from tests.bench.scenes import Clocked
+from tests.recordings import header_of, same
+from tests.store.history.test_flight import PER_SEGMENT, TICKS, S, filled, flown
 from tests.waiting import until
 
 
@@ -190,3 +193,27 @@ def test_fault_of_the_past_returns_to_now() -> None:
         shown.past.shift(-S)
         until(lambda: "RuntimeError" in shown.past.problem)
         assert not shown.past.active and shown.frames[-1] is None
+
+
+def test_frames_of_a_recorded_session_are_gone_back_to() -> None:
+    """The way of a live session: samples and states through the recorder's thread."""
+    samples, frames, states, _ = flown()
+    flight = FlightRecorder()
+    recorder = Recorder(header_of(Clocked(24, scenario="noisy")), flight=flight)
+    with mock.patch("nftop.store.format.encoder.FRAME_NS", PER_SEGMENT * S):
+        # A note begins the first segment, before its sample.
+        recorder.kept(None, samples[0].wall_ns - 1, samples[0].monotonic_ns - 1)
+        for sample, state in zip(samples, states, strict=True):
+            recorder.take(sample, state)
+            until(lambda: recorder._waiting == 0)
+    recorder.close()
+    assert flight.size.ticks == TICKS
+    past = LivePast(flight, EventHistory())
+    shown = Shown(past)
+    for tick in (70, 45, 12):
+        past.seek(frames[tick].wall_ns)
+        shown.reach(tick)
+        last, here = shown.frames[-1], past.position
+        assert last is not None and same(last, frames[tick])
+        assert here is not None and here.warmed is None
+    past.close()

@@ -25,7 +25,7 @@ from nftop.ui.keys import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
-from nftop.ui.recording_keys import RecordingKeys
+from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import IncidentScreen
@@ -260,6 +260,8 @@ class MainScreen(BannerScreen[None]):
         time = self._session.time
         active = isinstance(time, PastControl) and time.active
         self._session.past = message.frame if active else None
+        if self._session.message == GOING_BACK:
+            self._session.message = ""
         if isinstance(time, PastControl) and time.problem:
             self._session.message = time.problem
         self.paint()
