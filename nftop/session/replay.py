@@ -225,6 +225,7 @@ class Banner:
     """Attributes.
 
     position: what is shown.
+    quiet: markers that are passed are no remarks.
     requested_ns: the time that was last gone to: that of a marker is between two ticks.
     """
 
@@ -233,6 +234,7 @@ class Banner:
         self.requested_ns = 0
         self._tick_ns: int | None = None
         self._left = 0
+        self.quiet = False
 
     def turn(self, **changed: Any) -> None:
         """Other fields of the position."""
@@ -252,7 +254,8 @@ class Banner:
         self._tick_ns = shown.wall_ns
         self._left -= 1
         remark = self.position.remark if self._left > 0 else ""
-        message = shown.remarks if marker is None else (marker.text or marker.kind,)
+        passed = () if self.quiet else shown.remarks
+        message = passed if marker is None else (marker.text or marker.kind,)
         if message:
             remark, self._left = "; ".join(message), _REMARK_TICKS
         self.turn(
@@ -294,6 +297,7 @@ class Replay:
         at_ns: int | None = None,
         state_at: Callable[[int], FoldState | None] | None = None,
         paused: bool = False,
+        quiet: bool = False,
         paced: bool = True,
         follow: bool = True,
         stays: bool = True,
@@ -311,6 +315,7 @@ class Replay:
             at_ns: the wall time where to begin, instead of `at`.
             state_at: as `Tape` has it.
             paused: stand still at the first frame.
+            quiet: markers that are passed are not shown as remarks.
             paced: in the time it took; else as fast as it is consumed.
             follow: wait for more where the recording breaks off without having been finished.
             stays: `frames` goes on at the end, since one can go back from there.
@@ -337,6 +342,7 @@ class Replay:
         self._stopped = False
         self._opening = Opening(data)
         self._banner = Banner()
+        self._banner.quiet = quiet
         self._shown: ReplayedTick | None = None
         self._marker: Marker | None = None
         self._first_ns = at_ns

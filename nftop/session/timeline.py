@@ -142,6 +142,7 @@ class LivePast:
             at_ns=min(max(wall_ns, size.first_ns), size.last_ns),
             state_at=self.flight.state_at,
             paused=True,
+            quiet=True,
             on_frame=history.append,
             clock=self._clock,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from nftop.derive.findings.engine import begun
 from nftop.model.frame import Frame
 from nftop.session.timeline import LivePast
 from nftop.store.history.events import EventHistory
@@ -203,8 +204,10 @@ def test_frames_of_a_recorded_session_are_gone_back_to() -> None:
     with mock.patch("nftop.store.format.encoder.FRAME_NS", PER_SEGMENT * S):
         # A note begins the first segment, before its sample.
         recorder.kept(None, samples[0].wall_ns - 1, samples[0].monotonic_ns - 1)
-        for sample, state in zip(samples, states, strict=True):
+        for sample, state, frame in zip(samples, states, frames, strict=True):
             recorder.take(sample, state)
+            for item in begun((), frame.findings):
+                recorder.record_finding(item, frame.wall_ns, frame.monotonic_ns)
             until(lambda: recorder._waiting == 0)
     recorder.close()
     assert flight.size.ticks == TICKS
@@ -215,5 +218,6 @@ def test_frames_of_a_recorded_session_are_gone_back_to() -> None:
         shown.reach(tick)
         last, here = shown.frames[-1], past.position
         assert last is not None and same(last, frames[tick])
-        assert here is not None and here.warmed is None
+        # The incidents of every screen say what a marker of a finding would.
+        assert here is not None and (here.warmed, here.remark) == (None, "")
     past.close()
