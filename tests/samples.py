@@ -21,9 +21,9 @@ from nftop.model.sample import (
     DpdkTable,
     Sample,
     SourceReading,
-    ThreadRow,
     ThreadTable,
 )
+from nftop.model.threads import ThreadRow
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 
 S = 1_000_000_000  # one second in ns

@@ -9,8 +9,9 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.ids import Cpu
 from nftop.model.nf.kinds import POLLING_RATIO
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import SourceReading, ThreadRow, ThreadTable
+from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.threads import ThreadRow
 
 # On a nohz_full CPU the kernel brings a running thread's time up to date once a second
 # (sched_tick_remote), so a shorter look can see no progress, or two seconds' worth. For so long

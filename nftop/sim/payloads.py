@@ -11,19 +11,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.reading import Reason
-from nftop.model.sample import (
-    CounterTable,
-    Counts,
-    CpuTimes,
-    ProcessFacts,
-    ThreadRow,
-    ThreadTable,
-)
+from nftop.model.sample import CounterTable, Counts, CpuTimes, ProcessFacts, ThreadTable
 from nftop.model.struct import replace
+from nftop.model.threads import CpuUse, ThreadRow
 from nftop.sim.events import parts_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model

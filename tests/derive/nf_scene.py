@@ -11,7 +11,8 @@ import numpy as np
 from nftop.model.ids import Cpu
 from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
-from nftop.model.sample import Sample, ThreadRow
+from nftop.model.sample import Sample
+from nftop.model.threads import ThreadRow
 from tests.derive.scene import TSC_HZ
 from tests.samples import S, cpu_times, sample, thread, threads, tsc_only
 

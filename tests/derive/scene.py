@@ -10,7 +10,8 @@ from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.sample import CounterUse, DpdkApp, Sample, SelfUse, ThreadRow
+from nftop.model.sample import CounterUse, DpdkApp, Sample, SelfUse
+from nftop.model.threads import ThreadRow
 from nftop.model.topology import Topology
 from tests.samples import (
     HOST,

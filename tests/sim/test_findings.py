@@ -53,7 +53,7 @@ EXPECTED = {
 # They end when VPP tells that it is less busy, or busy at all: every ten seconds.
 SLOW = ("empty-polls", "low-priority-core")
 # They compare with the last minutes, so that three seconds are enough.
-QUICK = ("throughput-collapse", "traffic-stopped")
+QUICK = ("throughput-collapse", "traffic-stopped", "mmio-reads", "mmio-writes")
 # What comes in then for its pollers is less than a tenth of what came in before.
 STOPS = {"lowcore": "traffic-stopped"}
 

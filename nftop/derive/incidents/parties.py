@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
-from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Party
@@ -14,6 +13,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.threads import CpuUse
 
 # Less than this share of a CPU disturbs nobody.
 _LEAST_SHARE = 0.01

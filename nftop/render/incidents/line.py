@@ -38,7 +38,9 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     harm.sort(key=lambda item: item.acknowledged)
     recent = [item for item in frame.past_incidents if _is_recent(frame, item)]
     notes = [item for item in open_ if item.severity is Severity.INFO]
-    shown = [*harm, *recent, *notes]
+    past_harm = [item for item in recent if item.severity > Severity.INFO]
+    past_notes = [item for item in recent if item.severity is Severity.INFO]
+    shown = [*harm, *past_harm, *notes, *past_notes]
     lines: list[Line] = [] if harm else [_well(frame, width)]
     room = rows - len(lines)
     for number, item in enumerate(shown[:room], 1):
@@ -237,7 +239,7 @@ def _victim(victim: Victim, names: Mapping[str, str]) -> str:
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
-    if incident.muted or incident.until_ns is None or incident.severity is Severity.INFO:
+    if incident.muted or incident.until_ns is None:
         return False
     return 0 <= frame.wall_ns - incident.until_ns <= _RECENT_S * 1e9
 

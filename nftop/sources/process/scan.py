@@ -14,10 +14,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
 
-from nftop.model.cpu_use import CpuUse
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
-from nftop.model.sample import ThreadRow
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.threads import CpuUse, ThreadRow
 from nftop.sources.host.sysfs import comm, link_target, numbered, read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nftop.model.check import Check
-from nftop.model.cpu_use import CpuUse
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
+from nftop.model.sample import ProcessFacts, ThreadTable
 from nftop.model.struct import replace
+from nftop.model.threads import CpuUse, ThreadRow
 from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.process import scan

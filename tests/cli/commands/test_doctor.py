@@ -14,7 +14,8 @@ from nftop.cli.commands.report import pollers, report_json, report_text
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ThreadRow, ThreadTable
+from nftop.model.sample import ThreadTable
+from nftop.model.threads import ThreadRow
 from nftop.model.topology import CpuInfo, Host, Topology
 from nftop.sources.host.topology import read_topology
 from nftop.sources.process.source import ProcessSource

@@ -21,7 +21,8 @@ from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, L2Mask, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import SourceReading, ThreadRow
+from nftop.model.sample import SourceReading
+from nftop.model.threads import ThreadRow
 from tests.rdt import group, in_cache, table
 
 S = 1_000_000_000

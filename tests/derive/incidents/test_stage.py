@@ -20,12 +20,12 @@ from nftop.derive.nf.departures import Gone
 from nftop.derive.nf.recent import RecentState, step_recent
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import column
-from nftop.model.cpu_use import CpuUse
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import ProcessFacts
+from nftop.model.threads import CpuUse
 from tests.frames import SECOND_NS, WALL_NS, frame
 from tests.samples import thread
 

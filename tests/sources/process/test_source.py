@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
-from nftop.model.sample import ProcessFacts, ThreadRow, ThreadTable
+from nftop.model.sample import ProcessFacts, ThreadTable
+from nftop.model.threads import ThreadRow
 from nftop.sources.process import threads
 from nftop.sources.process.facts import CulpritReader, FactsReader, process_facts
 from nftop.sources.process.source import ProcessSource

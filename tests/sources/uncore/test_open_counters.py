@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.derive.package.table import HELD_SAMPLE_NS
 from nftop.model.column import column
 from nftop.model.reading import Missing, Reason
 from nftop.model.uncore import UncoreTable
@@ -160,11 +161,12 @@ def test_to_look_and_to_look_away_disturbs_no_other_number(
     exact = [{name: rate_of(bench.fake, uarch, name, at) for name in names} for at in (0, 1)]
 
     def readings() -> Iterator[UncoreTable]:
-        for tick in range(-3, 48):
-            bench.counters.detail(wanted=tick >= 0 and tick // 16 % 2 == 0)
+        for tick in range(-3, 60):
+            bench.counters.detail(wanted=tick >= 0 and tick // 20 % 2 == 0)
             yield bench.tick(ns)
 
     numbers: list[bool] = []
+    ages_s: list[float] = []
     for tick, (first, second) in enumerate(folded(bench.fake, readings()), -3):
         if tick < 0:
             continue
@@ -173,13 +175,16 @@ def test_to_look_and_to_look_away_disturbs_no_other_number(
                 assert row.readings[name] == pytest.approx(exact[row.package][name]), (tick, name)
         mmio = first.readings["mmio.write_per_s"]
         numbers.append(isinstance(mmio, float))
+        ages_s.append(first.sampled_s.get("mmio.write_per_s", 0.0))
         if isinstance(mmio, float):
             assert mmio == pytest.approx(exact[0]["mmio.write_per_s"])
         else:
-            looking = tick // 16 % 2 == 0
+            looking = tick // 20 % 2 == 0
             assert mmio.reason is (Reason.WARMING if looking else Reason.SOURCE), (tick, mmio)
-    assert numbers[16:32] == [False] * 16
-    assert all(numbers[2 if ns == SECOND else 8 : 16]) and all(numbers[40:])
+    # The last number is held for a while, with its age; readings are folded a second apart.
+    assert all(numbers[2 if ns == SECOND else 8 : 20]) and all(numbers[50:])
+    assert numbers[20:40] == [age_s > 0 or at == 0 for at, age_s in enumerate(ages_s[20:40])]
+    assert max(ages_s) == HELD_SAMPLE_NS / 1e9 and not any(numbers[37:40])
 
 
 def rate_of(fake: FakeUncore, uarch: Uarch, metric: str, package: int) -> float:
