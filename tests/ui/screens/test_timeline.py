@@ -141,7 +141,7 @@ async def test_screen_fits_and_names_the_culprit(
         rows = run.text.split("\n")
         assert len(rows) == size[1]
         assert all(len(row) <= size[0] for row in rows)
-        assert "qemu" in run.text
+        assert "tenant" in run.text
         await run.press("left")
         rows = (await moment(run, past, TICKS - 2)).split("\n")
         assert len(rows) == size[1] and all(len(row) <= size[0] for row in rows)
