@@ -51,6 +51,7 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("color", "--color", "text", '"auto"'),
     ConfigKey("theme", "--theme", "text", '"auto"'),
     ConfigKey("ascii", "--ascii", "flag", "false"),
+    ConfigKey("utc", "--utc", "flag", "false"),
     ConfigKey("pmu", "--pmu", "text", '"auto"', hardware=True),
     ConfigKey("pqos", "--pqos", "text", '"auto"', hardware=True),
 )

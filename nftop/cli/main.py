@@ -222,6 +222,9 @@ def _add_screen(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
     screen.add_argument(
+        "--utc", action="store_true", help="times of day on screen in UTC, not in the local zone"
+    )
+    screen.add_argument(
         "--rw", action="store_true",
         help="allow changes of the host, such as the editor of cache classes (always allowed on "
         "the simulated host)",

@@ -20,6 +20,7 @@ from textual.worker import Worker, WorkerState
 
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
+from nftop.render.base.clock import show_utc
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
@@ -119,6 +120,7 @@ class NftopApp(App[None]):
     def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
         self._options = options or Options()
         super().__init__()
+        show_utc(utc=self._options.utc)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = theme_name(

@@ -192,6 +192,8 @@ ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("space", "pause", "Space",
         "freeze the screen (measuring continues); pause a replay or the past",
         hint=("Spc", "pause"), rank=9),
+    KeyRow("y", "copy", "y", "copy the selected row to the clipboard (OSC 52)",
+        hint=("y", "copy"), rank=19),
     *BASELINE,
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
@@ -227,6 +229,8 @@ FIND: tuple[KeyRow, ...] = (
         hint=("/", "find"), rank=3, asks=True),
     KeyRow("n", "find_again", "n", "find next", 1),
     KeyRow("N", "find_again", "N", "find previous", -1),
+    KeyRow("y", "copy", "y", "copy the page to the clipboard (OSC 52), or the lines that have the "
+        "search", hint=("y", "copy"), rank=4),
 )  # fmt: skip
 LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
@@ -338,6 +342,8 @@ CONFIRM: tuple[KeyRow, ...] = (
         hint=("y", "apply"), rank=1),
     KeyRow("escape,n,q,f10", "close", "Esc n", "back without a change",
         hint=("Esc", "back"), rank=1),
+    KeyRow("c", "copy", "c", "copy the command to the clipboard (OSC 52)",
+        hint=("c", "copy"), rank=3),
     *SCROLL,
     HELP_KEY,
     *CHANGE,

@@ -28,6 +28,7 @@ class Options:
     theme: colours, see `theme.theme_name`.
     light_ground: COLORFGBG names a light background.
     ascii_only: draw ASCII characters only.
+    utc: times of day are in UTC, not in the local zone.
     gate: changes the host that is shown; None: it cannot be changed.
     no_gate, no_frequencies: why classes, and frequencies, cannot be changed; "": they can.
     rw: editors are unlocked; `gate.apply` is called only then.
@@ -44,6 +45,7 @@ class Options:
     theme: ThemeChoice = "auto"
     light_ground: bool = False
     ascii_only: bool = False
+    utc: bool = True
     gate: ClassGate | None = None
     no_gate: str = ""
     no_frequencies: str = ""

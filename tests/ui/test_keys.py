@@ -94,7 +94,7 @@ async def click_on(run: Running, text: str, line: int | None = None) -> str:
 async def test_a_click_on_a_screens_name_a_hint_a_header_and_a_row() -> None:
     async with running(frame(64), size=(120, 36)) as run:
         assert "[2 NFs]" in await click_on(run, "2 NFs")
-        assert _sort(run) == "-"
+        assert _sort(run) == "harm▼"
         header = next(at for at, row in enumerate(run.text.split("\n")) if "IPC" in row)
         await click_on(run, "IPC", header)
         assert _sort(run) == "IPC▼"
@@ -401,6 +401,23 @@ async def test_simulated_is_on_every_screen_of_a_simulated_host() -> None:
     for size in ((80, 24), (40, 8)):
         async with running(simulated, size=size, options=Options(color=False)) as run:
             assert "SIMULATED" in run.text
+
+
+async def test_the_selected_row_is_copied() -> None:
+    for number, name in (("1", "vpp_wk_0"), ("2", "vpp")):
+        async with running(frame(8), size=(120, 36)) as run:
+            text = await run.press(number, "g", "y")
+            assert name in run.app.clipboard and "\n" not in run.app.clipboard
+            assert run.app.clipboard.isprintable()
+            assert f"copied row: {run.app.clipboard[:20]}" in text
+
+
+async def test_a_page_is_copied_or_the_lines_that_were_found() -> None:
+    async with running(frame(8), size=(120, 36)) as run:
+        await run.press("x", "y")
+        assert run.app.clipboard.startswith("CPP (cpp)") and "Sources" in run.app.clipboard
+        await run.press("slash", *"equation", "enter", "y")
+        assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
 
 async def test_keys_that_have_nothing_to_do_say_so() -> None:

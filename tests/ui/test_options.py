@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.ui.options import ColorChoice, Options, options_from
+from nftop.ui.options import ColorChoice, options_from
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from nftop.ui.options import ColorChoice, Options, options_from
 def test_no_color_counts_where_it_is_not_empty(
     environ: dict[str, str], color: ColorChoice, expected: bool
 ) -> None:
-    assert options_from(environ, color=color, utf8=True) == Options(color=expected)
+    assert options_from(environ, color=color, utf8=True).color == expected
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,10 @@ def _require_threads(count: int) -> None:
 def style_of(options: argparse.Namespace) -> Options:
     from nftop.ui.options import options_from  # noqa: PLC0415 - only for the screen
 
-    return options_from(
+    drawn = options_from(
         os.environ, color=options.color, theme=options.theme, ascii_only=options.ascii
     )
+    return replace(drawn, utc=options.utc)
 
 
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:

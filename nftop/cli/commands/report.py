@@ -202,7 +202,7 @@ def _meanings(options: argparse.Namespace) -> int:
     called = metrics_called(options.metric)
     if not called:
         near = near_names(options.metric)
-        hint = f"near: {', '.join(near)}" if near else "`nftop explain` lists all names"
+        hint = f"did you mean {', '.join(near)}?" if near else "`nftop explain` lists all names"
         wrong = printable(options.metric)
         return fail(f"no metric or finding is called {wrong!r}; {hint}", USAGE)
     put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")

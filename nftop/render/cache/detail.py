@@ -20,6 +20,7 @@ from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
+from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import reason_lines
@@ -27,7 +28,7 @@ from nftop.render.base.text import fit
 from nftop.render.cache.panel import cache_absences, group_name
 from nftop.render.cache.table import nf_names
 from nftop.render.editor.change import drawn, limit
-from nftop.render.frame.changes import about, author, clock_of, texts
+from nftop.render.frame.changes import about, author, texts
 
 
 @dataclass(frozen=True, slots=True)

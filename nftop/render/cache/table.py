@@ -17,6 +17,7 @@ from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
+from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import gauge_of
 from nftop.render.base.line import ClassVariant, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import (
@@ -30,7 +31,7 @@ from nftop.render.base.table import (
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, class_spans, group_name, way_spans
 from nftop.render.cache.way_cells import looks_of
-from nftop.render.frame.changes import OURS, author, clock_of, last_of
+from nftop.render.frame.changes import OURS, author, last_of
 
 _BAR = 10
 _UNITS: Mapping[MbaUnit, str] = {"percent": "%", "MBps": "M", "GBps/8": "/8G"}
@@ -120,7 +121,7 @@ def _owner(one: ClassCell) -> list[Span]:
 
 def _changed(one: ClassCell) -> list[Span]:
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
-    return [text_cell("" if last is None else clock_of(last.wall_ns), 11, tone=Tone.DIM)]
+    return [text_cell("" if last is None else clock_of(last.wall_ns), 15, tone=Tone.DIM)]
 
 
 def _runs_on(one: ClassCell) -> list[Span]:
@@ -165,7 +166,7 @@ _COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell], list[Span]]], ...] = (
     (TableColumn("total", "MB/s", 8, priority=2), lambda row: _rate(row, "mbm_total_bytes_per_s")),
     (TableColumn("local", "local", 8, priority=7), lambda row: _rate(row, "mbm_local_bytes_per_s")),
     (TableColumn("limit", "LIMIT", 7, priority=3), _limit),
-    (TableColumn("changed", "CHANGED", 11, right=False, priority=9), _changed),
+    (TableColumn("changed", "CHANGED", 15, right=False, priority=9), _changed),
     (TableColumn("owner", "OWNER", 11, right=False, priority=10), _owner),
     (TableColumn("runs_on", "NF, CPU", 11, right=False, priority=4), _runs_on),
 )

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from nftop.derive.cache.changes import groups_in, is_own_change
 from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
+from nftop.render.base.clock import clock_of
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import setting_texts
 
 OURS, THEIRS = "by nftop", "by another program"
-
-
-def clock_of(wall_ns: int) -> str:
-    """Time of day in UTC: `12:41:07Z`."""
-    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def noticed_line(noticed: Noticed, own_changes: Sequence[OwnChange]) -> Line:

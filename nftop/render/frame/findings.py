@@ -7,8 +7,8 @@ from itertools import groupby
 
 from nftop.derive.findings.rules import rule_called
 from nftop.model.frame import Finding, Frame
+from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.frame.changes import clock_of
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.pages.explain import rule_facts
 

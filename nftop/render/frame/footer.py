@@ -48,7 +48,7 @@ def footer_line(
     )
     room = width - right.width - 2
     if message:
-        left = crop(line(Span(message, Tone.BAD)), max(0, room))
+        left = crop(line(Span(message, Tone.STRONG)), max(0, room))
     else:
         left = _hints(tuple(hint for hint in hints if hint.rank >= 0), room, plain=ascii_only)
     return line(left, " " * max(0, width - left.width - right.width), right)

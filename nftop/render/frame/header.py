@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from nftop.model.frame import Frame, SelfCost, SourceState
@@ -16,9 +15,9 @@ from nftop.model.struct import dataclass
 from nftop.model.timeline import Strip
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
+from nftop.render.base.clock import clock_of, date_time_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
-from nftop.render.frame.changes import clock_of
 from nftop.render.frame.footer import Tabs
 from nftop.render.timeline.axis import age_text
 
@@ -57,7 +56,7 @@ def _past_line(position: Position, now_ns: int, width: int) -> Line:
 
 
 def _time(position: Position) -> str:
-    return datetime.fromtimestamp(position.at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return date_time_of(position.at_ns)
 
 
 def _progress(position: Position) -> str:
@@ -223,7 +222,7 @@ def badge_lines(host: Host) -> list[Line]:
 
 
 def time_of_day(frame: Frame) -> str:
-    """Time of the frame in UTC: `12:41:07Z`."""
+    """Time of the frame: `12:41:07Z`."""
     return clock_of(frame.wall_ns)
 
 

@@ -11,9 +11,9 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.reading import Missing, Reading
 from nftop.model.struct import replace
+from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
-from nftop.render.frame.changes import clock_of
 
 GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "i"}
 TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}

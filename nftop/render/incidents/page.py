@@ -14,10 +14,10 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
+from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit
-from nftop.render.frame.changes import clock_of
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,

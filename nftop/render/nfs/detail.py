@@ -20,6 +20,7 @@ from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
+from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,
@@ -31,7 +32,6 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.cores.table import estimates, is_bound
-from nftop.render.frame.changes import clock_of
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
 from nftop.render.nfs.table import MARKS, class_text

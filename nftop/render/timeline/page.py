@@ -16,11 +16,12 @@ from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
+from nftop.render.base.clock import clock_of, clock_width
 from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
 from nftop.render.base.text import fit
-from nftop.render.frame.changes import author, clock_of, texts
+from nftop.render.frame.changes import author, texts
 from nftop.render.incidents.line import GLYPHS, TONES, change_text, culprit_name, culprit_text
 from nftop.render.timeline.axis import (
     CURSOR,
@@ -353,16 +354,16 @@ def value_range(values: NDArray[np.float32]) -> tuple[float, float]:
 
 # The list of events
 
-_BEGIN, _LASTED, _WORST, _STATE = 10, 9, 13, 10
+_LASTED, _WORST, _STATE = 9, 13, 10
 
 
 def _list(data: TimelineData, width: int, rows: int) -> list[Line]:
     wide = width >= _NARROW
     widest = width >= 100
-    used = 3 + _BEGIN * (1 + widest) + _LASTED + (_WORST + _STATE) * wide
+    used = 3 + clock_width() * (1 + widest) + _LASTED + (_WORST + _STATE) * wide
     what = max(4, width - used - 1)
-    heads = [f"   {'BEGIN':<{_BEGIN}}"]
-    heads += [f"{'END':<{_BEGIN}}"] if widest else []
+    heads = [f"   {'BEGIN':<{clock_width()}}"]
+    heads += [f"{'END':<{clock_width()}}"] if widest else []
     heads += [fit("WHAT, newest first", what), f"{'LASTED':>{_LASTED}}"]
     heads += [f"{'WORST':>{_WORST}}", f" {'STATE':<{_STATE - 1}}"] if wide else []
     header = Line((Span(fit("".join(heads), width), Tone.HEADER),), Tone.HEADER)
@@ -389,9 +390,9 @@ def _row(
     last_ns = data.now.wall_ns if event.end_ns is None else event.end_ns
     lasted = "" if event.state is EventState.MOMENT else age_text((last_ns - event.begin_ns) / _S)
     spans = [Span(f" {glyph.text} ", glyph.tone)]
-    spans.append(Span(f"{clock_of(event.begin_ns):<{_BEGIN}}", Tone.MUTED))
+    spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
     if widest:
-        spans.append(Span(f"{end:<{_BEGIN}}", Tone.MUTED))
+        spans.append(Span(f"{end:<{clock_width()}}", Tone.MUTED))
     spans.append(Span(fit(event_text(event, data.own_changes), what), tone))
     spans.append(Span(f"{lasted:>{_LASTED}}", tone))
     if wide:

@@ -9,11 +9,11 @@ from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
+from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import area_rows
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.spark import BLOCKS, scale_top
 from nftop.render.base.text import truncate
-from nftop.render.frame.changes import clock_of
 from nftop.render.timeline.axis import (
     BEGUN,
     CURSOR,

@@ -9,11 +9,13 @@ from textual import events
 from textual.binding import BindingsMap
 from textual.screen import Screen
 
+from nftop.render.base.line import Tone
 from nftop.render.frame.footer import footer_line
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
+from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 Result = TypeVar("Result")
@@ -92,6 +94,20 @@ class BannerScreen(Screen[Result]):
     def action_act(self, action: str, by: int) -> None:
         """Run the action of a key; `by` is `KeyRow.by`."""
         raise NotImplementedError
+
+    def copy(self, text: str, what: str) -> None:
+        """Copy to the terminal's clipboard and say so."""
+        self.app.copy_to_clipboard(text)
+        self.say(f"copied {what}: {text}" if "\n" not in text else f"copied {what}")
+
+    def selected_text(self) -> str:
+        """Text of the line under the cursor, as drawn; "" if none is."""
+        for widget in self.query(Lines):
+            for shown in widget.lines:
+                tones = {shown.fill, *(span.tone for span in shown.spans)}
+                if Tone.SELECTION in tones:
+                    return shown.text.strip()
+        return ""
 
     def say_unbound(self, event: events.Key) -> None:
         """Report a printable key that is not bound on this screen."""

@@ -117,6 +117,8 @@ class ConfirmScreen(BannerScreen[bool]):
             self.dismiss(False)  # noqa: FBT003 - the screen's answer
         elif action == "help":
             self.open_help("confirm", self._options)
+        elif action == "copy":
+            self._copy()
         elif action == "yes":
             self._confirm()
         else:
@@ -127,6 +129,13 @@ class ConfirmScreen(BannerScreen[bool]):
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
         return CONFIRM
+
+    def _copy(self) -> None:
+        commands = () if self._planned is None else self._planned.proposal.commands
+        if commands:
+            self.copy("\n".join(commands), "command")
+        else:
+            self.say("there is no command to copy")
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)

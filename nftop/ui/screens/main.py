@@ -209,6 +209,7 @@ class MainScreen(BannerScreen[None]):
             "explain": lambda _: self._explain(),
             "findings": lambda _: self._findings(),
             "doctor": lambda _: self._doctor(),
+            "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._help(),
@@ -400,6 +401,13 @@ class MainScreen(BannerScreen[None]):
             self._session, self._options, self.changes, self._editing.drafted, chosen=chosen
         )
         self.app.push_screen(screen, self._back)
+
+    def _copy(self) -> None:
+        text = self.selected_text()
+        if text:
+            self.copy(text, "row")
+        else:
+            self.say("no row is selected")
 
     def _doctor(self) -> None:
         examine = self._options.examine

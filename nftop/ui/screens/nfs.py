@@ -147,7 +147,7 @@ class NfsView(ScreenView):
         every = nf_columns(EVERY_COLUMN, compared=frame is not None and frame.baselines is not None)
         sortable = (col for col in every if col.metric or col.key in _NAMES)
         columns = (("", "harm"), *((col.key, col.label) for col in sortable))
-        is_number = self._sort not in ("", *_NAMES)
+        is_number = self._sort not in _NAMES
         return SortState(columns, self._sort, is_number != self.session.view.inverted)
 
     def sort_by(self, key: str) -> None:

@@ -122,8 +122,16 @@ class PageScreen(BannerScreen[int | None]):
         elif action == "find_again":
             self.find(by)
             self.paint()
+        elif action == "copy":
+            self._copy()
         else:
             self._scroll(by * (max(1, self.size.height - 2) if action == "page" else 1))
+
+    def _copy(self) -> None:
+        lines = self._text(self.size.width)
+        if self.search:
+            lines = [item for item in lines if self.search.casefold() in item.text.casefold()]
+        self.copy("\n".join(item.text.rstrip() for item in lines), f"{len(lines)} lines")
 
     def close(self) -> None:
         """Return to the screen below."""

@@ -220,6 +220,11 @@ class Lines(Widget):
         self._inks: dict[Tone, Ink] = {}
         self._height = -1
 
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What is drawn, from the top."""
+        return self._shown
+
     def on_click(self, event: events.Click) -> None:
         """Post what the line has for this cell."""
         click = self._shown[event.y].click_at(event.x) if event.y < len(self._shown) else None

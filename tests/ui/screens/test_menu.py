@@ -63,5 +63,5 @@ async def test_it_closes_without_a_change(key: str) -> None:
 async def test_nfs_sort_by_their_own_columns() -> None:
     async with running(frame(8), size=(120, 30)) as run:
         await run.press("2", "s")
-        assert labels(run)[:2] == ["NF", "KIND"]
-        assert "sort NF▲" in await run.press("enter")
+        assert labels(run)[:2] == ["harm", "NF"]
+        assert "sort NF▲" in await run.press("j", "enter")
