@@ -130,7 +130,10 @@ class RecordingKeys:
         self._session.message = f"{done.name}: {done.problem}" if done.problem else text
 
     def _baseline(self, *, keep: bool) -> None:
-        """Of the newest ticks, even if the screen is frozen."""
+        """Of the newest ticks, even if the screen is frozen; not while it shows the past."""
+        if self._session.past is not None:
+            self._session.message = "a baseline is of now: End returns to now"
+            return
         self._session.feed.baseline(keep=keep)
         if keep:
             message = f"vs.base compares with the last ticks ({LEAST_TICKS} needed); B forgets them"

@@ -116,6 +116,8 @@ class EditorOpener:
 
     def classes(self, view: ScreenView) -> str:
         """Open the class editor at the view's selection; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
@@ -131,6 +133,8 @@ class EditorOpener:
 
     def drafted(self, plan: Remedy, incident: Incident) -> str:
         """Open the class editor with the draft of a remedy; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
@@ -148,6 +152,8 @@ class EditorOpener:
 
     def priority(self, view: ScreenView) -> str:
         """Open the frequency editor of the selected CPU; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
         gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
         if gate is None or options.no_frequencies:
             return f"no frequencies to set: {options.no_frequencies or options.no_gate or _NOTHING}"
@@ -429,9 +435,6 @@ class MainScreen(BannerScreen[None]):
             self._page(view.full_page, "enter")
 
     def _edit(self) -> None:
-        if self._session.past is not None:
-            self.say(IN_THE_PAST)
-            return
         edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
         why = edit(self._view)
         if why:

@@ -102,7 +102,13 @@ async def test_nothing_is_edited_in_the_past() -> None:
         for key in ("e", "u"):
             assert "nothing is changed in the past" in await run.press(key)
             assert len(run.app.screen_stack) == 2
-        await run.press("end")
+        assert "a baseline is of now" in await run.press("b")
+        # The draft of an incident's remedy, too.
+        await run.press("tab", "enter")
+        assert len(run.app.screen_stack) == 3
+        assert "nothing is changed in the past" in await run.press("e")
+        assert len(run.app.screen_stack) == 3
+        await run.press("escape", "end")
         await now(run)
 
 
