@@ -177,6 +177,8 @@ MAY: Mapping[str, str] = {
     "cli/commands/export.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
+    # What reading a recording in the background costs.
+    "session/survey.py": "time.thread_time",
     # An attribute of Textual's own strip, after it was made.
     "ui/widgets/lines.py": "getattr",
     # The one port that nftop listens at, on loopback: who asks gets the latest frame.

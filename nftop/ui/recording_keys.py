@@ -43,10 +43,10 @@ class RecordingKeys:
         self.acts: Mapping[str, Callable[[int], object]] = {
             "pause": self._pause,
             "record": self._record,
-            "step": self._in_time(lambda time, by: time.step(by)),
-            "marker": self._in_time(lambda time, by: time.to_marker(by)),
-            "faster": self._in_time(lambda time, by: time.faster(by)),
-            "shift": self._in_time(lambda time, by: time.shift(by * _S)),
+            "step": self._in_time(lambda control, by: control.step(by)),
+            "marker": self._in_time(lambda control, by: control.to_marker(by)),
+            "faster": self._in_time(lambda control, by: control.faster(by)),
+            "shift": self._in_time(lambda control, by: control.shift(by * _S)),
             "baseline": lambda by: self._baseline(keep=by > 0),
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
@@ -73,14 +73,14 @@ class RecordingKeys:
 
     def _in_time(self, do: Callable[[TimeControl, int], None]) -> Callable[[int], None]:
         def act(by: int) -> None:
-            time = self._session.time
-            if time is None:
+            control = self._session.time
+            if control is None:
                 self._session.message = _NO_PAST
                 return
-            do(time, by)
-            if isinstance(time, PastControl):
-                going = GOING_BACK if time.active and self._session.past is None else ""
-                self._session.message = time.problem or going
+            do(control, by)
+            if isinstance(control, PastControl):
+                going = GOING_BACK if control.active and self._session.past is None else ""
+                self._session.message = control.problem or going
 
         return act
 
@@ -104,11 +104,11 @@ class RecordingKeys:
         self._session.message = f"recording into {sink.name}"
 
     def _ask_keep(self) -> tuple[str, str, str] | None:
-        time = self._session.time
-        if self._recorder is None or not isinstance(time, PastControl):
+        control = self._session.time
+        if self._recorder is None or not isinstance(control, PastControl):
             self._session.message = _NO_RECORDER
             return None
-        kept = time.kept.seconds / 60
+        kept = control.kept.seconds / 60
         label = f"minutes of the past to keep as a recording, up to {kept:.3g}"
         return "keep", label, f"{min(kept, 10):.3g}"
 
@@ -172,18 +172,18 @@ class RecordingKeys:
         return "seek", "go to (03:12:07 UTC, +30s from start, -5m from end, start, end)", ""
 
     def _seek(self, text: str) -> None:
-        time = self._session.time
-        here = None if time is None else self._reach(time)
-        if time is None or here is None or not text:
+        control = self._session.time
+        here = None if control is None else self._reach(control)
+        if control is None or here is None or not text:
             return
         try:
-            time.seek(moment_ns(text, here))
+            control.seek(moment_ns(text, here))
         except ValueError:
             self._session.message = f"no time: {FORMS}"
 
-    def _reach(self, time: TimeControl) -> Position | None:
+    def _reach(self, control: TimeControl) -> Position | None:
         """What can be gone to, and where it is now; None before there is anything."""
-        if not isinstance(time, PastControl):
-            return time.position
-        size = time.kept
+        if not isinstance(control, PastControl):
+            return control.position
+        size = control.kept
         return Position(size.last_ns, size.first_ns, size.last_ns, 0) if size.ticks else None
