@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from nftop.control.resctrl.draft import Draft
+from nftop.control.resctrl.draft import Draft, mask
 from nftop.model.change import Cell
+from nftop.render.editor.model import MaskRow
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.options import Options
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -31,6 +32,7 @@ async def edited(
     async with running(shown, size=size, options=drawn) as run:
         await run.press("e")
         await run.until(lambda: is_drafting(run))
+        select(run, "vpp")
         for key in keys:
             await run.press(key)
         yield run
@@ -53,6 +55,17 @@ def model(run: Running) -> EditorModel:
 
 def draft(run: Running) -> Draft:
     return model(run).draft
+
+
+def select(run: Running, group: str) -> None:
+    """Select a class, whichever the screen below began with, and the highest way of its mask."""
+    now = model(run)
+    at = now.selection
+    bits = mask(now.draft, group, at.line, at.domain) or 1
+    now.pick(MaskRow(group, at.line), bits.bit_length() - 1, toggle=False)
+    screen = run.app.screen
+    assert isinstance(screen, EditorScreen)
+    screen.paint()
 
 
 def drafted(run: Running, group: str = "vpp", l3: int = 0, line: str = "L3") -> str:

@@ -389,9 +389,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         model = self._model
         commands = () if model is None or not model.draft.changed else model.draft.plan.commands
         if commands:
-            self.app.copy_to_clipboard("\n".join(commands))
-        count = len(commands)
-        self.say(f"copied {count} command{'s' * (count != 1)}" if count else "no command to copy")
+            what = "command" if len(commands) == 1 else f"{len(commands)} commands"
+            self.copy("\n".join(commands), what)
+        else:
+            self.say("no command to copy: the draft has no changes")
 
     def _read(self) -> None:
         self._requested += 1

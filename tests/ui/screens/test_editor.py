@@ -119,6 +119,12 @@ async def test_a_click_selects_a_way_and_toggles_it() -> None:
         assert model(run).selection.group == "vpp", "what a question is about stays selected"
 
 
+async def test_y_copies_the_command_whole() -> None:
+    async with edited(open_gate(), "plus") as run:
+        await run.press("y")
+        assert run.app.clipboard == commands(run)[0] == "nftop cat set --group vpp --l3 0=1f0"
+
+
 async def test_classes_caches_and_links() -> None:
     async with edited(open_gate()) as run:
         assert row(run, "vpp").startswith("▸")

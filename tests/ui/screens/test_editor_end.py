@@ -20,6 +20,7 @@ from tests.ui.editing import (
     is_drafting,
     is_planned,
     phase,
+    select,
     settle,
 )
 from tests.ui.gates import MemoryGate, open_gate
@@ -32,6 +33,7 @@ async def test_leaving_asks_about_the_draft() -> None:
         assert "CAT editor" not in await run.press("escape")
         await run.press("e")
         await run.until(lambda: is_drafting(run))
+        select(run, "vpp")
         assert "keep the draft" in await run.press("plus", "escape")
         assert "keep the draft" in await run.press("m", "z", "enter", "q", "X"), "none answers it"
         text = await run.press("escape")

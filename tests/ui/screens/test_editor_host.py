@@ -37,7 +37,7 @@ async def test_what_is_previewed_is_the_draft_as_it_was_then() -> None:
         editor._model.reload(gate.host.state(), gate.host.rules(), 0)
         gate.free.set()
         await run.until(lambda: "the host changed since the draft began" in run.text)
-        assert "0f0 -> ..#####.... 1f0" in run.text
+        assert "0f0 → ..#####.... 1f0" in run.text
 
 
 async def test_what_somebody_else_changes_is_said_and_stops_the_change() -> None:
