@@ -185,10 +185,13 @@ MAY: Mapping[str, str] = {
     "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
-    # The end of the session, and how Python was started.
+    # The end of the session.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
     "cli/signals.py": "os._exit signal.signal signal.SIG*",
-    "ui/options.py": "sys.flags",
+    # How Python was started, which its locale depends on.
+    "render/base/text.py": "sys.flags",
+    # Settings of rules, kept by an object that the command gives to the screens.
+    "ui/screens/incident.py": "save",
     # Standard output, and how nftop ends.
     "cli/main.py": "os.environ signal.SIG* sys.stdout sys.exit "
     # The function of a command, by the table of commands.
@@ -196,7 +199,8 @@ MAY: Mapping[str, str] = {
     "cli/config.py": "os.environ pathlib.Path sys.stdout",
     "export/output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
     "cli/compose/hosts.py": "pathlib.Path",
-    "cli/commands/report.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
+    "cli/commands/report.py": "os.environ os.fdopen pathlib.Path signal.SIG* "
+    "shutil.get_terminal_size sys.stdin sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
