@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
-from nftop.model.ids import Cpu
+from nftop.model.ids import Cpu, Package
 from nftop.model.reading import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
@@ -190,7 +190,7 @@ class SessionView:
 
     def histories(self, frame: Frame) -> Histories:
         """Histories up to a frame, for graphs."""
-        past = self._nf_past(frame), self._package_past(frame)
+        past = self._nf_past(frame, steady=True), self._package_past(frame)
         return Histories(self.facts.trends, *past, self.view.sort)
 
     def _trends(self, frame: Frame) -> RowTrends:
@@ -202,17 +202,24 @@ class SessionView:
 
         return trends_of(frame, cpu_past, self._nf_past(frame))
 
-    def _nf_past(self, frame: Frame) -> RowPast:
-        history, until_ns = self.history, frame.monotonic_ns
-        return lambda metric, keys, points, span_s: history.nf_matrix(
-            metric, keys, points, span_s, until_ns
-        )
+    def _nf_past(self, frame: Frame, *, steady: bool = False) -> RowPast:
+        """`steady`: graphs of many parts end with the last whole one, and stay until the next."""
+        history, now_ns = self.history, frame.monotonic_ns
+
+        def past(metric: str, keys: Sequence[str], points: int, span_s: float) -> HistorySeries:
+            until_ns = _whole(now_ns, points, span_s) if steady else now_ns
+            return history.nf_matrix(metric, keys, points, span_s, until_ns)
+
+        return past
 
     def _package_past(self, frame: Frame) -> PackagePast:
-        history, until_ns = self.history, frame.monotonic_ns
-        return lambda metric, package, points, span_s: history.package_series(
-            metric, package, points, span_s, until_ns
-        )
+        history, now_ns = self.history, frame.monotonic_ns
+
+        def past(metric: str, package: Package, points: int, span_s: float) -> HistorySeries:
+            until_ns = _whole(now_ns, points, span_s)
+            return history.package_series(metric, package, points, span_s, until_ns)
+
+        return past
 
     def settle(self, page: int) -> None:
         """Keep the cursor valid for the rows, in a body of `page` lines."""
@@ -271,6 +278,18 @@ class SessionView:
             return
         hidden = ", i shows all CPUs" if self.rows.folded else ""
         self.message = f"not found: {self.search}{hidden}"
+
+
+def _whole(now_ns: int, points: int, span_s: float) -> int:
+    """End of the last whole part of a graph of many parts; of one with few parts now."""
+    if points < _MANY_PARTS:
+        return now_ns
+    step_ns = max(1, round(span_s * _S / points))
+    return now_ns // step_ns * step_ns
+
+
+# Parts of a graph from which one is short.
+_MANY_PARTS = 60
 
 
 def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:

@@ -79,11 +79,16 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    *frames: Frame, size: tuple[int, int] = (80, 24), options: Options | None = None
+    *frames: Frame,
+    size: tuple[int, int] = (80, 24),
+    options: Options | None = None,
+    sort: str = "",
 ) -> AsyncIterator[Running]:
-    """The application after it has shown these frames."""
+    """The application after it has shown these frames; `sort`: another order than the default."""
     feed = StepFeed(*frames)
     app = NftopApp(feed, TickHistory(), options=options)
+    if sort:
+        app._main._session.change_view(sort=sort)
     async with app.run_test(size=size) as pilot:
         run = Running(app, pilot, feed)
         await run.settle(len(frames))

@@ -46,7 +46,8 @@ def area_rows(
     rows = []
     for row in range(height):
         filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
-        rows.append(_filled(filled[0::2], filled[1::2]))
+        codes = _LEFT_FILL[filled[0::2]] | _RIGHT_FILL[filled[1::2]]
+        rows.append("".join(_CHARS[codes].tolist()))
     return rows
 
 
@@ -70,8 +71,8 @@ def line_rows(
         base = (height - 1 - row) * 4
         first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
         bits = np.where(level > 0, _STROKES[first, last], 0)
-        left, right = _spread(bits[0::2], _LEFT), _spread(bits[1::2], _RIGHT)
-        rows.append("".join(_CHARS[left | right].tolist()))
+        codes = _LEFT_STROKES[bits[0::2]] | _RIGHT_STROKES[bits[1::2]]
+        rows.append("".join(_CHARS[codes].tolist()))
     return rows
 
 
@@ -87,21 +88,16 @@ def _strokes() -> NDArray[np.int64]:
 _STROKES = _strokes()
 
 
-def _spread(bits: NDArray[np.int64], column: Sequence[int]) -> NDArray[np.int64]:
-    """Bits of levels as dots of a column."""
-    codes = np.array([sum(column[at] for at in range(4) if bit >> at & 1) for bit in range(16)])
-    return codes[bits]
+def _codes(column: Sequence[int]) -> NDArray[np.int64]:
+    """Dots of a column by the bits of its levels."""
+    return np.array([sum(column[at] for at in range(4) if bit >> at & 1) for bit in range(16)])
 
 
-def _filled(left: NDArray[np.int64], right: NDArray[np.int64]) -> str:
-    """Characters of dots up to these levels, 0 to 4."""
-
-    def bits(level: int, column: Sequence[int]) -> int:
-        return sum(column[:level])
-
-    pairs = zip(left.tolist(), right.tolist(), strict=True)
-    text = "".join(chr(_BRAILLE | bits(a, _LEFT) | bits(b, _RIGHT)) for a, b in pairs)
-    return text.replace(chr(_BRAILLE), " ")
+_LEFT_STROKES, _RIGHT_STROKES = _codes(_LEFT), _codes(_RIGHT)
+# Up to a level.
+_LEFT_FILL, _RIGHT_FILL = (
+    np.array([sum(column[:level]) for level in range(5)]) for column in (_LEFT, _RIGHT)
+)
 
 
 def spark_text(values: NDArray[np.floating], top: float) -> str:
@@ -190,7 +186,17 @@ def graph_lines(
 
     An area where the scale starts at 0, else a line. The crest is bright, the body below dim.
     """
-    values = values.astype(np.float32)
+    ends = scale.low, scale.high
+    return list(_drawn(values.astype(np.float32).tobytes(), ends, unit, height, tone))
+
+
+@lru_cache(maxsize=64)  # a graph of many ticks a part stays for some of them
+def _drawn(
+    data: bytes, ends: tuple[float, float], unit: Unit, height: int, tone: Tone
+) -> tuple[Line, ...]:
+    """`graph_lines` of the bytes of float32 values."""
+    values = np.frombuffer(data, np.float32)
+    scale = Scale(*ends)
     if len(values) % 2:
         values = np.concatenate((np.full(1, np.nan, np.float32), values))
     if scale.low == 0:
@@ -201,15 +207,14 @@ def graph_lines(
     lines = []
     for at in range(len(rows)):
         label = fmt.number(labels[at], unit, _AXIS - 1) if at in labels else ""
-        mark = "┤" if at in labels else "│"
         lines.append(
             line(
                 Span(fit(label, _AXIS - 1, right=True), Tone.MUTED),
-                Span(mark, Tone.FAINT),
+                Span("┤" if at in labels else "│", Tone.FAINT),
                 *_crested(rows, at, tone),
             )
         )
-    return lines
+    return tuple(lines)
 
 
 def graph_axis() -> int:

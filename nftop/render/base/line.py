@@ -160,11 +160,13 @@ def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     for item in parts:
         if isinstance(item, Line):
             for span in item.spans:
-                _add(spans, span if span.click else span._replace(click=item.click))
+                own = span.click or item.click is None
+                _add(spans, span if own else span._replace(click=item.click))
         elif isinstance(item, str):
             _add(spans, Span(safe.printable(item), Tone.PLAIN))
         else:
-            _add(spans, item._replace(text=safe.printable(item.text)))
+            text = safe.printable(item.text)
+            _add(spans, item if text is item.text else item._replace(text=text))
     return Line(tuple(spans), fill)
 
 

@@ -57,8 +57,15 @@ def printable(text: str) -> str:
         return text
     if len(text) > LONGEST:
         text = text[: LONGEST - 1] + ELLIPSIS
+    return _cleaned(text)
+
+
+@lru_cache(maxsize=1024)  # most texts of a screen are those of the last tick
+def _cleaned(text: str) -> str:
+    """`text` with each character as shown; the same object if nothing is replaced."""
     # Composing first keeps the letters that have a precomposed form.
-    return "".join(map(_shown, unicodedata.normalize("NFC", text)))
+    shown = "".join(map(_shown, unicodedata.normalize("NFC", text)))
+    return text if shown == text else shown
 
 
 @lru_cache(maxsize=4096)

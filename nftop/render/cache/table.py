@@ -180,7 +180,8 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("!0f0", "changed by another program since nftop began; *: by nftop"),
     ("LIMIT", "memory bandwidth (MBA): %, MB/s or GB/s / 8, as resctrl is mounted"),
 )
-_COS, _NAME_LEAST, _NAME_MOST = 5, 8, 16
+_COS, _NAME_LEAST, _NAME_MOST = 6, 8, 16
+_SWATCHES_FROM = 100  # cells of the screen from which a class has a swatch beside its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ class _Shape:
     ways: int
     digits: int
     columns: tuple[TableColumn, ...]
+    swatches: bool
 
 
 def cache_table(
@@ -249,11 +251,12 @@ def _shape(frame: Frame, width: int) -> _Shape:
     ways = max(4, *((domain.ways or 0) for domain in frame.domains), 0) + 1
     digits = max(-(-ways // 4), 3) + 3
     longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0) + 1
-    name = min(_NAME_MOST, max(longest + 2, _NAME_LEAST))
+    swatch = 2 if width >= _SWATCHES_FROM else 0
+    name = min(_NAME_MOST, max(longest + swatch, _NAME_LEAST))
     # The blank that ends the last column need not fit.
     room = width - _COS - name - ways - digits + 1
     columns = fit_columns([column for column, _ in _COLUMNS], room, least=0, skip=True)
-    return _Shape(name, ways, digits, columns)
+    return _Shape(name, ways, digits, columns, swatches=bool(swatch))
 
 
 def _header(frame: Frame, shape: _Shape) -> Line:
@@ -284,16 +287,11 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
 
 
 def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
-    number = "COS-" if one.group.clos is None else f"COS{one.group.clos}"
+    number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == "exclusive"
     parts: list[Span] = [
         Span(fit(number, _COS), Tone.MUTED),
-        *class_spans(
-            one.group.name,
-            looks_of(one.frame.groups)[one.group.name].number,
-            shape.name,
-            Tone.PLAIN,
-        ),
+        *_named(one, shape),
         *_ways(one, one.cache.cbm, shape, exclusive=exclusive),
         _mask(one, one.cache.cbm, shape, own_changes),
     ]
@@ -307,6 +305,14 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> It
             *_ways(one, one.cache.code, shape, exclusive=exclusive),
             Span(f" {fit(one.cache.code.hex, shape.digits - 1)}", Tone.PLAIN),
         )
+
+
+def _named(one: ClassCell, shape: _Shape) -> Sequence[Span]:
+    """The class in its hue."""
+    look = looks_of(one.frame.groups)[one.group.name]
+    if shape.swatches:
+        return class_spans(one.group.name, look.number, shape.name, Tone.PLAIN)
+    return (Span(fit(group_name(one.group.name), shape.name - 1) + " ", look.hue),)
 
 
 _HUES: Mapping[str, ClassVariant] = {

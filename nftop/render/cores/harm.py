@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.baseline import LOAD_MOVED_RATIO
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
@@ -100,7 +99,7 @@ def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
 # History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
 RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
 
-CPU_CELLS, NF_CELLS = 10, 22
+CPU_CELLS, NF_CELLS = 10, 18
 CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
 
 
@@ -108,21 +107,30 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     """Histories of all pollers and network functions up to this frame.
 
     Cost is that of work (bCPP) where the NF separates empty polls. Elsewhere it is CPP, which
-    follows the load: it is compared only while the load is near its usual one.
+    follows the load: it is compared only if the core has no time left, or while the load is near
+    its usual one.
     """
     cpus, columns = frame.cpus, frame.cpus.columns
     rows = np.flatnonzero(np.array([nf is not None for nf in cpus.nf], np.bool_))
     polled = [cpus.topology.cpus[row].cpu for row in rows.tolist()]
     now = {name: columns[name].values[rows] for name in _COSTS}
     since_s = _trouble_since(frame)
-    of_cpus = _cost_trends(cpu_past, polled, now, (CPU_CELLS, CPU_SPAN_S), since_s)
-    keys = [nf.key for nf in frame.nfs]
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
+    lossy = {cpu for nf in frame.nfs if drops_of(nf) > 0 for cpu in nf.cpus}
+    full = np.array(
+        [cpus.saturated[row] is True or cpu in lossy
+         for row, cpu in zip(rows.tolist(), polled, strict=True)], np.bool_,
+    )  # fmt: skip
+    past = RowCosts(polled, now, full)
+    of_cpus = _cost_trends(cpu_past, past, (CPU_CELLS, CPU_SPAN_S), since_s)
+    keys = [nf.key for nf in frame.nfs]
     readings = {
         name: np.array([_number(nf.readings[metric]) for nf in frame.nfs])
         for name, metric in zip(_COSTS, ("cpp", "busy_cpp", "rx_packets_per_s"), strict=True)
     }
-    of_nfs = _cost_trends(nf_past, keys, readings, (NF_CELLS, NF_SPAN_S), since_s)
+    whole = losing | np.array([nf.saturated is True for nf in frame.nfs], np.bool_)
+    past = RowCosts(keys, readings, whole)
+    of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), since_s)
     rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
     well = _parts_before(2 * NF_CELLS, NF_SPAN_S, since_s)
     of_rates = row_trends(rates, _usual(rates, well), judged=losing, costs=False)
@@ -147,20 +155,24 @@ def _parts_before(points: int, span_s: float, since_s: float | None) -> int:
     return points if since_s is None else max(0, math.floor(points - points * since_s / span_s) - 1)
 
 
+class RowCosts(NamedTuple):
+    """Keys of rows, their costs and packets now, and which rows have no time left."""
+
+    keys: Sequence[Any]
+    now: Mapping[str, Floats]
+    full: NDArray[np.bool_]
+
+
 def _cost_trends(
-    past: RowPast,
-    keys: Sequence[Any],
-    now: Mapping[str, Floats],
-    size: tuple[int, float],
-    since_s: float | None,
+    past: RowPast, costs: RowCosts, size: tuple[int, float], since_s: float | None
 ) -> list[RowTrend]:
     """Trends of costs; `size`: cells, and their seconds."""
-    cells, span_s = size
+    (keys, now, full), (cells, span_s) = costs, size
     cpp, work, packets = (past(name, keys, 2 * cells, span_s) for name in _COSTS)
     well = _parts_before(2 * cells, span_s, since_s)
     pure = np.isfinite(now["busy_cpp"])
     moved = np.abs(now["packets_per_s"] / _usual(packets, well) - 1)
-    judged = pure | (moved <= LOAD_MOVED_RATIO)
+    judged = pure | full | (moved <= NEAR)
     values = np.where(pure[:, None], work, cpp)
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
     return row_trends(values, _usual(values, well), newest, judged=judged, costs=True)
@@ -204,12 +216,20 @@ def row_trends(
 
 def _usual(values: NDArray[np.float32], well: int) -> Floats:
     """Median of the first `well` parts of each row, of all where few of these are known."""
-    result = np.full(len(values), np.nan)
-    for known in (values, values[:, :well]):
-        enough = np.isfinite(known).sum(axis=1) >= _LEAST_SAMPLES
-        if enough.any():
-            result[enough] = np.nanmedian(known[enough], axis=1)
+    of_all, of_well = _medians(values), _medians(values[:, :well])
+    result = np.where(np.isfinite(of_well), of_well, of_all)
     return np.where(result > 0, result, np.nan)
+
+
+def _medians(values: NDArray[np.float32]) -> Floats:
+    """Median of the numbers of each row; NaN of fewer than `_LEAST_SAMPLES`."""
+    count = np.isfinite(values).sum(axis=1)
+    if not values.size:
+        return np.full(len(values), np.nan)
+    ordered = np.sort(values, axis=1)  # NaN last
+    middle = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
+    low, high = (np.take_along_axis(ordered, at[:, None], 1)[:, 0] for at in middle)
+    return np.where(count >= _LEAST_SAMPLES, (low + high) / 2.0, np.nan)
 
 
 def _number(reading: Reading) -> float:

@@ -27,6 +27,7 @@ _NFS_FROM = 16
 _TABLE_LEAST = 5  # lines, with the header
 _DETAIL_FROM = 30  # lines of the screen from which the selected CPU has its own
 _RESOURCES_FROM = 22
+_MAP_LINES = 9  # of a map of ways on a normal screen
 _PANE_LEAST, _GRAPHS_LEAST, _MAP_LEAST = 12, 6, 2  # lines left from which they are used for more
 
 
@@ -104,7 +105,7 @@ def share_out(
         room -= len(nfs)
     panels: list[Line] = []
     if height >= _RESOURCES_FROM:
-        most = room // 3 if height >= _DETAIL_FROM else COMPACT_LINES
+        most = max(room // 3, _MAP_LINES) if height >= _DETAIL_FROM else COMPACT_LINES
         panels = resource_lines(frame, width, min(most, room - _TABLE_LEAST), past.packages)
         room -= len(panels)
     detail = 1 if height >= _DETAIL_FROM else 0

@@ -77,13 +77,15 @@ def _abreast(blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
     slack = " " * max(0, width - sum(widths) - _GAP * (len(blocks) - 1))
     lines = []
     for at in range(max(len(block) for block in blocks)):
-        parts: list[Line | str] = []
+        spans: list[Span] = []
         for index, (block, cells) in enumerate(zip(blocks, widths, strict=True)):
             item = block[at] if at < len(block) else BLANK
             if index:
-                parts.append(gap + (slack if index == len(blocks) - 1 else ""))
-            parts += [item, " " * (cells - item.width)]
-        lines.append(crop(line(*parts, fill=blocks[0][0].fill if at == 0 else Tone.PLAIN), width))
+                spans.append(Span(gap + (slack if index == len(blocks) - 1 else ""), Tone.PLAIN))
+            spans += item.spans
+            if (left := cells - item.width) > 0:
+                spans.append(Span(" " * left, Tone.PLAIN))
+        lines.append(Line(tuple(spans), blocks[0][0].fill if at == 0 else Tone.PLAIN))
     return lines
 
 
@@ -140,13 +142,15 @@ def _class_line(
         else used / capacity
     )
     rate = cache.readings["mbm_total_bytes_per_s"]
-    return line(
-        Line((*name, *drawn)),
-        Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
-        Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5}", Tone.MUTED),
-        " ",
-        gauge_of(full, _GAUGE, look.hue),
-        Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
+    return Line(
+        (
+            *name,
+            *drawn,
+            Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
+            Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5} ", Tone.MUTED),
+            *gauge_of(full, _GAUGE, look.hue).spans,
+            Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
+        )
     )
 
 
@@ -279,7 +283,8 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
         if all(_is_absent(row, metrics) for row in packages):
             continue
         cells = [_socket_cell(frame.host.uarch, row, metrics, past) for row in packages]
-        lines.append(line(Span(fit(label, _LABEL), Tone.MUTED), *cells))
+        spans = (span for cell in cells for span in cell.spans)
+        lines.append(Line((Span(fit(label, _LABEL), Tone.MUTED), *spans)))
     return lines
 
 
@@ -314,7 +319,8 @@ def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: Pack
         drawn = gauge_of(share, _GAUGE, Tone.WARN if high else Tone.PLAIN)
         tail = " " * 5 if metrics[0].endswith("ratio") else f"{share:>5.0%}"
     body = f"{text:>{_SOCKET - _GAUGE - 7}}"
-    return line(" ", drawn, " ", body, Span(tail, Tone.MUTED))
+    space = Span(" ", Tone.PLAIN)
+    return Line((space, *drawn.spans, Span(f" {body}", Tone.PLAIN), Span(tail, Tone.MUTED)))
 
 
 def _share(uarch: str, row: PackageRow, metrics: Sequence[str], value: float) -> float | None:
@@ -331,4 +337,4 @@ def _history(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line
     values = past(metrics[0], row.package, 2 * _GAUGE, _SPAN_S)
     top = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
     text = area_rows(values, top or 1.0, 1, ascii_only=False)[0]
-    return line(Span(text, Tone.MUTED))
+    return Line((Span(text, Tone.MUTED),))

@@ -172,9 +172,13 @@ class Cells:
 
     def line(self, *, ascii_only: bool) -> Line:
         """The row as a line."""
-        pairs = zip(self._texts, self._tones, strict=True)
         show = plain_glyphs if ascii_only else str
-        return line(*(Span(show(text), tone) for text, tone in pairs))
+        runs, first = [], 0
+        for at in range(1, len(self._texts) + 1):
+            if at == len(self._texts) or self._tones[at] is not self._tones[first]:
+                runs.append(Span(show("".join(self._texts[first:at])), self._tones[first]))
+                first = at
+        return line(*runs)
 
 
 def axis_cells(

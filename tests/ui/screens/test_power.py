@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.ui.options import Options
 from tests.power import captured, serverless, simulated, two_kinds
-from tests.ui.harness import Running, running
+from tests.ui.harness import Running
+from tests.ui.harness import running as running_by
+
+# The rows of these tests are in the order of CPUs.
+running = partial(running_by, sort="cpu")
 
 
 def body(run: Running) -> list[str]:
@@ -61,7 +67,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
 
 
 async def test_rows_sort_by_its_columns_and_stay_sorted_on_the_other_screens() -> None:
-    async with running(*captured(), size=(120, 36)) as run:
+    async with running(*captured(), size=(120, 42)) as run:
         await run.press("7")
         for _ in range(12):
             if "sort C6" in run.text:
@@ -77,7 +83,7 @@ async def test_rows_sort_by_its_columns_and_stay_sorted_on_the_other_screens() -
 
 
 async def test_a_filter_keeps_the_rows_it_names() -> None:
-    async with running(*captured(), size=(120, 36)) as run:
+    async with running(*captured(), size=(120, 42)) as run:
         await run.press("7", "backslash", *"3,12", "enter")
         assert [line.split()[0] for line in body(run)] == ["3", "12"]
         assert len(body(run)) == 2

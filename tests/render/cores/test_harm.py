@@ -1,0 +1,135 @@
+"""Order by harm: what loses packets first, then culprits, what waits, what costs more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
+from nftop.model.incident import Incident, Party, Price, Severity, Victim
+from nftop.model.reading import Missing, Reason
+from nftop.render.base.line import Span, Tone
+from nftop.render.cores.harm import (
+    LOSING,
+    SICK,
+    RowTrends,
+    change_tone,
+    cpu_harm,
+    culprits,
+    merged_culprits,
+    nfs_by_harm,
+    row_trends,
+    tail,
+    trends_of,
+)
+from tests.frames import frame, with_cells
+
+NONE = Missing(Reason.SOURCE)
+
+
+def neighbour(base: Frame, severity: Severity = Severity.BAD) -> Frame:
+    """CPUs 5 to 7 harm the first network function."""
+    nf = base.nfs[0]
+    victim = Victim(Party("nf", nf.name, nf.key, nf.cpus), "tx_packets_per_s", 2.0, 1.0, -0.5)
+    culprit = Party("process", "stress", cpus=(Cpu(5), Cpu(6), Cpu(7)), pid=7)
+    one = Incident("n1", severity, "streams", culprit, (victim,), Price(), base.wall_ns)
+    return replace(base, incidents=(one,))
+
+
+def test_what_drops_comes_first() -> None:
+    base = frame(8)
+    assert [nf.name for nf, _ in nfs_by_harm(base, RowTrends())] == ["vpp", "fwd"]
+    harm = cpu_harm(base, RowTrends())
+    assert int(np.argmax(harm)) == 3
+    assert harm[3] >= LOSING > SICK > harm[1] == 0
+
+
+def test_a_culprit_stands_behind_its_worst_victim() -> None:
+    base = neighbour(frame(8))
+    harm = cpu_harm(base, RowTrends())
+    victims, culprit = harm[[1, 2]], harm[[5, 6, 7]]
+    assert (culprit < victims.max()).all()
+    assert (culprit >= SICK).all()
+    assert culprits(base) == {5, 6, 7}
+    assert merged_culprits(base) == {5: (5, 6, 7)}
+    info = neighbour(frame(8), Severity.INFO)
+    assert culprits(info) == frozenset() and cpu_harm(info, RowTrends())[5] == 0
+
+
+def test_a_culprit_that_polls_keeps_its_rows() -> None:
+    base = neighbour(frame(8))
+    own = replace(base.incidents[0], culprit=Party("nf", "fwd", cpus=(Cpu(1), Cpu(2))))
+    assert merged_culprits(replace(base, incidents=(own,))) == {}
+
+
+def test_waiting_is_sick() -> None:
+    base = with_cells(frame(8), "wait_ratio", {2: 0.12})
+    assert cpu_harm(base, RowTrends())[2] >= SICK
+
+
+def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
+    values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
+    usual = np.array([210.0, 210.0])
+    sick, silent = row_trends(values, usual, judged=np.array([True, False]), costs=True)
+    assert sick.change == pytest.approx(0.10)
+    assert sick.spans[-1].tone is Tone.WARN and sick.spans[0].tone is Tone.MUTED
+    assert isinstance(silent.change, Missing)
+    assert {span.tone for span in silent.spans} == {Tone.MUTED}
+    assert sum(len(span.text) for span in sick.spans) == 5
+
+
+def test_what_is_usual_is_what_was_before_the_trouble() -> None:
+    base = frame(8)
+    sick = neighbour(replace(base, wall_ns=base.wall_ns + 150 * 10**9))
+    since = replace(sick.incidents[0], since_ns=base.wall_ns)
+    sick = replace(sick, incidents=(since,))
+    row = base.cpus.topology.row_of[Cpu(1)]
+    now = float(base.cpus.columns["busy_cpp"].values[row])
+
+    def past(metric: str, keys: object, points: int, span_s: float) -> np.ndarray:
+        assert isinstance(keys, list)
+        begin = int(points * (span_s - 150) / span_s) - 1
+        values = np.full((len(keys), points), now, np.float32)
+        values[:, :begin] = now / 1.1
+        return values if span_s == 300 else np.full((len(keys), points), np.nan, np.float32)
+
+    trends = trends_of(sick, past, past)
+    assert trends.cpus[Cpu(1)].change == pytest.approx(0.1, abs=0.02)
+    calm = trends_of(replace(sick, incidents=()), past, past)
+    assert calm.cpus[Cpu(1)].usual != trends.cpus[Cpu(1)].usual
+
+
+def test_without_history_nothing_is_usual() -> None:
+    base = frame(8)
+
+    def past(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
+        assert isinstance(keys, list)
+        return np.full((len(keys), points), np.nan, np.float32)
+
+    trends = trends_of(base, past, past)
+    assert all(isinstance(item.change, Missing) for item in trends.cpus.values())
+    assert all(isinstance(item.usual, Missing) for item in trends.nfs.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "costs", "loses", "tone"),
+    [
+        (0.02, True, False, Tone.MUTED),
+        (0.10, True, False, Tone.WARN),
+        (0.10, True, True, Tone.BAD),
+        (-0.10, True, True, Tone.MUTED),
+        (-0.10, False, False, Tone.WARN),
+        (NONE, True, True, Tone.MISSING),
+    ],
+)
+def test_colour_is_meaning(change: float | Missing, costs: bool, loses: bool, tone: Tone) -> None:
+    assert change_tone(change, costs=costs, loses=loses) is tone
+
+
+def test_the_tail_of_spans() -> None:
+    spans = (Span("abc", Tone.MUTED), Span("de", Tone.WARN))
+    assert tail(spans, 3) == (Span("c", Tone.MUTED), Span("de", Tone.WARN))
+    assert tail(spans, 9) == spans and tail(spans, 0) == ()
