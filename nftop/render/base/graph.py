@@ -16,7 +16,6 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, line
-from nftop.render.base.spark import graph
 from nftop.render.base.text import fit
 
 _LEFT = (0x40, 0x04, 0x02, 0x01)  # dots of a cell's left column, from the lowest
@@ -31,15 +30,11 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _AXIS = 7  # cells of labels beside a graph, with the axis itself
 
 
-def area_rows(
-    values: NDArray[np.float32], top: float, height: int, *, ascii_only: bool
-) -> list[str]:
+def area_rows(values: NDArray[np.float32], top: float, height: int) -> list[str]:
     """A filled graph of `height` rows, highest first; two values a cell.
 
     Values are from 0 to `top`; a known value has at least one dot, NaN none.
     """
-    if ascii_only:
-        return graph(np.fmax(values[0::2], values[1::2]), top, height)
     known = np.isfinite(values)
     share = np.clip(np.where(known, values, 0.0) / top, 0.0, 1.0)
     dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
@@ -51,14 +46,9 @@ def area_rows(
     return rows
 
 
-def line_rows(
-    values: NDArray[np.float32], low: float, top: float, height: int, *, ascii_only: bool
-) -> list[str]:
+def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) -> list[str]:
     """A line of `height` rows, highest first; two values a cell, from `low` to `top`."""
     span = max(top - low, 1e-12)
-    if ascii_only:
-        cells = np.fmax(values[0::2], values[1::2])
-        return graph(np.where(np.isfinite(cells), cells - low, np.nan), span, height)
     known = np.isfinite(values)
     share = np.clip((np.where(known, values, low) - low) / span, 0.0, 1.0)
     level = np.where(known, np.rint(share * (height * 4 - 1)) + 1, 0).astype(np.int64)
@@ -102,7 +92,7 @@ _LEFT_FILL, _RIGHT_FILL = (
 
 def spark_text(values: NDArray[np.floating], top: float) -> str:
     """A line in one row of cells, two values a cell, on a scale from 0 to `top`."""
-    return line_rows(values.astype(np.float32), 0.0, top, 1, ascii_only=False)[0]
+    return line_rows(values.astype(np.float32), 0.0, top, 1)[0]
 
 
 def trend_texts(change: NDArray[np.floating], *, costs: bool = False) -> list[str]:
@@ -200,9 +190,9 @@ def _drawn(
     if len(values) % 2:
         values = np.concatenate((np.full(1, np.nan, np.float32), values))
     if scale.low == 0:
-        rows = area_rows(values, scale.high, height, ascii_only=False)
+        rows = area_rows(values, scale.high, height)
     else:
-        rows = line_rows(values, scale.low, scale.high, height, ascii_only=False)
+        rows = line_rows(values, scale.low, scale.high, height)
     labels = {0: scale.high, height - 1: scale.low}
     lines = []
     for at in range(len(rows)):

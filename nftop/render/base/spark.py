@@ -1,7 +1,4 @@
-"""History as blocks on a printed scale from zero to a round number above the largest value.
-
-A gap in the series is a space, a zero the lowest block.
-"""
+"""Blocks and scales of graphs: from zero to a round number above the largest value."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from numpy.typing import NDArray
 from nftop.model.metrics.metric import Unit
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-
-_SHAPES = np.array(list(" " + BLOCKS))
 
 # Few steps, so that the scale seldom changes.
 _STEPS = (1, 2, 3, 5, 10)
@@ -46,16 +41,3 @@ def span_name(span_s: float) -> str:
         if span_s >= seconds:
             return f"{span_s / seconds:g} {unit}"
     return f"{span_s:g} s"
-
-
-def graph(values: NDArray[np.float32], top: float, height: int) -> list[str]:
-    """Rows of blocks, highest first, a character per value; NaN is a column of spaces.
-
-    Values up to 0 are the lowest block, values above `top` fill their column.
-    """
-    share = np.clip(values / top, 0.0, 1.0)
-    known = np.isfinite(values)
-    filled = np.where(known, share, 0.0) * (height * len(BLOCKS))
-    eighths = np.where(known, np.maximum(1, np.rint(filled)), 0).astype(np.int64)
-    bases = np.arange(height - 1, -1, -1)[:, None] * len(BLOCKS)
-    return ["".join(row) for row in _SHAPES[np.clip(eighths - bases, 0, len(BLOCKS))].tolist()]

@@ -65,7 +65,6 @@ MARKS: tuple[tuple[str, str], ...] = (
 _GAP = "   "
 _COS, _USED, _FULL, _RATE = 6, 13, 5, 8
 _NAME_LEAST, _NAME_MOST = 8, 16
-_LINES_LEAST = 4  # a header, two classes to compare, and how many more there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +92,10 @@ def group_name(name: str) -> str:
     return printable(class_name(name))
 
 
-def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
+def cache_lines(frame: Frame, width: int) -> list[Line]:
     """A block per last-level cache, side by side as far as they fit; none without classes.
 
     A block has a header, a line per class in use, a count of unused classes, and the ways of I/O.
-
-    Args:
-        frame: with `groups` and `domains`.
-        width: cells of a line.
-        limit: lines at most; None: all. The last line counts what is left out; with room for fewer
-            than two classes, nothing is shown.
     """
     if not frame.groups or not frame.domains:
         return []
@@ -118,7 +111,7 @@ def cache_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line
     unused = len(frame.groups) - len(used)
     blocks = [_block(used, unused, domain, shape) for domain in frame.domains]
     bands = [blocks[at : at + abreast] for at in range(0, len(blocks), abreast)]
-    return [crop(band, width) for band in _within(bands, shape.width, limit)]
+    return [crop(row, width) for band in bands for row in _side_by_side(band, shape.width)]
 
 
 def cache_absences(frame: Frame) -> dict[Missing, list[str]]:
@@ -128,25 +121,6 @@ def cache_absences(frame: Frame) -> dict[Missing, list[str]]:
         named.append(("MASK", cache.cbm))
         named += [(metric.label, cache.readings[metric.id]) for metric in GROUP_METRICS]
     return by_reason(named)
-
-
-def _within(bands: Sequence[Sequence[list[Line]]], width: int, limit: int | None) -> list[Line]:
-    """Bands below each other, as many as fit; the first is cut if necessary."""
-    rows = [_side_by_side(band, width) for band in bands]
-    if limit is None or sum(map(len, rows)) <= limit:
-        return [item for band in rows for item in band]
-    if limit < _LINES_LEAST:
-        return []
-    whole = 0
-    while sum(map(len, rows[: whole + 1])) < limit:
-        whole += 1
-    shown = [item for band in rows[:whole] for item in band] if whole else rows[0][: limit - 1]
-    cut = 0 if whole else len(rows[0]) - len(shown)
-    caches = sum(len(band) for band in bands[max(whole, 1) :])
-    left = [
-        f"{n} more {what}{'s' * (n != 1)}" for n, what in ((cut, "line"), (caches, "cache")) if n
-    ]
-    return [*shown, line(Span(f"+ {', '.join(left)}", Tone.DIM))]
 
 
 def _side_by_side(band: Sequence[list[Line]], width: int) -> list[Line]:

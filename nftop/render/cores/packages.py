@@ -16,7 +16,6 @@ from nftop.render.base.text import fit
 _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
 _UNITS = " GB/s; M requests/s"
-_WIDTH_LEAST = 60
 # Sums of hits and misses, and traffic unrelated to packets, are on the Traffic screen only.
 _ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*")
 _COLUMNS = tuple(
@@ -26,14 +25,9 @@ _COLUMNS = tuple(
 )
 
 
-def package_lines(frame: Frame, width: int, limit: int | None = None) -> list[Line]:
-    """Header and a line per package; nothing without values or beyond `limit` lines.
-
-    With a limit, also nothing on a narrow screen.
-    """
+def package_lines(frame: Frame, width: int) -> list[Line]:
+    """Header and a line per package; nothing without values."""
     if not any(_has_value(row) for row in frame.packages):
-        return []
-    if limit is not None and (limit < 1 + len(frame.packages) or width < _WIDTH_LEAST):
         return []
     shown = [column for column in _COLUMNS if column.metric and _can_tell(frame, column.metric)]
     columns = (_SOCKET, *fit_columns(shown, width - _SOCKET.width, least=0))

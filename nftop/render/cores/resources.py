@@ -336,5 +336,5 @@ def _share(uarch: str, row: PackageRow, metrics: Sequence[str], value: float) ->
 def _history(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
     values = past(metrics[0], row.package, 2 * _GAUGE, _SPAN_S)
     top = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
-    text = area_rows(values, top or 1.0, 1, ascii_only=False)[0]
+    text = area_rows(values, top or 1.0, 1)[0]
     return Line((Span(text, Tone.MUTED),))

@@ -239,7 +239,7 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
     low, top = float(known.min()), float(known.max())
     margin = max((top - low) * 0.1, top * 0.01, 1e-6)
     low, top = max(low - margin, 0.0), top + margin
-    rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS, ascii_only=view.ascii_only)
+    rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS)
     zero = "" if low == 0 else ", not from 0"
     head = f" {trend.name}, sent Mpps; axis {low:.3g} to {top:.3g}{zero}"
     marks = {0: f"{top:.3g}", _GRAPH_ROWS - 1: f"{low:.3g}"}

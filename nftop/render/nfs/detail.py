@@ -175,7 +175,7 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
     lines += paragraph("; ".join(filter(None, facts[: 2 + (nf.direction == "tx")])), width)
     if nf.classes:
         shared = f", shared with {nf.sharers}" if nf.sharers else ", with nothing else in it"
-        lines += paragraph(f"class {class_text(nf, names=True)}{shared}", width)
+        lines += paragraph(f"class {class_text(nf)}{shared}", width)
     return lines
 
 

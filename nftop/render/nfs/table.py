@@ -163,7 +163,7 @@ def _label(nf: NfRow, col: TableColumn) -> str:
         return nf.kind
     if col.key == "cpus":
         return format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark
-    return class_text(nf, names=True) or Reason.UNDEFINED.mark
+    return class_text(nf) or Reason.UNDEFINED.mark
 
 
 def _class_cell(frame: Frame, nf: NfRow, width: int) -> tuple[Span, ...]:
@@ -176,14 +176,9 @@ def _class_cell(frame: Frame, nf: NfRow, width: int) -> tuple[Span, ...]:
     return class_spans(own.name, number, width, Tone.PLAIN)
 
 
-def class_text(nf: NfRow, *, names: bool) -> str:
-    """Numbers of its cache classes, and `names`; "" if unknown."""
-    if names:
-        return ", ".join(
-            f"{'' if clos.clos is None else clos.clos} {group_name(clos.name)}".strip()
-            for clos in nf.classes
-        )
-    numbers = [
-        group_name(clos.name) if clos.clos is None else str(clos.clos) for clos in nf.classes
-    ]
-    return ",".join(numbers)
+def class_text(nf: NfRow) -> str:
+    """Numbers and names of its cache classes; "" if unknown."""
+    return ", ".join(
+        f"{'' if clos.clos is None else clos.clos} {group_name(clos.name)}".strip()
+        for clos in nf.classes
+    )

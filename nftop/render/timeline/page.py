@@ -239,10 +239,10 @@ class _Graphs:
             return [line(Span(f" {name:<10} {text}", Tone.MUTED)), *_gap(rows - 1)]
         if low is None:
             bottom, top = value_range(values)
-            drawn = line_rows(values, bottom, top, rows, ascii_only=self.ascii_only)
+            drawn = line_rows(values, bottom, top, rows)
         else:
             bottom, top = 0.0, scale_top(values, unit)
-            drawn = area_rows(values, top, rows, ascii_only=self.ascii_only)
+            drawn = area_rows(values, top, rows)
         loss = name == "drop/s"
         lines = []
         for index, text in enumerate(drawn):

@@ -73,7 +73,7 @@ def _graph_lines(
     strip: Strip, axis: TimeAxis, values: NDArray[np.float32], rows: int, *, ascii_only: bool
 ) -> list[Line]:
     top = scale_top(values, Unit.PER_S)
-    drawn = area_rows(values, top, rows, ascii_only=ascii_only)
+    drawn = area_rows(values, top, rows)
     loss = np.fmax(values[0::2], values[1::2]) > 0
     lines = []
     for index, text in enumerate(drawn):

@@ -35,17 +35,17 @@ def dots(text: str) -> int:
 
 
 def test_an_area_fills_to_its_value_and_a_gap_is_empty() -> None:
-    rows = area_rows(array(0.0, 8.0, 4.0, math.nan), 8.0, 2, ascii_only=False)
+    rows = area_rows(array(0.0, 8.0, 4.0, math.nan), 8.0, 2)
     assert [dots(row) for row in rows] == [4, 1 + 4 + 4]
     assert rows[0][1] == " "
 
 
 def test_a_line_is_connected_where_it_steps() -> None:
-    [flat] = line_rows(array(1.0, 1.0, 1.0, 1.0), 0.0, 3.0, 1, ascii_only=False)
+    [flat] = line_rows(array(1.0, 1.0, 1.0, 1.0), 0.0, 3.0, 1)
     assert dots(flat) == 4
-    high, low = line_rows(array(0.0, 0.0, 7.0, 7.0), 0.0, 7.0, 2, ascii_only=False)
+    high, low = line_rows(array(0.0, 0.0, 7.0, 7.0), 0.0, 7.0, 2)
     assert dots(high + low) == 4 + 6, "six dots between the levels 0 and 7"
-    gap = line_rows(array(0.0, math.nan, 7.0, 7.0), 0.0, 7.0, 2, ascii_only=False)
+    gap = line_rows(array(0.0, math.nan, 7.0, 7.0), 0.0, 7.0, 2)
     assert dots("".join(gap)) == 3, "no stroke over a gap"
 
 

@@ -43,13 +43,6 @@ def test_panel(width: int, snapshot: SnapshotAssertion) -> None:
     assert "\n".join(line.text for line in lines) == snapshot
 
 
-def test_all_of_it_or_nothing() -> None:
-    frame = _with_traffic()
-    assert len(package_lines(frame, 80, 3)) == 3
-    assert package_lines(frame, 80, 2) == []
-    assert package_lines(frame, 59, 3) == [], "half of the columns would be missed"
-
-
 @pytest.mark.parametrize("width", range(1, 140, 7))
 def test_it_stays_within_its_width(width: int) -> None:
     assert all(line.width <= width for line in package_lines(_with_traffic(), width))
