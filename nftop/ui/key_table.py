@@ -1,4 +1,4 @@
-"""The table of all keys by screen, for the command palette, `docs/keys.md` and its test."""
+"""The table of all keys by screen, and the help made from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from nftop.ui.keys import (
     INCIDENT,
     PAGE,
     PRIORITY,
-    RESERVED,
     SORT_MENU,
     KeyRow,
     help_rows,
@@ -58,11 +57,6 @@ def key_tables() -> dict[str, tuple[KeyRow, ...]]:
         **{name: (*(screen_keys() if name in _LEAVES else ()), *keys)
            for name, keys in _DIALOGS.items()},
     }  # fmt: skip
-
-
-def reserved(screen: str) -> tuple[tuple[str, str], ...]:
-    """Keys of a screen that are not taken yet but have an owner, with what they will do."""
-    return RESERVED.get(screen if screen in _DIALOGS else "main", ())
 
 
 def titles() -> dict[str, str]:
@@ -103,35 +97,3 @@ def help_content(screen: str) -> HelpContent:
         if row.id != screen
     ]
     return HelpContent(tuple(shown), (*others, *reference_sections()))
-
-
-def markdown() -> str:
-    """`docs/keys.md`: what all screens of the main window share, then each table's own keys."""
-    tables = key_tables()
-    main = [dict.fromkeys(tables[row.id]) for row in screens()]
-    shared = [key for key in main[0] if all(key in table for table in main)]
-    parts = [_HEAD, _section("All screens", shared)]
-    for name, keys in tables.items():
-        own = keys if name in _TITLES else [key for key in keys if key not in shared]
-        parts.append(_section(titles()[name], own))
-    kept = {key: text for rows in RESERVED.values() for key, text in rows}
-    lines = [f"| `{key}` | {text} |" for key, text in kept.items()]
-    parts.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
-    return "\n\n".join(parts) + "\n"
-
-
-_HEAD = """\
-# Keys
-
-Made from the key table (`nftop/ui/keys.py`) by `python -m tests.ui.test_key_table`; do not edit.
-A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
-or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
-
-
-def _section(title: str, keys: list[KeyRow] | tuple[KeyRow, ...]) -> str:
-    rows = [f"| {_code(key.shown)} | {key.help} |" for key in keys]
-    return "\n".join([f"## {title}", "", "| key | does |", "|---|---|", *rows])
-
-
-def _code(shown: str) -> str:
-    return " ".join(f"`{key}`" if key != "\\" else "`\\\\`" for key in shown.split())

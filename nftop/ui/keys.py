@@ -1,7 +1,7 @@
 """All keys by screen: their bindings, their hints in the footer and their lines in the help.
 
 A key means the same on every screen of the main window; `tests/ui/test_key_table.py` finds
-collisions and keeps `docs/keys.md`. `RESERVED` lists keys that have an owner and no action yet.
+collisions, also with keys that are reserved, and keeps `docs/keys.md`.
 """
 
 from __future__ import annotations
@@ -272,29 +272,16 @@ SORT_MENU: tuple[KeyRow, ...] = (
 INCIDENT: tuple[KeyRow, ...] = (
     KeyRow("n,tab", "incident", "n Tab", "next incident", 1, ("n p", "next"), rank=3),
     KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
-    KeyRow(
-        "e",
-        "edit",
-        "e",
-        "open the draft that would mend it in the editor",
-        hint=("e", "edit draft"),
-        rank=1,
-    ),
+    KeyRow("e", "edit", "e", "open the draft that would mend it in the editor",
+        hint=("e", "edit draft"), rank=1),
     KeyRow("y", "copy", "y", "copy the command to the clipboard", hint=("y", "copy"), rank=2),
-    KeyRow(
-        "m",
-        "mute",
-        "m",
-        "mute its rules for its victims; again: no longer",
-        hint=("m", "mute"),
-        rank=4,
-    ),
-    KeyRow(
-        "a", "acknowledge", "a", "mark it as seen; again: no longer", hint=("a", "seen"), rank=5
-    ),
+    KeyRow("m", "mute", "m", "mute its rules for its victims; again: no longer",
+        hint=("m", "mute"), rank=4),
+    KeyRow("a", "acknowledge", "a", "mark it as seen; again: no longer",
+        hint=("a", "seen"), rank=5),
     *SCROLL,
     *LEAVE,
-)
+)  # fmt: skip
 
 # Class editor; the highest way is leftmost.
 EDITOR: tuple[KeyRow, ...] = (
@@ -361,17 +348,6 @@ PRIORITY: tuple[KeyRow, ...] = (
     HELP_KEY,
     *CHANGE,
 )  # fmt: skip
-
-# Keys that have an owner but no action yet, by screen: another action must not take them.
-RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
-    "main": (
-        ("T", "sweep of the selected class's ways"),
-        ("P", "screenshot"),
-    ),
-    "page": (("T", "sweep of the culprit's ways"),),
-    "editor": (("T", "sweep of the selected class's ways"),),
-}
-
 
 # Characters that Textual reports for Alt and a digit, and for Escape directly before a digit.
 _ALT = dict(zip("¡™£¢∞§¶•ªº", "1234567890", strict=True))

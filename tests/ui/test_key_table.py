@@ -12,13 +12,61 @@ from textual.app import App
 from textual.keys import KEY_ALIASES
 from textual.screen import Screen
 
-from nftop.ui.key_table import key_tables, markdown, reserved, titles
+from nftop.ui.key_table import _DIALOGS, key_tables, titles
 from nftop.ui.keys import MOVE, KeyRow, hints
 from nftop.ui.screens.registry import screens
 
 PAGE = Path(__file__).parents[2] / "docs/keys.md"
 # What terminals, tmux and screen take, and what Textual quits by.
 TAKEN = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash"}
+
+
+# Keys that have an owner but no action yet, by screen: another action must not take them.
+RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
+    "main": (
+        ("T", "sweep of the selected class's ways"),
+        ("P", "screenshot"),
+    ),
+    "page": (("T", "sweep of the culprit's ways"),),
+    "editor": (("T", "sweep of the selected class's ways"),),
+}
+
+
+def reserved(screen: str) -> tuple[tuple[str, str], ...]:
+    """Keys of a screen that are not taken yet but have an owner, with what they will do."""
+    return RESERVED.get(screen if screen in _DIALOGS else "main", ())
+
+
+def markdown() -> str:
+    """`docs/keys.md`: what all screens of the main window share, then each table's own keys."""
+    tables = key_tables()
+    main = [dict.fromkeys(tables[row.id]) for row in screens()]
+    shared = [key for key in main[0] if all(key in table for table in main)]
+    parts = [_HEAD, _section("All screens", shared)]
+    for name, keys in tables.items():
+        own = keys if name in _DIALOGS else [key for key in keys if key not in shared]
+        parts.append(_section(titles()[name], own))
+    kept = {key: text for rows in RESERVED.values() for key, text in rows}
+    lines = [f"| `{key}` | {text} |" for key, text in kept.items()]
+    parts.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = """\
+# Keys
+
+Made from the key table (`nftop/ui/keys.py`) by `python -m tests.ui.test_key_table`; do not edit.
+A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
+or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
+
+
+def _section(title: str, keys: list[KeyRow] | tuple[KeyRow, ...]) -> str:
+    rows = [f"| {_code(key.shown)} | {key.help} |" for key in keys]
+    return "\n".join([f"## {title}", "", "| key | does |", "|---|---|", *rows])
+
+
+def _code(shown: str) -> str:
+    return " ".join(f"`{key}`" if key != "\\" else "`\\\\`" for key in shown.split())
 
 
 def meanings(keys: tuple[KeyRow, ...]) -> dict[str, set[tuple[str, int]]]:
