@@ -13,6 +13,7 @@ from nftop.render.pages.help import (
 )
 from nftop.ui.keys import (
     ALWAYS,
+    COLUMN_MENU,
     CONFIRM,
     DOCTOR,
     EDITOR,
@@ -32,6 +33,7 @@ _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "doctor": DOCTOR,
     "help": HELP,
     "sort_menu": SORT_MENU,
+    "column_menu": COLUMN_MENU,
     "editor": EDITOR,
     "confirm": CONFIRM,
     "priority": PRIORITY,
@@ -44,6 +46,7 @@ _TITLES = {
     "doctor": "Doctor",
     "help": "Help",
     "sort_menu": "Sort menu",
+    "column_menu": "Column chooser",
     "editor": "Editor of cache classes",
     "confirm": "Preview of a change",
     "priority": "Editor of a core's frequencies",

@@ -88,6 +88,10 @@ SORT: tuple[KeyRow, ...] = (
     KeyRow("I", "invert", "I", "reverse the order"),
     KeyRow("s", "sort_menu", "s", "choose the column to sort by", hint=("s", "sort"), rank=2),
 )
+COLUMNS: tuple[KeyRow, ...] = (
+    KeyRow("c,C,f2", "columns", "c F2", "choose the table's columns and their order",
+        hint=("c", "columns"), rank=8),
+)  # fmt: skip
 FOLD: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
 )
@@ -259,6 +263,17 @@ CHOOSE: tuple[KeyRow, ...] = (
     KeyRow("g,home", "move", "g", "first", -MOST),
     KeyRow("G,end", "move", "G", "last", MOST),
 )
+COLUMN_MENU: tuple[KeyRow, ...] = (
+    *CHOOSE,
+    KeyRow("space", "choose", "Space", "show or hide it", hint=("Spc", "show"), rank=1),
+    KeyRow("less_than_sign", "shift", "<", "move it to the left", -1, ("< >", "move"), rank=2),
+    KeyRow("greater_than_sign", "shift", ">", "move it to the right", 1),
+    KeyRow("r", "reset", "r", "nftop's own choice by width", hint=("r", "reset"), rank=3),
+    HELP_KEY,
+    KeyRow("escape,enter,c,C,f2,q,f10", "close", "Esc Enter", "keep the choice and go back",
+        hint=("⏎", "keep"), rank=1),
+    *CHANGE,
+)  # fmt: skip
 SORT_MENU: tuple[KeyRow, ...] = (
     *CHOOSE,
     KeyRow("enter,space", "choose", "Enter", "sort by it; by the current one: reverse the order",

@@ -14,6 +14,7 @@ from nftop.session.feed import PastControl
 from nftop.store.history.events import EventHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
+from nftop.store.user.columns import ColumnsFile
 from nftop.store.user.rules import RulesFile
 from nftop.ui.theme import ThemeChoice
 
@@ -37,6 +38,7 @@ class Options:
     rules: keeps settings of rules that are made on screen; None: they last for the session.
     examine: all checks of the host, and what they are about; takes a second or more, so a thread
         calls it; None: a replay has no host.
+    columns: keeps the columns chosen on screen; None: they last for the session.
     past: goes back in a live session; None: nothing is kept.
     events: what happened, for the timeline.
     """
@@ -55,6 +57,7 @@ class Options:
     new_sink: Callable[[], Sink] | None = None
     rules: RulesFile | None = None
     examine: Callable[[], tuple[Sequence[Check], str]] | None = None
+    columns: ColumnsFile | None = None
     past: PastControl | None = None
     events: EventHistory = field(default_factory=EventHistory)
 

@@ -66,6 +66,7 @@ class SessionView:
     facts: what rows of the frame have beside its columns; of `arrange`.
     own_changes: class changes written by nftop; other observed changes are of others.
     until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
+    columns: keys chosen by the operator, by table.
     """
 
     feed: Feed
@@ -86,6 +87,7 @@ class SessionView:
     own_changes: tuple[OwnChange, ...] = ()
     until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: RowFacts = field(default_factory=RowFacts)
     _facts_of: Frame | None = None
 

@@ -25,6 +25,7 @@ from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
+from nftop.store.user.columns import columns_file
 from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
@@ -193,7 +194,7 @@ def style_of(options: argparse.Namespace) -> Options:
     drawn = options_from(
         os.environ, color=options.color, theme=options.theme, ascii_only=options.ascii
     )
-    return replace(drawn, utc=options.utc)
+    return replace(drawn, utc=options.utc, columns=columns_file(os.environ))
 
 
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:

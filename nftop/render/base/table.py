@@ -79,6 +79,23 @@ def fit_columns(
     return tuple(shown)
 
 
+def chosen_columns(
+    columns: Sequence[TableColumn], keys: Sequence[str], width: int
+) -> tuple[TableColumn, ...]:
+    """Columns chosen by the operator, in that order, as far as they fit; the first always stays.
+
+    Args:
+        columns: all columns there are.
+        keys: of those chosen; unknown ones are left out.
+        width: cells there are.
+    """
+    by_key = {col.key: col for col in columns}
+    first = columns[0].key
+    order = dict.fromkeys((first, *(key for key in keys if key in by_key)))
+    ranked = [replace(by_key[key], priority=rank) for rank, key in enumerate(order)]
+    return fit_columns(ranked, width, skip=True)
+
+
 def header_line(columns: Sequence[TableColumn], sort: str = "", *, descending: bool = True) -> Line:
     """The labels; an arrow marks the column that rows are sorted by, a click chooses another."""
     labels = tuple((col.key, col.label, col.width, col.right) for col in columns)

@@ -11,7 +11,7 @@ from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.reading import Reason
 from nftop.model.struct import replace
-from nftop.render.base.table import TableColumn, fit_columns
+from nftop.render.base.table import TableColumn, chosen_columns, fit_columns
 
 # Screens with a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
@@ -151,17 +151,19 @@ def columns_for(
     table: CpuTableKind = "cores",
     *,
     trends: bool = False,
+    chosen: tuple[str, ...] = (),
 ) -> tuple[TableColumn, ...]:
     """The columns shown in so many cells, from left to right; always including the CPU.
 
     Optional columns are shown only if some CPU has a value. Metrics that this hardware cannot
-    count rank last. `trends`: with columns of the history.
+    count rank last. `trends`: with columns of the history. `chosen`: keys in the operator's order;
+    empty: no choice.
     """
     optional = {col.key: col for col in _OPTIONAL[table]}
     here = frozenset(key for key, col in optional.items() if _has_value(col, cpus))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
-    return _columns_for(width, here, never, table, trends=trends)
+    return _columns_for(width, here, never, table, trends=trends, chosen=chosen)
 
 
 @lru_cache(maxsize=16)  # called every tick
@@ -172,6 +174,7 @@ def _columns_for(
     table: CpuTableKind,
     *,
     trends: bool,
+    chosen: tuple[str, ...],
 ) -> tuple[TableColumn, ...]:
     """`columns_for`: optional columns are shown if they are `here`; `never` rank last."""
     optional = {col.key for col in _OPTIONAL[table]}
@@ -186,6 +189,8 @@ def _columns_for(
             columns.insert(at, USUAL)
         columns.insert(next((i for i, c in enumerate(columns) if c.key == GROUP.key),
             len(columns)), TREND)  # fmt: skip
+    if chosen:
+        return chosen_columns(columns, chosen, width)
     return fit_columns(columns, width, last=never)
 
 

@@ -14,7 +14,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
-from nftop.render.base.table import TableColumn, fit_columns, header_line, text_cell
+from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowTrends, nfs_by_harm
@@ -105,15 +105,13 @@ def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
     return (*(nf for _, nf in known), *rest)
 
 
-def nf_columns(width: int, *, compared: bool) -> tuple[TableColumn, ...]:
-    """Columns for a width; `compared`: there is a baseline."""
-    return _columns(width, compared)
-
-
 @lru_cache(maxsize=8)
-def _columns(width: int, compared: bool) -> tuple[TableColumn, ...]:  # noqa: FBT001 - for the cache
+def nf_columns(
+    width: int, *, compared: bool, chosen: tuple[str, ...] = ()
+) -> tuple[TableColumn, ...]:
+    """Columns for a width; `compared`: there is a baseline; `chosen`: keys in their order."""
     columns = [_at_width(col, width) for col in _COLS if compared or col.key != "cpp_vs_base"]
-    return fit_columns(columns, width)
+    return chosen_columns(columns, chosen, width) if chosen else fit_columns(columns, width)
 
 
 def _at_width(col: TableColumn, width: int) -> TableColumn:

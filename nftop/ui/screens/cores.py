@@ -10,15 +10,15 @@ from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
 from nftop.render.cache.way_cells import MARKS
-from nftop.render.cores.columns import BY_HARM, HARM, CpuTableKind, columns_for
+from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
+from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
+from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
@@ -27,7 +27,7 @@ class CoresView(ScreenView):
     """Table of CPUs with the panels that fit around it."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *FOLD, *EDIT, *ALWAYS,
+        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *EDIT, *ALWAYS,
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "cores"
 
@@ -38,7 +38,9 @@ class CoresView(ScreenView):
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
         session.arrange(merged=True)
-        self._columns = columns_for(layout.width, frame.cpus, trends=True)
+        self._columns = columns_for(
+            layout.width, frame.cpus, trends=True, chosen=session.columns.get(self._TABLE, ())
+        )
         parts = share_out(
             frame,
             status,
@@ -63,6 +65,14 @@ class CoresView(ScreenView):
             return None
         metric = trend_metric(frame.cpus, self.session.row, self.session.view.sort)
         return partial(explain_lines, frame, self.session.row, metric)
+
+    @property
+    def columns(self) -> ColumnState | None:
+        cpus = None if self.session.frame is None else self.session.frame.cpus
+        trends = self._TABLE == "cores"
+        every = columns_for(EVERY_COLUMN, cpus, self._TABLE, trends=trends)
+        chosen = self.session.columns.get(self._TABLE) or tuple(col.key for col in self._columns)
+        return ColumnState(self._TABLE, tuple((col.key, col.label) for col in every), chosen)
 
     @property
     def sorting(self) -> SortState | None:

@@ -29,7 +29,7 @@ from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import IncidentScreen
-from nftop.ui.screens.menu import SortMenu
+from nftop.ui.screens.menu import ColumnMenu, SortMenu
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
@@ -185,6 +185,8 @@ class MainScreen(BannerScreen[None]):
         self._options = options
         time = feed if isinstance(feed, Player) else options.past
         self._session = SessionView(feed, history, time, options.events)
+        if options.columns is not None:
+            self._session.columns = dict(options.columns.chosen)
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
         self._asking = False
@@ -200,6 +202,7 @@ class MainScreen(BannerScreen[None]):
             "page": lambda by: self._move(by, paged=True),
             "sort": self._sort,
             "sort_menu": lambda _: self._sort_menu(),
+            "columns": lambda _: self._columns(),
             "group": lambda _: self._view.group(),
             "jump": self._jump,
             "swap": lambda _: self._view.swap_card(),
@@ -366,6 +369,15 @@ class MainScreen(BannerScreen[None]):
         """Open the menu of columns to sort by; what it changes is seen beside it."""
         self.app.push_screen(
             SortMenu(lambda: self._view, self.paint, self._options, self.changes),
+            lambda _: self.paint(),
+        )
+
+    def _columns(self) -> None:
+        state = self._view.columns
+        if state is None:
+            return
+        self.app.push_screen(
+            ColumnMenu(self._view, state, self.paint, self._options, self.changes),
             lambda _: self.paint(),
         )
 

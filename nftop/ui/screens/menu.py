@@ -1,4 +1,4 @@
-"""Lists over the screen: the sort menu."""
+"""Lists over the screen: the sort menu and the column chooser."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.screen import ModalScreen
 
 from nftop.render.frame.menu import MenuRow, menu_lines
-from nftop.ui.keys import SORT_MENU, KeyRow, bindings
+from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.view import ScreenView
+from nftop.ui.screens.view import ColumnState, ScreenView
 from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
@@ -74,7 +74,7 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
     def action_act(self, action: str, by: int) -> None:
         self._message = ""
         if action == "close":
-            self.dismiss()
+            self.close()
             return
         if action == "help":
             self.open_help(self.TABLE, self._options)
@@ -89,6 +89,10 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
         if self.is_current:
             self.paint()
             self._repaint()
+
+    def close(self) -> None:
+        """Return to the screen."""
+        self.dismiss()
 
     def choose(self) -> None:
         """Choose the row under the cursor."""
@@ -162,3 +166,83 @@ class SortMenu(MenuScreen):
         else:
             view = self._view().session
             view.change_view(inverted=not view.view.inverted)
+
+
+class ColumnMenu(MenuScreen):
+    """Columns of the view's table: those shown in their order, then the others."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(COLUMN_MENU)
+    TITLE_TEXT = "Columns"
+    TABLE = "column_menu"
+    KEYS: ClassVar[tuple[KeyRow, ...]] = COLUMN_MENU
+
+    def __init__(
+        self,
+        view: ScreenView,
+        state: ColumnState,
+        repaint: Callable[[], None],
+        options: Options,
+        changes: ChangeControl,
+    ) -> None:
+        """`view`: the one on screen; `state`: its columns."""
+        super().__init__(repaint, options, changes)
+        self._session = view.session
+        self._table = state.table
+        self._labels = dict(state.every)
+        self._first = state.every[0][0]
+        self._shown = [key for key in state.shown if key in self._labels]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [*self._shown, *(key for key in self._labels if key not in self._shown)]
+
+    @property
+    def rows(self) -> Sequence[MenuRow]:
+        return [
+            MenuRow(self._labels[key], mark="[x] " if key in self._shown else "[ ] ")
+            for key in self._keys
+        ]
+
+    def choose(self) -> None:
+        key = self._keys[self.at]
+        if key == self._first:
+            self._message = f"{self._labels[key]} is always shown"
+        elif key in self._shown:
+            self._shown.remove(key)
+            self._use()
+        else:
+            self._shown.append(key)
+            self._use()
+            self.at = len(self._shown) - 1
+
+    def act(self, action: str, by: int) -> None:
+        if action == "choose":
+            self.choose()
+        elif action == "shift":
+            self._shift(by)
+        else:
+            self._session.columns.pop(self._table, None)
+            self._repaint()
+            self._message = "columns are nftop's own choice by width"
+
+    def _shift(self, by: int) -> None:
+        to = self.at + by
+        # The first column has its place.
+        if 0 < self.at < len(self._shown) and 0 < to < len(self._shown):
+            self._shown.insert(to, self._shown.pop(self.at))
+            self.at = to
+            self._use()
+
+    def _use(self) -> None:
+        self._session.columns[self._table] = tuple(self._shown)
+
+    def close(self) -> None:
+        """Keep the choice in the operator's file, if there is one."""
+        file = self._options.columns
+        if file is not None and file.chosen != self._session.columns:
+            try:
+                file.keep(self._session.columns)
+            except OSError as error:
+                why = error.strerror
+                self._session.message = f"columns are kept for this session only: {why}"
+        self.dismiss()

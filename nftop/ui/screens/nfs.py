@@ -26,9 +26,9 @@ from nftop.render.nfs.table import (
     nf_line,
     order_header,
 )
-from nftop.ui.keys import ALWAYS, CPUS, EDIT, END, NFS, SORT, KeyRow
+from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.screens.view import ScreenView, SortState
+from nftop.ui.screens.view import ColumnState, ScreenView, SortState
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.panels import MainLayout
 
@@ -47,6 +47,7 @@ class NfsView(ScreenView):
         *NFS,
         *CPUS,
         *SORT,
+        *COLUMNS,
         *EDIT,
         *ALWAYS,
     )
@@ -72,7 +73,9 @@ class NfsView(ScreenView):
         session = self.session
         width = layout.width
         above, height, footer = above_text(frame, status, width=width, height=layout.height)
-        self._columns = nf_columns(width, compared=frame.baselines is not None)
+        self._columns = nf_columns(
+            width, compared=frame.baselines is not None, chosen=session.columns.get("nfs", ())
+        )
         order = self._order()
         session.arrange()
         self._rows = in_order(frame, order)
@@ -140,6 +143,13 @@ class NfsView(ScreenView):
                 return
         if search:
             self.session.message = f"not found: {self.session.search}"
+
+    @property
+    def columns(self) -> ColumnState | None:
+        frame = self.session.frame
+        every = nf_columns(EVERY_COLUMN, compared=frame is not None and frame.baselines is not None)
+        chosen = self.session.columns.get("nfs") or tuple(col.key for col in self._columns)
+        return ColumnState("nfs", tuple((col.key, col.label) for col in every), chosen)
 
     @property
     def sorting(self) -> SortState | None:

@@ -14,7 +14,7 @@ from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_parts
 from nftop.render.power.settings import MARKS as SETTING_MARKS
-from nftop.ui.keys import ALWAYS, CPUS, DRILL, END, FOLD, PRIORITIES, SORT, KeyRow
+from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, END, FOLD, PRIORITIES, SORT, KeyRow
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.widgets.panels import MainLayout
@@ -24,7 +24,7 @@ class PowerView(CoresView):
     """Packages above a table of CPUs with columns of power."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *FOLD, *PRIORITIES, *ALWAYS,
+        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *PRIORITIES, *ALWAYS,
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "power"
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
@@ -33,7 +33,9 @@ class PowerView(CoresView):
         session = self.session
         session.arrange()
         session.settle(session.page)
-        self._columns = columns_for(layout.width, frame.cpus, "power")
+        self._columns = columns_for(
+            layout.width, frame.cpus, "power", chosen=session.columns.get(self._TABLE, ())
+        )
         parts = power_parts(
             frame,
             status,

@@ -50,6 +50,20 @@ def sorting_of_cpus(session: SessionView, table: CpuTableKind = "cores") -> Sort
     return SortState(tuple(columns.items()), view.sort, sorts_down(view.sort) != view.inverted)
 
 
+class ColumnState(NamedTuple):
+    """Columns of a table.
+
+    Attributes:
+        table: its name in `SessionView.columns`.
+        every: key and label of each column there is; the first is always shown.
+        shown: keys of those shown by default or by choice, from left to right.
+    """
+
+    table: str
+    every: tuple[tuple[str, str], ...]
+    shown: tuple[str, ...]
+
+
 class ScreenView(Protocol):
     """A view of a frame; `paint` is called only while it is on screen."""
 
@@ -117,6 +131,11 @@ class ScreenView(Protocol):
     @property
     def sorting(self) -> SortState | None:
         """Order of the table; None: it has a fixed one."""
+        return None
+
+    @property
+    def columns(self) -> ColumnState | None:
+        """Columns of the table; None: they cannot be chosen."""
         return None
 
     def cycle_sort(self, step: int) -> None:  # noqa: ARG002 - optional
