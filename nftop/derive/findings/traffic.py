@@ -327,7 +327,7 @@ class Neighbour:
 
     Attributes:
         traffic: memory traffic of its whole class, bytes/s.
-        group: its class. ways: how many they share.
+        group: its class. ways: how many they share. mask: those ways, bit 0 the first.
         cpus: where it runs in the class itself; empty for another class.
     """
 
@@ -335,6 +335,7 @@ class Neighbour:
     group: str
     ways: int
     cpus: tuple[int, ...] = ()
+    mask: int = 0
 
     @property
     def message(self) -> str:
@@ -354,17 +355,18 @@ def neighbours(seen: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> It
     mine = ways_of(cache)
     others = _strangers(seen, group.name, cache.l3, _BUSY_RATIO)
     if others:
-        ways = 0 if mine is None else mine.bits.bit_count()
+        mask = 0 if mine is None else mine.bits
         traffic = cache.readings["mbm_total_bytes_per_s"]
-        yield Neighbour(traffic, group.name, ways, tuple(others))
+        yield Neighbour(traffic, group.name, mask.bit_count(), tuple(others), mask)
     for other in seen.frame.groups:
         for theirs in other.caches:
             if other.name == group.name or theirs.l3 != cache.l3:
                 continue
             taken = ways_of(theirs)
-            shared = 0 if mine is None or taken is None else (mine.bits & taken.bits).bit_count()
-            if shared:
-                yield Neighbour(theirs.readings["mbm_total_bytes_per_s"], other.name, shared)
+            mask = 0 if mine is None or taken is None else mine.bits & taken.bits
+            if mask:
+                traffic = theirs.readings["mbm_total_bytes_per_s"]
+                yield Neighbour(traffic, other.name, mask.bit_count(), mask=mask)
 
 
 def polled_classes(seen: FindingInputs) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:

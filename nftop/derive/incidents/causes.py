@@ -265,9 +265,8 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
     rule = rule_called("noisy-neighbour")
     limit = 0.0 if rule is None else rule.clear
     findings = {item.where: item for item in inputs.by_rule["noisy-neighbour"]}
-    merged: dict[
-        tuple[str, L3Domain, tuple[int, ...]], list[tuple[GroupRow, Neighbour, Finding]]
-    ] = {}
+    # By class, cache, and whether it is the victims' own class: CPUs that are busy there change.
+    merged: dict[tuple[str, L3Domain, bool], list[tuple[GroupRow, Neighbour, Finding]]] = {}
     for group, cache, _ in polled_classes(inputs.seen):
         finding = findings.get(class_text(group, cache))
         if finding is None:
@@ -275,10 +274,10 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
         others = sorted(neighbours(inputs.seen, group, cache), key=_sure, reverse=True)
         noisy = [item for item in others if item.sure > limit] or others[:1]
         for item in noisy:
-            key = item.group, cache.l3, item.cpus
+            key = item.group, cache.l3, bool(item.cpus)
             merged.setdefault(key, []).append((group, item, finding))
-    for (name, l3, cpus), rows in merged.items():
-        yield _neighbour(inputs, name, l3, cpus, rows)
+    for key, rows in merged.items():
+        yield _neighbour(inputs, key, rows)
 
 
 def _sure(item: Neighbour) -> float:
@@ -287,18 +286,22 @@ def _sure(item: Neighbour) -> float:
 
 def _neighbour(
     inputs: CauseInputs,
-    name: str,
-    l3: L3Domain,
-    cpus: tuple[int, ...],
+    key: tuple[str, L3Domain, bool],
     rows: Sequence[tuple[GroupRow, Neighbour, Finding]],
 ) -> Cause:
+    name, l3, own = key
     nfs = tuple(dict.fromkeys(key for _, _, item in rows for key in inputs.keys_of(item)))
+    cpus = sorted({cpu for _, item, _ in rows for cpu in item.cpus})
     culprit = inputs.parties.of_class(name, l3, tuple(Cpu(cpu) for cpu in cpus))
-    ways = sum(item.ways for _, item, _ in rows)
+    # Ways that several victims share with it count once.
+    mask = 0
+    for _, item, _ in rows:
+        mask |= item.mask
+    ways = mask.bit_count()
     traffic = rows[0][1].traffic
     speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
     return Cause(
-        CauseKey("neighbour", f"{name} {l3} {format_cpu_list(cpus)}"),
+        CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"),
         "neighbour",
         f"{speed}through {ways} shared way{'s' * (ways != 1)}",
         culprit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from nftop.derive.incidents.causes import Cause
@@ -95,9 +96,12 @@ def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
         now = rates.now
         if now is not None and not isinstance(before, Missing) and before > 0:
             changes.append(now.arriving / before - 1)
-    if not changes:
-        return RuledOut("arriving load", None, "unknown before it began")
-    largest = max(changes, key=abs)
+    known = [change for change in changes if math.isfinite(change)]
+    if not known:
+        why = "not counted now" if changes else "unknown before it began"
+        return RuledOut("arriving load", None, why)
+    # Fewer packets at one NF do not hide more at another.
+    largest = max(known)
     return RuledOut(
         "arriving load",
         largest <= _SAME,

@@ -43,6 +43,7 @@ MOST_OPEN, MOST_PAST = 64, 64
 # Smaller changes of throughput are no harm worth a name.
 _LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
+_NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
 
 
@@ -327,12 +328,14 @@ def _price(
         if isinstance(sent_before, Missing) or isinstance(now, Missing):
             continue
         point = recent.get(nf.key, RecentRates()).now
+        if point is None or math.isnan(point.arriving):
+            continue
         # What fewer packets arrive is not lost.
-        arriving = sent_before if point is None else min(sent_before, point.arriving)
-        lost.append(max(arriving - now, 0.0))
+        lost.append(max(min(sent_before, point.arriving) - now, 0.0))
+    compared = any(not isinstance(before[nf.key][0], Missing) for nf in victims)
     return Price(
         sum(known) if known else (drops[0] if drops else _NO_DROPS),
-        sum(lost) if lost else _NO_BEFORE,
+        sum(lost) if lost else (_NO_ARRIVING if compared else _NO_BEFORE),
     )
 
 

@@ -136,11 +136,14 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         _number(cost_of(nf)),
     )
     usual = known.usual
+    unknown = math.isnan(point.throughput)
     low = not isinstance(usual, Missing) and point.throughput < KEPT_RATIO * usual
+    # A tick without a number neither begins nor ends a collapse.
     unusual_ns = (known.unusual_since_ns or now_ns) if low else None
+    unusual_ns = known.unusual_since_ns if unknown else unusual_ns
     if unusual_ns is not None and now_ns - unusual_ns > FORGET_AFTER_S * 1e9:
         return RecentRates((point,))
-    point = replace(point, is_usual=not low)
+    point = replace(point, is_usual=not (low or unknown))
     kept_ns = now_ns - KEPT_S * 1e9
     # While a collapse lasts, the ticks before it stay.
     points = tuple(
@@ -149,7 +152,7 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         if item.monotonic_ns >= kept_ns or (unusual_ns is not None and item.is_usual)
     )
     points = (*points, point)
-    if low:
+    if low or unknown:
         return RecentRates(points, usual, known.usual_arriving, unusual_ns)
     span_ns = now_ns - USUAL_S * 1e9
     counted = [item for item in points if item.is_usual and item.monotonic_ns >= span_ns]

@@ -274,14 +274,15 @@ def _drops(frame: Frame) -> tuple[float, Missing | None]:
     """Drops per second of all NFs (NaN if unknown of all), and why some or all are unknown."""
     if not frame.nfs:
         return np.nan, _NO_NF
-    readings = {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
-    known, total = _sum(readings.values())
-    gone = {name: one for name, one in readings.items() if isinstance(one, Missing)}
+    # By row: several NFs may have the same name.
+    readings = [(nf.name, nf.readings["drop_packets_per_s"]) for nf in frame.nfs]
+    known, total = _sum(one for _, one in readings)
+    gone = [(name, one) for name, one in readings if isinstance(one, Missing)]
     # The first tick has no rates; that is no lack of a source.
-    lasting = {name: one for name, one in gone.items() if one.reason is not Reason.WARMING}
+    lasting = [(name, one) for name, one in gone if one.reason is not Reason.WARMING]
     if not gone or (known and not lasting):
         return total, None
-    name, why = next(iter((lasting or gone).items()))
+    name, why = (lasting or gone)[0]
     others = len(lasting or gone) - 1
     more = f" and {others} more" if others else ""
     return total, Missing(why.reason, f"{name}{more}: {why.message}")

@@ -97,27 +97,56 @@ def test_what_a_source_calls_normal_is_information_for_its_program_only() -> Non
     assert [item.floor for item in causes(quiet(), spoiled)] == [Severity.INFO]
 
 
-def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
-    frame = quiet()
+def with_busy(frame: Frame, group: str, *cpus: int) -> Frame:
+    """CPUs that are busy in the class of vpp or another one, without an NF."""
     table = frame.cpus
-    row = table.topology.row_of[10]
     busy = table.columns["cpu_time_ratio"]
     values = busy.values.copy()
-    values[row] = 0.95
-    groups = tuple(
-        table.group[table.topology.row_of[1]] if index == row else group
-        for index, group in enumerate(table.group)
-    )
-    cpus = replace(
-        table, group=groups,
-        columns={**table.columns, "cpu_time_ratio": replace(busy, values=values)},
-    )  # fmt: skip
-    frame = with_group(replace(frame, cpus=cpus), "vpp", mbm_total_bytes_per_s=30e9)
-    noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "30 GB/s", 0)
-    [cause] = causes(frame, noisy)
+    groups = list(table.group)
+    like = next(item for item in table.group if getattr(item, "name", "") == group)
+    for cpu in cpus:
+        row = table.topology.row_of[Cpu(cpu)]
+        values[row], groups[row] = 0.95, like
+    columns = {**table.columns, "cpu_time_ratio": replace(busy, values=values)}
+    return replace(frame, cpus=replace(table, group=tuple(groups), columns=columns))
+
+
+NOISY = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "30 GB/s", 0)
+
+
+def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
+    frame = with_group(with_busy(quiet(), "vpp", 10), "vpp", mbm_total_bytes_per_s=30e9)
+    [cause] = causes(frame, NOISY)
     assert (cause.kind, cause.group, cause.l3) == ("neighbour", "vpp", 0)
     assert cause.culprit is not None and cause.culprit.cpus == (10,)
     assert cause.nfs == ("5000:9001",) and "30.0 GB/s" in cause.title
+
+
+def test_a_neighbour_stays_the_same_while_its_busy_cpus_change() -> None:
+    keys = set()
+    for cpus in ((10,), (10, 11), (11,), (9, 10, 11)):
+        frame = with_group(with_busy(quiet(), "vpp", *cpus), "vpp", mbm_total_bytes_per_s=30e9)
+        [cause] = causes(frame, NOISY)
+        assert cause.culprit is not None and cause.culprit.cpus == cpus
+        keys.add(cause.key)
+    assert len(keys) == 1
+
+
+def test_ways_that_two_victims_share_with_a_neighbour_count_once() -> None:
+    frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=30e9)
+    groups = {group.name: group for group in frame.groups}
+    vpp = next(cache for cache in groups["vpp"].caches if cache.l3 == 0)
+    # The class of ovs has the ways of vpp's.
+    ovs = [replace(vpp, readings=cache.readings) if cache.l3 == 0 else cache
+           for cache in groups["ovs"].caches]  # fmt: skip
+    frame = replace(frame, groups=tuple(
+        replace(group, caches=tuple(ovs)) if group.name == "ovs" else group
+        for group in frame.groups
+    ))  # fmt: skip
+    found = (NOISY, replace(NOISY, where="class ovs, L3 0"))
+    [cause] = [item for item in causes(frame, *found) if item.group == "tenant"]
+    assert len(cause.findings) == 2
+    assert cause.title == "30.0 GB/s through 2 shared ways"
 
 
 def test_a_finding_whose_subject_has_left_is_no_error() -> None:

@@ -46,8 +46,10 @@ class Fold:
     ) -> Incidents:
         """Findings' `since_ns` is a second of the test's clock."""
         base = frame(8, self.second)
+        changed = {"drop_packets_per_s": drops}
+        changed |= {name: parties.pop(name) for name in list(parties) if name.endswith("_per_s")}
         nfs = (
-            replace(base.nfs[0], readings={**base.nfs[0].readings, "drop_packets_per_s": drops}),
+            replace(base.nfs[0], readings={**base.nfs[0].readings, **changed}),
             *base.nfs[1:],
         )
         found = tuple(
@@ -208,6 +210,16 @@ def test_a_rule_from_outside_becomes_an_incident_of_its_subject() -> None:
         ("nf", Severity.WARN), ("host", Severity.INFO),
     }  # fmt: skip
     assert {item.title for item in output.active} == {"3 things", "odd"}
+
+
+def test_what_arrives_is_never_taken_from_before() -> None:
+    fold = Fold()
+    for _ in range(20):
+        fold.tick()
+    unknown = Missing(Reason.SOURCE)
+    [one] = fold.tick(since(DROPS, 20), drops=5.0, rx_packets_per_s=unknown).active
+    assert isinstance(one.victims[0].before, float)
+    assert isinstance(one.price.lost_packets_per_s, Missing) and one.price.drops_per_s == 5.0
 
 
 def test_before_values_are_reasons_if_nothing_is_known_from_before() -> None:

@@ -48,6 +48,19 @@ def test_a_collapse_does_not_become_usual_but_a_slow_decline_does() -> None:
     assert isinstance(rates.usual, float) and rates.usual < 5e6
 
 
+def test_a_tick_without_a_number_does_not_make_a_collapse_usual() -> None:
+    state, _ = fold(*(tick(second, 20e6) for second in range(60)))
+    state, _ = fold(*(tick(60 + second, 0.0) for second in range(240)), state=state)
+    since_ns = START_NS + 60 * SECOND_NS
+    for second in range(300, 340):
+        state, rates = fold(tick(second, LOST if second % 7 == 0 else 0.0, LOST), state=state)
+        assert (rates.usual, rates.unusual_since_ns) == (20e6, since_ns)
+        assert isinstance(rates.before(since_ns, lambda point: point.throughput), float)
+        assert rates.now is not None and not rates.now.is_usual
+    _, rates = fold(tick(340, 19e6), state=state)
+    assert rates.unusual_since_ns is None
+
+
 def test_a_collapse_ends_with_a_higher_rate_or_is_forgotten() -> None:
     state, _ = fold(*(tick(second, 20e6) for second in range(60)))
     state, _ = fold(*(tick(60 + second, 1e6) for second in range(20)), state=state)

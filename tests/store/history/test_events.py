@@ -142,6 +142,19 @@ def test_drops_are_summed_and_what_is_unknown_is_said() -> None:
     assert history.strip(WALL_NS + 3 * SECOND_NS).unknown is not None
 
 
+def test_network_functions_with_one_name_are_summed_and_an_unknown_one_stays_unknown() -> None:
+    base = tick(1, 2e6)
+    [one] = base.nfs
+    why = Missing(Reason.SOURCE, "xstats has no imissed")
+    lost = replace(one, key="other", readings={**one.readings, "drop_packets_per_s": why})
+    for nfs in ((one, one, lost), (lost, one, one)):
+        history = EventHistory()
+        history.append(replace(base, nfs=nfs))
+        strip = history.strip(WALL_NS + 2 * SECOND_NS)
+        assert strip.drops.values.tolist() == [4e6]
+        assert strip.unknown is not None and strip.unknown.reason is Reason.SOURCE
+
+
 def test_ring_keeps_the_worst_of_a_second_and_replaces_what_is_too_old() -> None:
     ring = TotalRing(SECOND_NS, 4)
     for at_ns, drops in ((0, 1.0), (SECOND_NS // 2, 7.0), (SECOND_NS - 1, np.nan)):
