@@ -12,6 +12,7 @@ from nftop.model.incident import Severity
 from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.text import ascii_only as to_ascii
 from nftop.render.incidents.line import GLYPHS, TONES
 
 _S = 1_000_000_000
@@ -34,7 +35,7 @@ _CELLS_PER_LABEL = 16
 
 def plain_glyphs(text: str) -> str:
     """The glyphs of this module in ASCII."""
-    return text.translate(_ASCII)
+    return to_ascii(text.translate(_ASCII))
 
 
 def glyph_of(event: TimelineEvent) -> Span:
