@@ -74,7 +74,7 @@ async def test_it_is_previewed_applied_and_taken_back(frame: Frame, place: Path)
     gate = BackendGate(part(place, tool), MemoryJournal(), ThreadGuardedChange, "nftop")
     options = Options(gate=HostGate({ISST: gate}, {}), rw=True, color=False)
     both = told(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
-    async with running(both, size=(110, 40), options=options) as run:
+    async with running(both, size=(110, 40), options=options, sort="cpu") as run:
         await run.press("7", "j", "e", "G")
         for _ in range(20):
             if "▸ SST-BF on for package 1" in run.text:

@@ -203,10 +203,10 @@ async def test_a_resize_while_running() -> None:
 # What is pressed, or `tick`, or a size; then what must be on the screen.
 STEPS: tuple[tuple[str | tuple[int, int], str], ...] = (
     ("tick", "dpdk-worker1"),
-    ("ijjj", "MAP CPP"),
+    ("ijjj", "vpp_wk_0"),
     ("tick", "LIVE"),
-    ("?j", "Close"),
-    ("tick", "Close"),
+    ("?j", "close"),
+    ("tick", "close"),
     ("\x1b", "LIVE"),
     ("\\wor", "filter thread"),
     ("tick", "filter thread"),

@@ -75,7 +75,9 @@ def rest_line(cpus: CpuTable, rows: CpuRows, hidden: Sequence[int], facts: RowFa
         parts.append(line("   ", Span(f"+ {len(sick)} more sick: {names}", Tone.WARN)))
     if well:
         what = f"well: within {NEAR:.0%} of usual" if facts.harm is not None else "more"
-        count = f"   + {well} poller{'s' * (well != 1)}"
+        polled = any(cpus.nf[row] is not None for row in hidden)
+        noun = "poller" if polled else "CPU"
+        count = f"   + {well} {noun}{'s' * (well != 1)}"
         parts.append(line(Span(f"{count} {what}", Tone.DIM)))
     if rows.folded:
         parts.append(fold_line(cpus, rows.folded))
