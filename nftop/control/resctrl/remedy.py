@@ -6,6 +6,7 @@ editor, so that they are legal; the operator opens, changes and applies them the
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 
@@ -22,6 +23,9 @@ from nftop.model.struct import dataclass, replace
 
 _NEW_GROUP = f"{OWN_PREFIX}apart"
 _LEAST_LIMIT_SHARE = 2  # a limit on bandwidth is halved
+# A unit's name is untrusted text: no other is written into a command, nor one like an option.
+_UNIT = re.compile(r"(?!-)[A-Za-z0-9:_.\\@-]+\.(?:service|scope)")
+_CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
 _NO_CLASSES = "the cache classes of this host are not known"
 _UNPROVEN = "that the victims recover; the verdict after the change measures it"
 
@@ -248,15 +252,13 @@ def _moved_away(incident: Incident, frame: Frame, _program: str) -> Remedy:
 
 
 def _by_unit(culprit: Party, where: str) -> Iterator[str]:
-    """The same for the whole unit or container, so that it lasts."""
+    """The same for the whole unit of system.slice, or container, so that it lasts."""
     kind, _, name = culprit.container.rpartition(" ")
-    if culprit.container.endswith((".service", ".scope")) and not kind:
-        yield shlex.join(
-            ["systemctl", "set-property", "--runtime", culprit.container, f"AllowedCPUs={where}"]
-        )
-    elif kind == "docker":
+    if not kind and _UNIT.fullmatch(name):
+        yield shlex.join(["systemctl", "set-property", "--runtime", name, f"AllowedCPUs={where}"])
+    elif kind == "docker" and _CONTAINER_ID.fullmatch(name):
         yield shlex.join(["docker", "update", "--cpuset-cpus", where, name])
-    elif kind == "libpod":
+    elif kind == "libpod" and _CONTAINER_ID.fullmatch(name):
         yield shlex.join(["podman", "update", "--cpuset-cpus", where, name])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +15,8 @@ from nftop.model.struct import replace
 from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
+
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 GLYPHS = {Severity.BAD: "●", Severity.WARN: "▲", Severity.INFO: "i"}
 TONES = {Severity.BAD: Tone.BAD, Severity.WARN: Tone.WARN, Severity.INFO: Tone.MUTED}
@@ -117,10 +120,15 @@ def culprit_text(incident: Incident, most: int | None = None) -> str:
     return f"{probably}{name}{f' ({facts})' if facts else ''}"
 
 
+def container_text(party: Party) -> str:
+    r"""Its container for display: systemd's escapes of a unit, `\x2d`, as characters."""
+    return _ESCAPED.sub(lambda hit: printable(chr(int(hit[1], 16))), party.container)
+
+
 def _facts(culprit: Party, name: str) -> list[str]:
     """What identifies a culprit, the most useful first."""
     is_process = culprit.kind == "process"
-    container = culprit.container if culprit.container != f"{culprit.name}.service" else ""
+    container = "" if culprit.container == f"{culprit.name}.service" else container_text(culprit)
     facts = [container]
     if is_process and culprit.pid is not None and not container:
         facts.append(f"pid {culprit.pid}")

@@ -22,6 +22,7 @@ from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
     change_text,
+    container_text,
     culprit_name,
     culprit_text,
     duration_text,
@@ -146,7 +147,7 @@ def _party_facts(party: Party) -> list[str]:
     return [
         *([f"pid {party.pid}"] if party.pid is not None else []),
         *([f"user {party.user}"] if party.user else []),
-        *([party.container] if party.container else []),
+        *([container_text(party)] if party.container else []),
         *([f"cpu {format_cpu_list(party.cpus)}"] if party.cpus else []),
         *([f"class {party.group}"] if party.group else []),
     ]

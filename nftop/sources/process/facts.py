@@ -102,6 +102,8 @@ _BARE_CONTAINER = re.compile(
 )
 _MACHINE = re.compile(r"/machine-([a-z]+)\\x2d(?:\d+\\x2d)?([^/\n]+?)\.scope")
 _LXC = re.compile(r"/lxc(?:\.payload)?[./]([^/\n]+)")
+# The first unit below the slices: what is below it may be delegated to a user.
+_SYSTEM_UNIT = re.compile(r"/system\.slice/(?:[^/]+\.slice/)*([^/]+\.(?:service|scope))(?:/|$)")
 _UNIT = re.compile(r"[^/]+\.(?:service|scope)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _SHORT = 12  # characters of an id, as `docker ps` shows it
@@ -111,7 +113,9 @@ _MOST_CHARACTERS = 64
 def container_of(cgroups: str) -> str:
     """Container, pod, virtual machine or unit that /proc/PID/cgroup names; "" if none.
 
-    `docker 1f2e3d4c5b6a`, `pod 0f1e2d3c containerd 1f2e3d4c5b6a`, `vm gw1`, `sshd.service`.
+    `docker 1f2e3d4c5b6a`, `pod 0f1e2d3c containerd 1f2e3d4c5b6a`, `vm gw1`, `sshd.service`. A
+    unit outside system.slice, which any user can name, is `user NAME` or `unit NAME`. Names of
+    units keep systemd's escapes.
     """
     paths = list(_paths(cgroups))
     named = (
@@ -149,8 +153,11 @@ def _vm(path: str) -> str:
 
 
 def _unit(path: str) -> str:
+    if system := _SYSTEM_UNIT.match(path):
+        return system[1]
     units = _UNIT.findall(path)
-    return _ESCAPED.sub(lambda hit: chr(int(hit[1], 16)), units[-1]) if units else ""
+    kind = "user" if path.startswith("/user.slice/") else "unit"
+    return f"{kind} {units[-1]}" if units else ""
 
 
 _NODE = re.compile(r"\bN(\d{1,4})=(\d{1,18})\b")

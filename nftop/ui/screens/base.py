@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from textual import events
@@ -10,6 +10,7 @@ from textual.binding import BindingsMap
 from textual.screen import Screen
 
 from nftop.render.base.line import Tone
+from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
@@ -95,10 +96,16 @@ class BannerScreen(Screen[Result]):
         """Run the action of a key; `by` is `KeyRow.by`."""
         raise NotImplementedError
 
-    def copy(self, text: str, what: str) -> None:
-        """Copy to the terminal's clipboard and say so."""
-        self.app.copy_to_clipboard(text)
-        self.say(f"copied {what}: {text}" if "\n" not in text else f"copied {what}")
+    def copy(self, lines: Sequence[str], what: str) -> None:
+        """Copy lines to the terminal's clipboard and say so.
+
+        Refused if a line has a character that is not shown as it is: it would be pasted unseen.
+        """
+        if any(printable(text) != text for text in lines):
+            self.say(f"not copied: {what} has characters that cannot be shown")
+            return
+        self.app.copy_to_clipboard("\n".join(lines))
+        self.say(f"copied {what}: {lines[0]}" if len(lines) == 1 else f"copied {what}")
 
     def selected_text(self) -> str:
         """Text of the line under the cursor, as drawn; "" if none is."""

@@ -133,7 +133,7 @@ class ConfirmScreen(BannerScreen[bool]):
     def _copy(self) -> None:
         commands = () if self._planned is None else self._planned.proposal.commands
         if commands:
-            self.copy("\n".join(commands), "command")
+            self.copy(commands, "command")
         else:
             self.say("there is no command to copy")
 

@@ -390,7 +390,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         commands = () if model is None or not model.draft.changed else model.draft.plan.commands
         if commands:
             what = "command" if len(commands) == 1 else f"{len(commands)} commands"
-            self.copy("\n".join(commands), what)
+            self.copy(commands, what)
         else:
             self.say("no command to copy: the draft has no changes")
 

@@ -228,8 +228,7 @@ class IncidentScreen(BannerScreen[int | None]):
         if not commands:
             self._message = "there is no command to copy"
             return
-        self.app.copy_to_clipboard("\n".join(commands))
-        self._message = f"copied: {commands[0]}"
+        self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
 
     def _set(self, change: Callable[[Incident], str]) -> None:
         incident = self.incident

@@ -423,7 +423,7 @@ class MainScreen(BannerScreen[None]):
     def _copy(self) -> None:
         text = self.selected_text()
         if text:
-            self.copy(text, "row")
+            self.copy([text], "row")
         else:
             self.say("no row is selected")
 

@@ -131,7 +131,7 @@ class PageScreen(BannerScreen[int | None]):
         lines = self._text(self.size.width)
         if self.search:
             lines = [item for item in lines if self.search.casefold() in item.text.casefold()]
-        self.copy("\n".join(item.text.rstrip() for item in lines), f"{len(lines)} lines")
+        self.copy([item.text.rstrip() for item in lines], f"{len(lines)} lines")
 
     def close(self) -> None:
         """Return to the screen below."""

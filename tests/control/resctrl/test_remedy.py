@@ -121,7 +121,11 @@ def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
 @pytest.mark.parametrize(
     ("container", "command"),
     [("docker 0123456789ab", "docker update --cpuset-cpus"), ("libpod 0123456789ab", "podman"),
-     ("pod 0f1e2d3c containerd 0123456789ab", None), ("vm gw1", None)],
+     ("pod 0f1e2d3c containerd 0123456789ab", None), ("vm gw1", None),
+     ("a\\x2db@1.service", "systemctl set-property --runtime 'a\\x2db@1.service' AllowedCPUs="),
+     ("user a.service", None), ("unit a.service", None), ("x\x1b[2J.service", None),
+     ("x\nreboot\n.service", None), ("--force.service", None), ("docker --help", None),
+     ("libpod \x1b0123456789ab", None), ("a b.service", None)],
 )  # fmt: skip
 def test_a_container_is_moved_by_its_manager(container: str, command: str | None) -> None:
     frame = frame_of("default", 10)

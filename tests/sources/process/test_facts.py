@@ -33,7 +33,18 @@ SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
         ("0::/machine.slice/machine-qemu\\x2d12\\x2dedge\\x2dgw.scope\n", "vm edge-gw"),
         ("0::/lxc.payload.web01/init.scope\n", "lxc web01"),
         ("0::/system.slice/irqbalance.service\n", "irqbalance.service"),
-        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/a\\x2db.scope\n", "a-b.scope"),
+        (
+            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/a\\x2db.scope\n",
+            "user a\\x2db.scope",
+        ),
+        # What a user names in a delegated subtree is not the unit.
+        ("0::/system.slice/vpp.service/evil.service\n", "vpp.service"),
+        ("0::/system.slice/system-a.slice/a@1.service\n", "a@1.service"),
+        (
+            "0::/user.slice/user-7.slice/user@7.service/x\\x1b\\x0a.service\n",
+            "user x\\x1b\\x0a.service",
+        ),
+        ("0::/init.scope\n", "unit init.scope"),
         ("0::/\n", ""),
         ("", ""),
         # Version 1: containers are in every hierarchy, units in systemd's.

@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell
 from nftop.model.frame import Frame
+from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
 from nftop.ui.options import Options
@@ -68,6 +69,18 @@ async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
         await run.until(lambda: command in run.text)
         mask = gate.host.state()[Cell("schemata", "tenant", "L3", 0)]
         assert int(mask, 16) == 0xFE, "nothing is applied by itself"
+
+
+async def test_a_command_with_characters_that_are_not_shown_is_not_copied(
+    noisy: tuple[Frozen, Frame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("taskset\nreboot", "taskset \x1b[2J", "taskset \u202e"):
+        plan = Remedy("command", "move it", (text,))
+        monkeypatch.setattr("nftop.ui.screens.incident.remedy", lambda *_, plan=plan: plan)
+        async with running(noisy[1], size=(120, 36)) as run:
+            await run.press("tab", "y")
+            assert run.app.clipboard == ""
+            assert "not copied" in run.text
 
 
 async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Frame]) -> None:
