@@ -95,6 +95,13 @@ class PastControl(TimeControl, Protocol):
         """Whether a moment of the past is shown, or is about to be."""
 
     @property
+    def generation(self) -> int:
+        """Number of the way back, another after each begin and each return to now.
+
+        It does not change while `listen`'s function runs, which is given frames of this one only.
+        """
+
+    @property
     def history(self) -> TickHistory | None:
         """Of the frames folded since going back, for graphs; None at now."""
 

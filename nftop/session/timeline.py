@@ -9,6 +9,7 @@ from nftop.model.frame import Frame
 from nftop.model.replay_position import Position
 from nftop.session.live import SessionClock
 from nftop.session.replay import Replay
+from nftop.session.time_spec import outside
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder, FlightSize
 from nftop.store.history.history import TickHistory
@@ -41,6 +42,9 @@ class LivePast:
         self._clock = clock
         self._replay: Replay | None = None
         self._show: Callable[[Frame | None], None] = lambda _: None
+        # Which replay is shown, and the order in which its frames and None are given.
+        self._lock = threading.RLock()
+        self._generation = 0
 
     def listen(self, show: Callable[[Frame | None], None]) -> None:
         self._show = show
@@ -48,6 +52,10 @@ class LivePast:
     @property
     def active(self) -> bool:
         return self._replay is not None
+
+    @property
+    def generation(self) -> int:
+        return self._generation
 
     @property
     def history(self) -> TickHistory | None:
@@ -66,7 +74,7 @@ class LivePast:
         self.problem = ""
         replay, size = self._replay, self.flight.size
         if replay is None:
-            self._begin(size.last_ns + span_ns, forward=span_ns > 0)
+            self._begin(max(size.last_ns + span_ns, size.first_ns), forward=span_ns > 0)
             return
         here = replay.position
         if span_ns > 0 and here is not None and here.at_ns + span_ns >= size.last_ns:
@@ -78,7 +86,7 @@ class LivePast:
         self.problem = ""
         replay, size = self._replay, self.flight.size
         if replay is None:
-            self._begin(size.last_ns - 1, forward=ticks > 0)
+            self._begin(max(size.last_ns - 1, size.first_ns), forward=ticks > 0)
             return
         here = replay.position
         if ticks > 0 and here is not None and here.at_ns >= size.last_ns:
@@ -87,11 +95,16 @@ class LivePast:
             replay.step(ticks)
 
     def seek(self, wall_ns: int) -> None:
+        """To a wall time; if nothing is kept of it, `problem` or the position's remark says so."""
         self.problem = ""
-        if self._replay is None:
-            self._begin(wall_ns, forward=False)
-        else:
-            self._replay.seek(wall_ns)
+        replay, size = self._replay, self.flight.size
+        if replay is not None:
+            replay.seek(wall_ns)
+            return
+        if size.ticks:
+            self.problem = outside(wall_ns, Position(0, size.first_ns, size.last_ns, 0))
+        if not self.problem:
+            self._begin(min(max(wall_ns, size.first_ns), size.last_ns), forward=False)
 
     def to_marker(self, step: int) -> None:
         """To the next or previous begin of an incident, change or marker."""
@@ -118,11 +131,19 @@ class LivePast:
             self._replay.faster(steps)
 
     def to_now(self) -> None:
-        replay, self._replay = self._replay, None
-        self._history = None
-        if replay is not None:
-            replay.stop()
+        self._leave(self._replay)
+
+    def _leave(self, replay: Replay | None, problem: str = "") -> None:
+        """Stop this replay and show now, unless another one has begun since."""
+        with self._lock:
+            if replay is None or replay is not self._replay:
+                return
+            if problem:
+                self.problem = problem  # the screen reads it when it is given None
+            self._replay = self._history = None
+            self._generation += 1
             self._show(None)
+        replay.stop()
 
     def close(self) -> None:
         self._show = lambda _: None
@@ -139,27 +160,28 @@ class LivePast:
         history = TickHistory(ticks=_TICKS)
         replay = Replay(
             self.flight.reader(),
-            at_ns=min(max(wall_ns, size.first_ns), size.last_ns),
+            at_ns=wall_ns,
             state_at=self.flight.state_at,
             paused=True,
             quiet=True,
             on_frame=history.append,
             clock=self._clock,
         )
-        self._replay, self._history = replay, history
+        with self._lock:
+            self._replay, self._history = replay, history
+            self._generation += 1
         # A daemon: folding must not keep nftop from ending.
         threading.Thread(target=self._run, args=(replay,), name="nftop-past", daemon=True).start()
 
     def _run(self, replay: Replay) -> None:
         try:
             for frame in replay.frames():
-                if replay is not self._replay:
-                    return
-                self._show(frame)
+                with self._lock:
+                    if replay is not self._replay:
+                        return
+                    self._show(frame)
                 here = replay.position
                 if here is not None and here.waiting and not here.paused:
-                    self.to_now()  # it has caught up
+                    self._leave(replay)  # it has caught up
         except Exception as error:  # noqa: BLE001 - the boundary: the live screen goes on
-            if replay is self._replay:
-                self.to_now()
-                self.problem = f"the past cannot be shown: {type(error).__name__}: {error}"
+            self._leave(replay, f"the past cannot be shown: {type(error).__name__}: {error}")

@@ -270,7 +270,9 @@ class NftopApp(App[None]):
 
     def _show_past(self, frame: Frame | None) -> None:
         """Called from the thread of the past."""
-        self._main.post_message(PastFrame(frame))
+        past = self._options.past
+        if past is not None:
+            self._main.post_message(PastFrame(frame, past.generation))
 
     def _consume(self) -> None:
         remembers = isinstance(self._feed, Player)

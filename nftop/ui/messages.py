@@ -21,10 +21,11 @@ class FrameReady(Message):
 
 
 class PastFrame(Message):
-    """A frame of the past; None: the screen shows now again."""
+    """A frame of the past; None: the screen shows now again. `generation`: `PastControl` has it."""
 
-    def __init__(self, frame: Frame | None) -> None:
+    def __init__(self, frame: Frame | None, generation: int) -> None:
         self.frame = frame
+        self.generation = generation
         super().__init__()
 
     def can_replace(self, message: Message) -> bool:

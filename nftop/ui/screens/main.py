@@ -268,11 +268,12 @@ class MainScreen(BannerScreen[None]):
 
     def on_past_frame(self, message: PastFrame) -> None:
         time = self._session.time
-        active = isinstance(time, PastControl) and time.active
-        self._session.past = message.frame if active else None
+        if not isinstance(time, PastControl) or message.generation != time.generation:
+            return  # of a way back that was left
+        self._session.past = message.frame
         if self._session.message == GOING_BACK:
             self._session.message = ""
-        if isinstance(time, PastControl) and time.problem:
+        if time.problem:
             self._session.message = time.problem
         self.paint()
         above = self.app.screen
