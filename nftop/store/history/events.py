@@ -6,6 +6,7 @@ frames fills it; screens read it. A replay fills it in any order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
@@ -20,7 +21,7 @@ from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 
 HOURS_KEPT = 4
 STRIP_NS = 600_000_000_000
-# Events that are kept; of more the oldest are left out, open incidents last.
+# Events that are kept; of more the oldest of the most frequent kind are left out.
 MOST_EVENTS = 1000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
@@ -201,7 +202,8 @@ class EventHistory:
         self._add_change(event)
 
     def _add_change(self, event: TimelineEvent) -> None:
-        """Add a change, join it to one just before it, and end those that it overwrites."""
+        """Add a change or join it to one just before it."""
+        begin_ns = event.begin_ns
         near = next(
             (
                 item
@@ -213,23 +215,38 @@ class EventHistory:
             ),
             None,
         )
-        for key, other in list(self._events.items()):
-            if other.kind == "change" and other.end_ns is None and other is not near:
-                state = _overwritten(other, event)
-                if state is not None and other.begin_ns <= event.begin_ns:
-                    self._events[key] = replace(other, end_ns=event.begin_ns, state=state)
         if near is not None:
-            joined = replace(near, changes=near.changes + event.changes, at_ns=event.at_ns)
-            self._events[near.key] = joined
-            self._changes_seen[event.begin_ns] = near.key
-            return
+            event = replace(near, changes=near.changes + event.changes, at_ns=event.at_ns)
         self._events[event.key] = event
-        self._changes_seen[event.begin_ns] = event.key
+        self._changes_seen[begin_ns] = event.key
+        self._judge_changes(event)
+
+    def _judge_changes(self, added: TimelineEvent) -> None:
+        """State of all changes that touch a cell of an added one: changes come in any order."""
+        cells = {change.cell for change in added.changes}
+        events = [item for item in self._events.values() if item.kind == "change"]
+        events.sort(key=lambda item: item.begin_ns)
+        for at, event in enumerate(events):
+            if cells.isdisjoint(change.cell for change in event.changes):
+                continue
+            end_ns, state = None, EventState.IN_FORCE
+            for later in events[at + 1 :]:
+                if (ends := _overwritten(event, later)) is not None:
+                    end_ns, state = later.begin_ns, ends
+                    break
+            if (event.end_ns, event.state) != (end_ns, state):
+                self._events[event.key] = replace(event, end_ns=end_ns, state=state)
 
     def _forget(self) -> None:
+        """Leave out the oldest event of the most frequent kind, open incidents last."""
         while len(self._events) > MOST_EVENTS:
-            ended = (key for key, item in self._events.items() if item.end_ns is not None)
-            del self._events[next(ended, next(iter(self._events)))]
+            kinds = Counter(item.kind for item in self._events.values())
+            most = max(kinds, key=lambda kind: kinds[kind])
+            oldest = min(
+                (item for item in self._events.values() if item.kind == most),
+                key=lambda item: (item.state is EventState.OPEN, item.begin_ns),
+            )
+            del self._events[oldest.key]
         while len(self._changes_seen) > MOST_EVENTS:
             del self._changes_seen[next(iter(self._changes_seen))]
 

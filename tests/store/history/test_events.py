@@ -177,3 +177,27 @@ def test_memory_and_sent_packets_are_totals() -> None:
     values = [nf.readings["tx_packets_per_s"] for nf in one.nfs]
     known = [value for value in values if not isinstance(value, Missing)]
     assert known and sent[-1] == pytest.approx(sum(known))
+
+
+def test_state_of_a_change_does_not_depend_on_the_order_in_which_changes_come() -> None:
+    history = EventHistory()
+    made, undone = noticed(10, mask("003", "0fe")), noticed(100, mask("0fe", "003"))
+    history.append(tick(100, noticed=(undone,)))
+    history.append(tick(10, noticed=(made,)))
+    first, second = history.events(WALL_NS, WALL_NS + 200 * SECOND_NS)
+    assert (first.state, first.end_ns) == (EventState.UNDONE, WALL_NS + 100 * SECOND_NS)
+    assert (second.state, second.end_ns) == (EventState.IN_FORCE, None)
+    # One between the two ends the first, and is ended by the second.
+    history.append(tick(50, noticed=(noticed(50, mask("0fe", "0ff")),)))
+    states = [item.state for item in history.events(WALL_NS, WALL_NS + 200 * SECOND_NS)]
+    assert states == [EventState.REPLACED, EventState.REPLACED, EventState.IN_FORCE]
+
+
+def test_new_marker_is_kept_where_changes_in_force_fill_the_history() -> None:
+    history = EventHistory()
+    for number in range(MOST_EVENTS):
+        history.mark(f"change {number}", WALL_NS + number, kind="change")
+    history.mark("mine", WALL_NS + SECOND_NS)
+    events = history.events(WALL_NS, WALL_NS + 2 * SECOND_NS)
+    assert len(events) == MOST_EVENTS
+    assert events[-1].text == "mine" and events[0].text == "change 1"
