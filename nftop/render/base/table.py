@@ -96,9 +96,15 @@ def chosen_columns(
     return fit_columns(ranked, width, skip=True)
 
 
-def header_line(columns: Sequence[TableColumn], sort: str = "", *, descending: bool = True) -> Line:
-    """The labels; an arrow marks the column that rows are sorted by, a click chooses another."""
-    labels = tuple((col.key, col.label, col.width, col.right) for col in columns)
+def header_line(
+    columns: Sequence[TableColumn], sort: str | None = None, *, descending: bool = True
+) -> Line:
+    """The labels; an arrow marks the column that rows are sorted by, a click chooses another.
+
+    `sort`: "" for rows as found; None for rows that cannot be sorted, whose labels take no click.
+    """
+    sorts = sort is not None
+    labels = tuple((col.key if sorts else "", col.label, col.width, col.right) for col in columns)
     at = next((index for index, col in enumerate(columns) if col.key == sort), -1)
     return _header(labels, at, "▼" if descending else "▲")
 
@@ -109,7 +115,8 @@ def _header(labels: tuple[tuple[str, str, int, bool], ...], at: int, arrow: str)
     for index, (key, label, width, right) in enumerate(labels):
         mark = arrow if index == at else " "
         text = fit(label, width - 1, right=True) + mark if right else label + mark
-        spans.append(Span(fit(text, width), Tone.HEADER, Click("sort_by", key)))
+        click = Click("sort_by", key) if key else None
+        spans.append(Span(fit(text, width), Tone.HEADER, click))
     return line(*spans, fill=Tone.HEADER)
 
 

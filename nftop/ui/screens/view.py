@@ -143,7 +143,9 @@ class ScreenView(Protocol):
         return
 
     def sort_by(self, key: str) -> None:
-        """Sort by a column; by the current one: reverse the order."""
+        """Sort by a column of a table of CPUs; by the current one: reverse the order."""
+        if not self.session.can_sort(key):
+            return
         if key == self.session.view.sort:
             self.session.change_view(inverted=not self.session.view.inverted)
         else:
