@@ -14,6 +14,7 @@ from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
 from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
+from nftop.ui.options import Options
 from screenshots.tuning import tune
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import running
@@ -62,7 +63,7 @@ async def take(shot: Shot) -> None:
         if second == shot.kept_at:
             host.state = comparing(host.state, keep(host.state.baseline))
         frames.append(host.tick(S))
-    async with running(*frames, size=shot.size) as run:
+    async with running(*frames, size=shot.size, options=Options(theme="dark")) as run:
         await run.press(*shot.keys)
         picture = run.app.export_screenshot(title=f"nftop demo --scenario {shot.scenario}")
     (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")

@@ -114,7 +114,7 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
     unused = (_filter_text(""),) if tabs.search == "" else ()
     for short, parts in (
         (False, (*sort, *used, *unused)), (False, (*sort, *used)), (True, (*sort, *used)),
-        (True, sort), (True, ()),
+        (True, used or sort), (True, ()),
     ):  # fmt: skip
         left = _names(tabs, short=short)
         right = line(*(item for text in parts for item in (_GAP, text)))
