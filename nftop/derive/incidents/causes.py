@@ -55,6 +55,7 @@ class Cause:
         takes_effects: whether it explains drops and costs of its victims.
         priced: those of `nfs` whose drops are its price.
         floor: severity without any effect.
+        is_over: nothing shows it any more; `findings` are effects that have yet to clear.
         title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
     """
 
@@ -68,6 +69,7 @@ class Cause:
     takes_effects: bool = True
     priced: tuple[str, ...] = ()
     floor: Severity = Severity.WARN
+    is_over: bool = False
     basis: str = ""
     likely: bool = False
     group: str = ""

@@ -4,6 +4,9 @@
   more, and continues if the cause returns within `RETURNS_S`.
 - Effects that had no cause are an incident of their NF; if a cause shows up for them, that incident
   becomes the cause's and keeps its id.
+- Effects that last longer than their cause stay with its incident until they clear; if they do not,
+  they are an incident that begins when the first one ends.
+- A dropped packet counts in one incident.
 - Values before an incident are medians of the minute before it began.
 """
 
@@ -40,6 +43,8 @@ from nftop.model.struct import dataclass, field, replace
 
 RETURNS_S = 15.0
 MOST_OPEN, MOST_PAST = 64, 64
+# Effects that are still beyond their limits are the cause's for so long after it, and two ticks.
+STAYS_S = 3.0
 # Smaller changes of throughput are no harm worth a name.
 _LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
@@ -56,7 +61,9 @@ class Followed:
         began_ns: CLOCK_MONOTONIC of its begin.
         before: throughput and cost of its victims before it, by `NfRow.key`.
         harmed: its victims at its worst tick.
-        ended_ns: CLOCK_MONOTONIC at which its cause ended; None while it is seen.
+        ended_ns: CLOCK_MONOTONIC at which it ended; None while it is open.
+        takes_effects: as `Cause`.
+        over_ns: wall time of the first tick without its cause; None while that is seen.
     """
 
     key: CauseKey
@@ -65,14 +72,21 @@ class Followed:
     before: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
     harmed: tuple[Victim, ...] = ()
     ended_ns: int | None = None
+    takes_effects: bool = True
+    over_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentState:
-    """Open incidents by id, and those that ended, the last first."""
+    """Open incidents by id, and those that ended, the last first.
+
+    Attributes:
+        counted_ns: by `NfRow.key`, CLOCK_MONOTONIC until which its drops are in an incident.
+    """
 
     followed: Mapping[str, Followed] = field(default_factory=dict)
     past: tuple[Followed, ...] = ()
+    counted_ns: Mapping[str, int] = field(default_factory=dict)
     monotonic_ns: int = 0
 
 
@@ -94,15 +108,17 @@ def step_incidents(
     frame = seen.frame
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState()
-    causes = causes_of(CauseInputs(seen, parties))
+    causes = _worst_causes(
+        _with_lasting_effects(state, causes_of(CauseInputs(seen, parties)), frame), state, frame
+    )
     followed = dict(state.followed)
     past = list(state.past)
     seen_ids = set[str]()
-    for cause in causes[:MOST_OPEN]:
+    for cause in causes:
         known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
         if known is not None and known in past:
             past.remove(known)
-        now = _follow(known, cause, seen)
+        now = _follow(known, cause, seen, state.counted_ns)
         followed[now.incident.id] = now
         seen_ids.add(now.incident.id)
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
@@ -116,7 +132,111 @@ def step_incidents(
         tuple(_marked(item, acknowledged) for item in shown),
         tuple(_marked(item.incident, acknowledged) for item in kept),
     )
-    return IncidentState(followed, kept, frame.monotonic_ns), output
+    here = {nf.key for nf in frame.nfs}
+    counted = {key: at_ns for key, at_ns in state.counted_ns.items() if key in here}
+    counted |= {key: frame.monotonic_ns for cause in causes for key in cause.priced}
+    return IncidentState(followed, kept, counted, frame.monotonic_ns), output
+
+
+def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -> list[Cause]:
+    """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
+    if len(causes) <= MOST_OPEN:
+        return list(causes)
+    drops = {nf.key: _number(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
+    open_ = {item.key for item in state.followed.values()}
+
+    def harm(number: int) -> tuple[int, float, bool]:
+        cause = causes[number]
+        lost = sum(drops.get(key, 0.0) for key in cause.priced)
+        severity = _severity((*cause.findings, *cause.effects), Price(lost), cause)
+        return -severity, -lost, cause.key not in open_
+
+    kept = sorted(range(len(causes)), key=harm)[:MOST_OPEN]
+    return [causes[number] for number in sorted(kept)]
+
+
+def _with_lasting_effects(
+    state: IncidentState, causes: Sequence[Cause], frame: Frame
+) -> list[Cause]:
+    """Causes of this tick; those that are over keep effects which have yet to clear."""
+    seen = {cause.key for cause in causes}
+    over = [
+        item
+        for item in state.followed.values()
+        if item.key.kind != "nf" and item.takes_effects and item.key not in seen
+    ]
+    result, kept = [], dict[str, list[Finding]]()
+    for cause in causes:
+        if cause.key.kind != "nf" or cause.floor is Severity.INFO:
+            result.append(cause)
+            continue
+        own = list[Finding]()
+        for finding in cause.findings:
+            item = next((one for one in over if _was_effect(one, cause, finding)), None)
+            if item is not None and (finding.is_ending or _is_just_over(item, frame)):
+                kept.setdefault(item.incident.id, []).append(finding)
+            else:
+                own.append(_begun_later(finding, cause, over, state.past, frame))
+        if own:
+            result.append(replace(cause, findings=tuple(own)))
+    lasting = [_over(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
+    return _priced_once(lasting, result) if lasting else result
+
+
+def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
+    """Whether a finding that has no cause now began while an incident's cause was seen."""
+    incident = item.incident
+    victims = {victim.party.key for victim in incident.victims}
+    first_ns = incident.since_ns - EFFECT_BEFORE_S * 1e9
+    last_ns = incident.until_ns or item.over_ns
+    began = first_ns <= finding.since_ns and (last_ns is None or finding.since_ns <= last_ns)
+    return began and victims.issuperset(cause.nfs)
+
+
+def _is_just_over(item: Followed, frame: Frame) -> bool:
+    over_ns = frame.wall_ns if item.over_ns is None else item.over_ns
+    return frame.wall_ns - over_ns <= max(STAYS_S, 2 * (frame.interval_s or 0.0)) * 1e9
+
+
+def _begun_later(
+    finding: Finding, cause: Cause, over: Iterable[Followed], past: Iterable[Followed], frame: Frame
+) -> Finding:
+    """A finding that outlasted the incident it was in begins with that one's end."""
+    ends = [frame.wall_ns for item in over if _was_effect(item, cause, finding)]
+    ends += [
+        item.incident.until_ns or frame.wall_ns
+        for item in past
+        if item.key.kind != "nf" and item.takes_effects and _was_effect(item, cause, finding)
+    ]
+    return replace(finding, since_ns=max(ends)) if ends else finding
+
+
+def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
+    """The cause of an incident whose effects have yet to clear."""
+    old = item.incident
+    keys = tuple(victim.party.key for victim in old.victims)
+    return Cause(
+        item.key, old.kind, old.title, old.culprit, keys, tuple(findings), priced=keys,
+        floor=old.severity, is_over=True, basis=old.basis, likely=old.likely, group=old.group,
+        l3=old.l3, watch=old.watch, memory=old.memory,
+    )  # fmt: skip
+
+
+def _priced_once(lasting: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
+    """Causes that are over have the price of their victims, except what another cause has."""
+    others = list(others)
+    taken = {key for cause in others if cause.key.kind != "nf" for key in cause.priced}
+    result = []
+    for cause in lasting:
+        keys = tuple(key for key in cause.priced if key not in taken)
+        taken |= set(keys)
+        result.append(replace(cause, priced=keys))
+    mine = {key for cause in result for key in cause.priced}
+    result += [
+        replace(cause, priced=tuple(key for key in cause.priced if key not in mine))
+        for cause in others
+    ]
+    return result
 
 
 def _marked(incident: Incident, acknowledged: set[str]) -> Incident:
@@ -169,15 +289,18 @@ def _monotonic(frame: Frame, wall_ns: int) -> int:
     return frame.monotonic_ns - max(frame.wall_ns - wall_ns, 0)
 
 
-def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Followed:
+def _follow(
+    known: Followed | None, cause: Cause, seen: FindingInputs, counted_ns: Mapping[str, int]
+) -> Followed:
     frame = seen.frame
     old = None if known is None else known.incident
     if old is not None:
         cause = _lasting(cause, old)
     findings = (*cause.findings, *cause.effects)
     id_, began_ns, since_ns = _begin(known, cause, frame)
-    before = dict[str, tuple[Reading, Reading]]() if known is None else known.before
     nfs = {nf.key: nf for nf in frame.nfs}
+    earlier = {} if known is None else known.before
+    before = {key: values for key, values in earlier.items() if key in nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = {
         **before,
@@ -191,6 +314,9 @@ def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Follow
         severity = max(severity, old.severity)
     worst, worst_ns = _worst(old, price, frame.wall_ns)
     names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
+    muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
+    if cause.is_over and old is not None:
+        names, muted = old.findings, old.muted
     incident = Incident(
         id=id_,
         kind=cause.kind,
@@ -211,21 +337,27 @@ def _follow(known: Followed | None, cause: Cause, seen: FindingInputs) -> Follow
         watch=cause.watch,
         memory=cause.memory,
         # A loss that is not muted is never hidden with its cause.
-        muted=all(item.is_muted for item in (*cause.findings, *losses_of(cause))),
+        muted=muted,
     )
     incident = _with_evidence(incident, cause, old, seen, began_ns)
     if old is None:
-        earlier = _dropped_before(priced, seen.recent, began_ns)
-        incident = replace(incident, dropped=_sum(incident.dropped, earlier))
+        more = _dropped_before(priced, seen.recent, began_ns, counted_ns)
+        incident = replace(incident, dropped=_sum(incident.dropped, more))
     # Its worst tick, or the last one with its cause where nothing is lost.
     is_worst = worst_ns == frame.wall_ns or (not any(_cost(worst)) and not _is_ending(cause))
     shown = harmed if is_worst or known is None else known.harmed
-    return Followed(cause.key, incident, began_ns, before, shown)
+    over_ns = None if not cause.is_over or known is None else known.over_ns or frame.wall_ns
+    return Followed(
+        cause.key, incident, began_ns, before, shown,
+        takes_effects=cause.takes_effects, over_ns=over_ns,
+    )  # fmt: skip
 
 
 def _begin(known: Followed | None, cause: Cause, frame: Frame) -> tuple[str, int, int]:
     """Id, CLOCK_MONOTONIC and wall time of the begin."""
     since_ns = min(item.since_ns for item in cause.findings)
+    if known is not None and cause.is_over:
+        return known.incident.id, known.began_ns, known.incident.since_ns
     if known is not None:
         return known.incident.id, known.began_ns, min(since_ns, known.incident.since_ns)
     digest = _digest(f"{cause.key.kind} {cause.key.subject} {since_ns}")
@@ -255,7 +387,7 @@ def _digest(text: str) -> int:
 
 
 def _is_ending(cause: Cause) -> bool:
-    return all(item.is_ending for item in cause.findings)
+    return cause.is_over or all(item.is_ending for item in cause.findings)
 
 
 def _lasting(cause: Cause, old: Incident) -> Cause:
@@ -372,13 +504,16 @@ def _dropped(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Re
     return total
 
 
-def _dropped_before(nfs: Iterable[NfRow], recent: Recent, began_ns: int) -> float:
-    """Packets dropped between the begin of an incident and the tick before this one."""
+def _dropped_before(
+    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int]
+) -> float:
+    """Packets dropped from the begin of an incident to the tick before this one, in no other."""
     total = 0.0
     for nf in nfs:
+        first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
         points = recent.get(nf.key, RecentRates()).points[:-1]
         for before, point in pairwise(points):
-            if point.monotonic_ns >= began_ns and not math.isnan(point.dropped):
+            if point.monotonic_ns >= first_ns and not math.isnan(point.dropped):
                 total += point.dropped * (point.monotonic_ns - before.monotonic_ns) / 1e9
     return total
 

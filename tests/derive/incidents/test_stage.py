@@ -10,6 +10,7 @@ import pytest
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.incidents.parties import Parties
 from nftop.derive.incidents.stage import (
+    MOST_OPEN,
     MOST_PAST,
     Incidents,
     IncidentState,
@@ -116,6 +117,72 @@ def test_what_ended_is_kept_as_it_was_at_its_worst_and_continues_if_it_returns()
         fold.tick()
     [other] = fold.tick(since(WAITS, 26)).active
     assert other.id != one.id
+
+
+def ending(finding: Finding) -> Finding:
+    return replace(finding, is_ending=True)
+
+
+def test_effects_that_clear_after_their_cause_stay_with_it_and_count_once() -> None:
+    fold = Fold()
+    for _ in range(20):
+        fold.tick()
+    late = since(LOW_IPC, 24)
+    for _ in range(6):
+        [one] = fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0).active
+    # The cause is gone at once, its effects clear within seconds.
+    for findings, drops in (
+        ((since(DROPS, 20), late), 3.0), ((ending(since(DROPS, 20)), late), 0.0),
+        ((ending(since(DROPS, 20)), ending(late)), 0.0),
+    ):  # fmt: skip
+        [then] = fold.tick(*findings, drops=drops).active
+        assert (then.id, then.kind, then.title, then.findings) == (
+            one.id, "cpu", one.title, one.findings,
+        )  # fmt: skip
+        assert then.evidence == one.evidence and then.since_ns == one.since_ns
+    output = fold.tick()
+    assert output.active == () and [item.id for item in output.past] == [one.id]
+    assert output.past[0].dropped == pytest.approx(6 * 5.0 + 3.0, abs=0.1)
+
+
+def test_drops_that_outlast_their_cause_begin_anew_when_its_incident_ends() -> None:
+    fold = Fold()
+    for _ in range(20):
+        fold.tick()
+    for _ in range(6):
+        [one] = fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0).active
+    ids = set()
+    for _ in range(30):
+        output = fold.tick(since(DROPS, 20), drops=5.0)
+        [then] = output.active
+        ids.add(then.id)
+    [past] = output.past
+    assert past.id == one.id and ids == {one.id, then.id}
+    assert (then.kind, then.since_ns) == ("nf", past.until_ns)
+    dropped = [item.dropped for item in (past, then) if isinstance(item.dropped, float)]
+    assert sum(dropped) == pytest.approx(36 * 5.0, abs=0.1)
+
+
+def test_values_of_functions_that_left_are_not_kept() -> None:
+    fold = Fold()
+    fold.tick(since(WAITS, 0), since(replace(WAITS, where="cpu 3"), 0))
+    keys = {key for item in fold.state.followed.values() for key in item.before}
+    assert len(keys) == 2
+    left = fold.last.nfs[0].key
+    now = replace(fold.last, nfs=fold.last.nfs[1:], monotonic_ns=fold.last.monotonic_ns + SECOND_NS)
+    registers = Finding("ddio-misses", "pcie.ddio_hit_ratio", "package 0", "x", WALL_NS)
+    state = fold.state
+    for frame_ in (replace(fold.last, findings=(registers,)), replace(now, findings=(registers,))):
+        seen = FindingInputs(frame_, {}, (), fold.recent.rates)
+        state, _ = step_incidents(state, seen, Parties(frame_))
+    assert left not in {key for item in state.followed.values() for key in item.before}
+
+
+def test_of_too_many_causes_those_that_harm_least_are_left_out() -> None:
+    notes = [Finding("note", "m", f"host {number}", "odd", 0) for number in range(MOST_OPEN + 5)]
+    output = Fold().tick(*(since(item, 0) for item in notes), since(DROPS, 0), drops=5.0)
+    assert len(output.active) == MOST_OPEN
+    assert output.active[0].findings == (("drops", "nf fwd"),)
 
 
 def test_only_the_newest_of_those_that_ended_are_kept() -> None:
