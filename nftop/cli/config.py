@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nftop.export.output import OK, USAGE, fail, put
+from nftop.export.output import OK, USAGE, fail, put, say
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import config_folder, read_text
@@ -140,12 +140,15 @@ def _joined(key: ConfigKey, value: str) -> str:
     return f"{key.option}{'=' if key.option.startswith('--') else ''}{value}"
 
 
-def open_rules() -> RulesFile:
-    """The operator's settings of rules. Raises ConfigError."""
+def open_rules(*, for_session: bool = False) -> RulesFile:
+    """The operator's settings of rules.
+
+    `for_session`: as `rules_file`. Raises ConfigError.
+    """
     from nftop.store.user.rules import rules_file  # noqa: PLC0415 - it imports all rules
 
     try:
-        return rules_file(os.environ, *files(os.environ))
+        return rules_file(os.environ, *files(os.environ), for_session=for_session)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -158,6 +161,8 @@ def show(options: argparse.Namespace) -> int:
         rules = open_rules()
     except ConfigError as error:
         return fail(str(error), USAGE)
+    if rules.problem:
+        say(f"nftop: {rules.problem}")
     put(sys.stdout, shown(options.settings, files(os.environ)))
     if rules.settings.rows or rules.settings.acknowledged:
         put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}") + "\n"))

@@ -112,6 +112,9 @@ class PastControl(TimeControl, Protocol):
     def listen(self, show: Callable[[Frame | None], None]) -> None:
         """Call this with every frame of the past, in a thread of its own; None: it is now again."""
 
+    def set_rules(self, settings: RuleSettings) -> None:
+        """Use these settings of rules in the past too, from the next tick on."""
+
     def to_now(self) -> None:
         """Show the live frames again."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from nftop.model.frame import Frame
 from nftop.model.replay_position import Position
+from nftop.model.rule_settings import RuleSettings
 from nftop.session.live import SessionClock
 from nftop.session.replay import Replay
 from nftop.session.time_spec import outside
@@ -41,6 +42,7 @@ class LivePast:
         self._events = events
         self._clock = clock
         self._replay: Replay | None = None
+        self._rules: RuleSettings | None = None
         self._show: Callable[[Frame | None], None] = lambda _: None
         # Which replay is shown, and the order in which its frames and None are given.
         self._lock = threading.RLock()
@@ -130,6 +132,12 @@ class LivePast:
         if self._replay is not None:
             self._replay.faster(steps)
 
+    def set_rules(self, settings: RuleSettings) -> None:
+        with self._lock:
+            self._rules = settings
+            if self._replay is not None:
+                self._replay.set_rules(settings)
+
     def to_now(self) -> None:
         self._leave(self._replay)
 
@@ -168,6 +176,8 @@ class LivePast:
             clock=self._clock,
         )
         with self._lock:
+            if self._rules is not None:
+                replay.set_rules(self._rules)
             self._replay, self._history = replay, history
             self._generation += 1
         # A daemon: folding must not keep nftop from ending.

@@ -207,6 +207,13 @@ def test_a_wrong_setting_of_a_rule_is_named_with_its_file(write: Path, text: str
         assert f"{write}: rules" in done.stderr
 
 
+def test_the_demo_has_no_settings_that_were_made_on_screen(write: Path) -> None:
+    write.with_name("rules.toml").write_text("[rules.low-ipc]\nmuted = true\n")
+    done = nftop("demo", "--json", "-n", "12", "-d", "0.6", "--cpus", "44")
+    findings = [item for row in done.stdout.splitlines() for item in json.loads(row)["findings"]]
+    assert {item["muted"] for item in findings if item["rule"] == "low-ipc"} == {False}
+
+
 def test_settings_of_rules_are_shown_with_the_others(write: Path) -> None:
     write.write_text('[rules.drops.nf."a b"]\nlimit = 5\n')
     write.with_name("rules.toml").write_text("[rules.drops]\nmuted = true\n")

@@ -43,9 +43,11 @@ def live(options: argparse.Namespace) -> int:
     try:
         here = open_requested(options)
         book = open_book(options, here.host)
-        rules = open_rules()
+        rules = open_rules(for_session=here.host.simulated)
     except ValueError as error:
         return fail(str(error), USAGE)
+    if rules.problem:
+        say(f"nftop: {rules.problem}")
     session = {
         "interval_s": options.interval_s,
         "cpus": options.cpu_list,

@@ -207,7 +207,8 @@ def replay(options: argparse.Namespace) -> int:
         on_loss=on_loss,
     )
     try:
-        rules = open_rules()
+        # A recording may be of another host: what is set on screen is for the session.
+        rules = open_rules(for_session=True)
         feed.set_rules(rules.settings)
         if not data.piped:
             feed.open()

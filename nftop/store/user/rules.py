@@ -124,14 +124,17 @@ class RulesFile:
     """Settings in effect, and the file in which those made on screen are kept.
 
     Attributes:
-        path: nftop's own file. owner: of a new file, under sudo; None: the process' user.
+        path: nftop's own file; None: what is set on screen is for the session.
+        owner: of a new file, under sudo; None: the process' user.
         base: settings of the configuration. own: of nftop's file.
+        problem: why nftop's file has no settings and is not written; "" if it is sound.
     """
 
-    path: Path
+    path: Path | None
     owner: Person | None = None
     base: RuleSettings = NO_SETTINGS
     own: RuleSettings = NO_SETTINGS
+    problem: str = ""
 
     @property
     def settings(self) -> RuleSettings:
@@ -142,28 +145,51 @@ class RulesFile:
 
         Raises:
             OSError: it can't be written; the old file stays.
+            ValueError: there is no file, it is damaged, or it could not be read again.
         """
+        if self.path is None or self.problem:
+            raise ValueError(self.problem or "there is no file")
         known = set(self.base.rows)
         rows = [row for row in settings.rows if row not in known]
         keys = {(row.rule, row.nf) for row in settings.rows}
         # What the configuration has and the operator removed needs a row of its own.
         rows += [RuleSetting(r.rule, r.nf) for r in self.base.rows if (r.rule, r.nf) not in keys]
         own = RuleSettings(tuple(rows), settings.acknowledged)
-        replace_file(self.path, rules_text(own).encode(), self.owner)
+        replace_file(self.path, _readable(own), self.owner)
         self.own = own
 
 
-def rules_file(environ: Mapping[str, str], *configs: Path) -> RulesFile:
+def _readable(settings: RuleSettings) -> bytes:
+    """The text of nftop's file. Raises ValueError: it could not be read again."""
+    text = rules_text(settings)
+    data = text.encode()
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"the settings are longer than {MOST_BYTES >> 10} KiB")
+    again = parse_rules(parse_toml(text).get("rules", {}))
+    if set(again.rows) != set(settings.rows) or again.acknowledged != settings.acknowledged:
+        raise ValueError("a name is too long")
+    return data
+
+
+def rules_file(environ: Mapping[str, str], *configs: Path, for_session: bool = False) -> RulesFile:
     """The settings of the configuration files, the later overriding, and of nftop's own file.
 
+    `for_session`: nftop's own file is neither read nor written. If it is damaged, the result has
+    a `problem`.
+
     Raises:
-        ValueError: a file has something else; the text names it.
+        ValueError: a configuration file has something else; the text names it.
     """
     base = NO_SETTINGS
     for path in configs:
         base = merged(base, _read(path))
+    if for_session:
+        return RulesFile(None, base=base)
     path = config_folder(environ) / "rules.toml"
-    return RulesFile(path, caller(environ), base, _read(path))
+    try:
+        return RulesFile(path, caller(environ), base, _read(path))
+    except ValueError as error:
+        return RulesFile(path, caller(environ), base, problem=str(error))
 
 
 def _read(path: Path) -> RuleSettings:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
 from nftop.control.resctrl.remedy import remedy
@@ -23,6 +24,7 @@ from nftop.render.incidents.page import (
     no_incident_lines,
     trend_points,
 )
+from nftop.session.feed import Feed
 from nftop.ui.keys import INCIDENT, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -37,30 +39,58 @@ _SENT = "packets_per_s"
 
 
 class RuleControl:
-    """Settings of rules in effect: given to the feed, and kept if there is a file for them."""
+    """Settings of rules in effect: given to the feed, and kept if there is a file for them.
 
-    def __init__(self, session: SessionView, options: Options) -> None:
-        self._feed = session.feed
+    One for the session: frames have a setting only from the next tick on.
+    """
+
+    def __init__(self, feed: Feed, options: Options, app: Callable[[], App[None]]) -> None:
+        self._feed = feed
+        self._past = options.past
         self._file = options.rules
+        self._app = app
+        self._saving = threading.Lock()
         self.settings: RuleSettings = NO_SETTINGS if self._file is None else self._file.settings
 
     def set(self, settings: RuleSettings) -> str:
-        """Use these settings from the next tick on; why they could not be kept, or ""."""
+        """Use these settings from the next tick on; why they are not kept, or "".
+
+        A thread writes the file; a message follows if it fails.
+        """
         self.settings = settings
         self._feed.set_rules(settings)
-        if self._file is None:
+        if self._past is not None:
+            self._past.set_rules(settings)
+        if self._file is None or self._file.path is None:
             return "for this session only"
-        try:
-            self._file.save(settings)
-        except OSError as error:
-            return f"for this session only: {error.strerror}"
+        if self._file.problem:
+            return f"for this session only: {self._file.problem}"
+        self._app().run_worker(self._save, name="rules", thread=True, exit_on_error=False)
         return ""
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        try:
+            with self._saving:  # the last thread writes the newest
+                self._file.save(self.settings)
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            self._app().call_later(self._report, f"for this session only: {why}")
+
+    def _report(self, problem: str) -> None:
+        screen = self._app().screen
+        if isinstance(screen, BannerScreen):
+            screen.say(problem)
 
     def toggle_muted(self, incident: Incident) -> str:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
         names = [item.party.name for item in incident.victims] or [""]
-        settings, muted = self.settings, not incident.muted
         rules = list(dict.fromkeys(rule for rule, _ in incident.findings))
+        if not rules:
+            return "no rule is its evidence"
+        settings = self.settings
+        muted = not all(settings.of(rule, name).muted for rule in rules for name in names)
         for rule in rules:
             for name in names:
                 settings = settings.with_muted(rule, name, muted=muted)
@@ -89,6 +119,7 @@ class IncidentScreen(BannerScreen[int | None]):
         session: SessionView,
         options: Options,
         changes: ChangeControl,
+        rules: RuleControl,
         edit: Callable[[Remedy, Incident], str],
         *,
         chosen: str = "",
@@ -100,7 +131,7 @@ class IncidentScreen(BannerScreen[int | None]):
         self._session = session
         self._options = options
         self._edit = edit
-        self._rules = RuleControl(session, options)
+        self._rules = rules
         self._chosen = chosen
         self._top = 0
         self._message = ""

@@ -28,7 +28,7 @@ from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
-from nftop.ui.screens.incident import IncidentScreen
+from nftop.ui.screens.incident import IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
@@ -191,6 +191,9 @@ class MainScreen(BannerScreen[None]):
         self._up = 0
         self._asking = False
         self._focus = Focus()
+        self._rule_control = RuleControl(feed, options, lambda: self.app)
+        if options.rules is not None:
+            self._session.message = options.rules.problem
         self._editing = EditorOpener(self, self._session, options)
         self._recording_keys = RecordingKeys(self._session, options)
         self._prompts = ViewPrompts(self._session, lambda: self._view)
@@ -417,7 +420,12 @@ class MainScreen(BannerScreen[None]):
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
         screen = IncidentScreen(
-            self._session, self._options, self.changes, self._editing.drafted, chosen=chosen
+            self._session,
+            self._options,
+            self.changes,
+            self._rule_control,
+            self._editing.drafted,
+            chosen=chosen,
         )
         self.app.push_screen(screen, self._back)
 

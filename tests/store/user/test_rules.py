@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.bounded_toml import parse_toml
-from nftop.model.rule_settings import NO_SETTINGS, RuleSetting, RuleSettings
+from nftop.model.rule_settings import MOST_SETTINGS, NO_SETTINGS, RuleSetting, RuleSettings
 from nftop.store.user.rules import parse_rules, rules_file, rules_text
 
 TEXT = """
@@ -103,5 +103,42 @@ def test_no_file_is_no_setting_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     wrong = tmp_path / "nftop/rules.toml"
     wrong.parent.mkdir()
     wrong.write_text("[rules.drops]\nlimit = 'x'\n")
+    damaged = rules_file(environ)
+    assert damaged.settings == NO_SETTINGS
+    assert "rules.toml: rules.drops: limit" in damaged.problem
+    with pytest.raises(ValueError, match="limit"):
+        damaged.save(NO_SETTINGS.with_muted("drops"))
+    assert wrong.read_text() == "[rules.drops]\nlimit = 'x'\n", "it stays as it is"
     with pytest.raises(ValueError, match=r"rules\.toml: rules\.drops: limit"):
-        rules_file(environ)
+        rules_file({"XDG_CONFIG_HOME": str(tmp_path / "none")}, wrong)
+
+
+def test_what_the_reader_refuses_is_not_written(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    kept = rules_file(environ)
+    kept.save(NO_SETTINGS.with_muted("low-ipc"))
+    path = tmp_path / "nftop/rules.toml"
+    before = path.read_bytes()
+    many = tuple(RuleSetting("drops", f"nf{n}", muted=True) for n in range(MOST_SETTINGS + 1))
+    # Written as \\u.... each, so that the file is too long though no name is.
+    long = tuple(RuleSetting("drops", f"{n:03}" + "\u202e" * 190, muted=True) for n in range(100))
+    for settings in (
+        NO_SETTINGS.with_muted("drops", "x" * 201),
+        NO_SETTINGS.with_acknowledged("x" * 201),
+        RuleSettings(many),
+        RuleSettings(long),
+    ):
+        with pytest.raises(ValueError):
+            kept.save(settings)
+        assert path.read_bytes() == before
+        assert rules_file(environ).settings == kept.settings == NO_SETTINGS.with_muted("low-ipc")
+
+
+def test_a_session_of_its_own_leaves_the_file_alone(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    rules_file(environ).save(NO_SETTINGS.with_muted("low-ipc"))
+    own = rules_file(environ, for_session=True)
+    assert own.settings == NO_SETTINGS and own.path is None
+    with pytest.raises(ValueError, match="no file"):
+        own.save(NO_SETTINGS.with_muted("drops"))
+    assert rules_file(environ).settings == NO_SETTINGS.with_muted("low-ipc")

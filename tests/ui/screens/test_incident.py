@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,52 @@ async def test_muted_rules_reach_the_feed_and_the_file(
         settings = run.feed.settings
         assert settings is not None and settings.of("noisy-neighbour", "vpp").muted
         assert not settings.of("noisy-neighbour", "loop/dpdk-testpmd").muted
-        assert rules_file({"XDG_CONFIG_HOME": str(tmp_path)}).settings == settings
+        environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+        await run.until(lambda: rules_file(environ).settings == settings)
+        # Decided by the settings: no frame has come since. The page opened again knows them too.
+        await run.press("escape", "tab", "m")
+        settings = run.feed.settings
+        assert settings is not None and not settings.of("noisy-neighbour", "vpp").muted
+        await run.until(lambda: rules_file(environ).settings == settings)
         await run.press("a")
         assert run.feed.settings is not None
         assert run.feed.settings.acknowledged == (frame.incidents[0].id,)
         await run.press("a")
         assert not run.feed.settings.acknowledged
+
+
+def _is_for_session(run: Running) -> bool:
+    return "for this session only" in run.text
+
+
+async def test_a_setting_that_cannot_be_kept_is_for_the_session(
+    noisy: tuple[Frozen, Frame], tmp_path: Path
+) -> None:
+    own = tmp_path / "nftop/rules.toml"
+    own.parent.mkdir()
+    kept = rules_file({"XDG_CONFIG_HOME": str(tmp_path)})
+    own.mkdir()  # no file can take its place
+    session = rules_file({"XDG_CONFIG_HOME": str(tmp_path)}, for_session=True)
+    for rules in (kept, session):
+        async with running(noisy[1], size=(120, 36), options=Options(rules=rules)) as run:
+            await run.press("tab", "m")
+            await run.until(partial(_is_for_session, run))
+            assert run.feed.settings is not None and run.feed.settings.rows
+    own.rmdir()
+
+
+async def test_a_damaged_rules_file_is_reported_and_stays(
+    noisy: tuple[Frozen, Frame], tmp_path: Path
+) -> None:
+    own = tmp_path / "nftop/rules.toml"
+    own.parent.mkdir()
+    own.write_text("[rules.none]\n")
+    kept = rules_file({"XDG_CONFIG_HOME": str(tmp_path)})
+    async with running(noisy[1], size=(200, 36), options=Options(rules=kept)) as run:
+        assert "there is no rule 'none'" in run.text
+        await run.press("tab", "m")
+        assert "for this session only" in run.text
+    assert own.read_text() == "[rules.none]\n"
 
 
 async def test_a_frame_without_incidents_says_so(noisy: tuple[Frozen, Frame]) -> None:
