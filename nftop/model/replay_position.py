@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Speeds of a replay; 1 is as recorded.
+SLOWEST, FASTEST = 1 / 16, 1024.0
+
 
 class Position(NamedTuple):
     """Position of a replay.

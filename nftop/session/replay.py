@@ -9,7 +9,7 @@ from typing import Any
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
-from nftop.model.replay_position import Position
+from nftop.model.replay_position import FASTEST, SLOWEST, Position
 from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
@@ -22,7 +22,6 @@ from nftop.store.reading.scan import Loss
 from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
 
-SLOWEST, FASTEST = 1 / 16, 1024.0
 # A pause in the recording is not waited for longer than this.
 _GAP_TICKS, _GAP_AT_LEAST_NS = 3, 1_000_000_000
 # What is recorded now can't come faster than time goes; what does, by so much, was stored.

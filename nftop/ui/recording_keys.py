@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from nftop.model.baseline import LEAST_TICKS
 from nftop.model.replay_position import Position
 from nftop.render.frame.header import recorded, recording_text
+from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
 from nftop.session.time_spec import FORMS, moment_ns
 from nftop.store.recording.recorder import Recording
@@ -109,7 +110,8 @@ class RecordingKeys:
             self._session.message = _NO_RECORDER
             return None
         kept = control.kept.seconds / 60
-        label = f"minutes of the past to keep as a recording, up to {kept:.3g}"
+        most = span_text(control.kept.seconds)
+        label = f"minutes of the past to keep as a recording, of {most} kept"
         return "keep", label, f"{min(kept, 10):.3g}"
 
     def _keep(self, text: str) -> None:
@@ -177,9 +179,13 @@ class RecordingKeys:
         if control is None or here is None or not text:
             return
         try:
-            control.seek(moment_ns(text, here))
+            self.seek(moment_ns(text, here))
         except ValueError:
             self._session.message = f"no time: {FORMS}"
+
+    def seek(self, wall_ns: int) -> None:
+        """Go to a moment; the message says if nothing is kept of it."""
+        self._in_time(lambda control, at_ns: control.seek(at_ns))(wall_ns)
 
     def _reach(self, control: TimeControl) -> Position | None:
         """What can be gone to, and where it is now; None before there is anything."""

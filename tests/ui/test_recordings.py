@@ -134,6 +134,16 @@ async def test_markers_and_times() -> None:
         assert "00:29 of 00:59" in run.text
 
 
+async def test_seconds_between_ticks_are_the_speed_of_a_replay() -> None:
+    async with replaying((120, 30)) as (run, _):
+        await run.press("space")
+        await shows(run, "PAUSED 1x")
+        assert "the replay's speed" in await run.press("d")
+        await run.press(*"0.3", "enter")
+        await shows(run, "PAUSED 3.33x")
+        assert "the replay's speed is 3.33x" in run.text
+
+
 async def test_a_replay_is_neither_recorded_nor_marked() -> None:
     async with replaying() as (run, _):
         await run.press("R")

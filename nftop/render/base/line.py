@@ -105,11 +105,35 @@ def class_tone(number: int | None, variant: ClassVariant = "") -> Tone:
     return Tone[f"CLASS{hue + 1}{variant}"]
 
 
+class ClickScale(NamedTuple):
+    """Cells of a line from `first` on, which stand for equal shares of `low` to `high`."""
+
+    first: int
+    cells: int
+    low: int
+    high: int
+
+
 class Click(NamedTuple):
-    """What a click does: an action of the screen with its argument, as a key has them."""
+    """What a click does: an action of the screen with its argument, as a key has them.
+
+    `scale`: the argument depends on the cell.
+    """
 
     action: str
     argument: int | str = 0
+    scale: ClickScale | None = None
+
+    def at(self, cell: int) -> Click | None:
+        """The click on a cell of the line; None if that is outside the scale."""
+        if self.scale is None:
+            return self
+        first, cells, low, high = self.scale
+        if not first <= cell < first + cells:
+            return None
+        # A text: a number is an argument of keys.
+        middle = low + (high - low) * (2 * (cell - first) + 1) // (2 * cells)
+        return Click(self.action, str(middle))
 
 
 class Span(NamedTuple):
@@ -144,11 +168,14 @@ class Line:
 
     def click_at(self, x: int) -> Click | None:
         """What a click on cell `x` does, from 0; None: nothing."""
+        left = x
         for span in self.spans:
-            x -= safe.cells(span.text)
-            if x < 0:
-                return span.click or self.click
-        return self.click
+            left -= safe.cells(span.text)
+            if left < 0 and span.click is not None:
+                return span.click.at(x)
+            if left < 0:
+                break
+        return None if self.click is None else self.click.at(x)
 
 
 BLANK = Line()

@@ -45,7 +45,7 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
 def _past_line(position: Position, now_ns: int, width: int) -> Line:
     """`2m00s AGO`, the time, and the key that returns to now."""
     age = age_text((now_ns - position.at_ns) / 1e9)
-    going = "" if position.paused else f"  {position.speed:g}x"
+    going = "" if position.paused else f"  {position.speed:.3g}x"
     end = "End now ▶ "
     text = f"  ◀ {age} AGO   {clock_of(position.at_ns)}{going}   every screen shows this moment"
     room = width - len(end)
@@ -73,7 +73,7 @@ def _how(position: Position) -> str:
         return "END"
     if position.waiting:
         return "at the end, following"
-    speed = f"{position.speed:g}x"
+    speed = f"{position.speed:.3g}x"
     return f"PAUSED {speed}" if position.paused else speed
 
 

@@ -13,6 +13,7 @@ from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.text import ascii_only as to_ascii
+from nftop.render.base.text import cells as char_cells
 from nftop.render.incidents.line import GLYPHS, TONES
 
 _S = 1_000_000_000
@@ -58,11 +59,11 @@ def age_text(seconds: float) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """`30s`, `5m`, `2h`: a round span of time, in its largest unit."""
-    for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= unit_s:
-            return f"{seconds / unit_s:.3g}{unit}"
-    return f"{seconds:.3g}s"
+    """`30s`, `5m`, `2m40s`, `2h`: a span of time, without a second unit of 0."""
+    if seconds < 60 and round(seconds) < 60:
+        return f"{seconds:.3g}s"
+    text = age_text(seconds)
+    return text[:-3] if text.endswith(("00s", "00m", "00h")) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +141,47 @@ def _binned(
     return result
 
 
+def _by_cell(text: str) -> list[str]:
+    """What each cell of a text begins: "" is the second half of a wide character."""
+    if text.isascii():
+        return list(text)
+    texts: list[str] = []
+    for char in text:
+        wide = char_cells(char)
+        if wide:
+            texts += [char, *[""] * (wide - 1)]
+        elif texts:
+            at = -1 if texts[-1] else -2
+            texts[at] += char
+    return texts
+
+
 class Cells:
     """A row of cells with tones, drawn from the back to the front."""
 
     def __init__(self, text: str, tone: Tone) -> None:
-        self._texts = list(text)
-        self._tones = [tone] * len(text)
+        self._texts = _by_cell(text)
+        self._tones = [tone] * len(self._texts)
 
     def put(self, at: int, text: str, tone: Tone) -> None:
         """Write over cells from `at` on; what is outside is left out."""
-        for offset, char in enumerate(text):
-            if 0 <= at + offset < len(self._texts):
-                self._texts[at + offset] = char
-                self._tones[at + offset] = tone
+        texts = _by_cell(text)
+        first, last = max(at, 0), min(at + len(texts), len(self._texts))
+        if first >= last:
+            return
+        self._cut(first)
+        self._cut(last)
+        self._texts[first:last] = texts[first - at : last - at]
+        self._tones[first:last] = [tone] * (last - first)
+        if first > at and not texts[first - at]:
+            self._texts[first] = " "
+        if last < at + len(texts) and not texts[last - at]:
+            self._texts[last - 1] = " "
+
+    def _cut(self, at: int) -> None:
+        """Blank a wide character that stands on both sides of this cell's left edge."""
+        if 0 < at < len(self._texts) and not self._texts[at]:
+            self._texts[at - 1] = self._texts[at] = " "
 
     def free(self, at: int, count: int, char: str = RULE) -> bool:
         """Whether these cells are there and still all `char`."""

@@ -13,13 +13,14 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing, Reason
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
 from nftop.render.base.clock import clock_of, clock_width
 from nftop.render.base.graph import area_rows, line_rows
-from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, selected
+from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
+from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit
 from nftop.render.frame.changes import author, texts
 from nftop.render.incidents.line import GLYPHS, TONES, change_text, culprit_name, culprit_text
@@ -116,6 +117,10 @@ def timeline_lines(data: TimelineData, width: int, height: int, *, ascii_only: b
         *draw.area("mem GB/s", Unit.BYTES_PER_S, data.memory, room.memory),
         *draw.lanes(room.lanes_of),
         *draw.axis_line(room.axis),
+    ]
+    scale = ClickScale(left, axis.cells, axis.first_ns, axis.last_ns)
+    lines = [replace(item, click=item.click or Click("moment", scale=scale)) for item in lines]
+    lines += [
         *_gap(room.gaps),
         *_list(data, width, room.rows),
     ]
@@ -129,7 +134,7 @@ def timeline_lines(data: TimelineData, width: int, height: int, *, ascii_only: b
 
 def _plain(whole: Line) -> Line:
     spans = (Span(plain_glyphs(text), tone, click) for text, tone, click in whole.spans)
-    return Line(tuple(spans), whole.fill)
+    return Line(tuple(spans), whole.fill, whole.click)
 
 
 def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> str:
@@ -276,10 +281,10 @@ class _Graphs:
             last = self.axis.cell(known_ns if event.end_ns is None else event.end_ns)
             after, before = self.axis.cells - last - 2, first - 1
             if after >= max(before, 12):
-                cells.put(last + 1, fit(text, min(len(text), after)), Tone.MUTED)
+                cells.put(last + 1, fit(text, min(text_cells(text), after)), Tone.MUTED)
             elif before >= 12:
-                shown = fit(text[1:], min(len(text) - 1, before))
-                cells.put(first - 1 - len(shown), shown, Tone.MUTED)
+                shown = fit(text[1:], min(text_cells(text) - 1, before))
+                cells.put(first - 1 - text_cells(shown), shown, Tone.MUTED)
             if self.strip.cursor_ns is not None:
                 cells.put(self.axis.cell(self.strip.cursor_ns), CURSOR, Tone.ACCENT)
             glyph = GLYPHS[event.severity]

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
+from nftop.model.struct import replace
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
 from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import area_rows
-from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.line import Click, ClickScale, Line, Span, Tone, crop, line
 from nftop.render.base.spark import BLOCKS, scale_top
 from nftop.render.base.text import truncate
 from nftop.render.timeline.axis import (
@@ -33,7 +34,20 @@ _LEAST = 12  # cells of a graph
 
 
 def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> list[Line]:
-    """The strip in `height` lines of at most `width` cells: a graph and an axis, or both in one."""
+    """The strip in `height` lines of at most `width` cells: a graph and an axis, or both in one.
+
+    A click on a cell of the time axis has the action `moment` with the wall time in ns.
+    """
+    drawn = _strip_lines(strip, width, height, ascii_only=ascii_only)
+    one = height == 1 or width < _WIDE
+    left, right = (_ONE_LEFT, _ONE_RIGHT) if one else (_LEFT, _RIGHT)
+    if width - left - right < _LEAST:
+        return drawn
+    scale = ClickScale(left, width - left - right, strip.first_ns, strip.last_ns)
+    return [replace(item, click=Click("moment", scale=scale)) for item in drawn]
+
+
+def _strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> list[Line]:
     if height < 1 or width < 1:
         return []
     if height == 1 or width < _WIDE:
@@ -115,7 +129,8 @@ def _ends(strip: Strip) -> tuple[str, str]:
         return clock_of(strip.first_ns), "end"
     span_s = (strip.last_ns - strip.first_ns) / 1e9
     text = span_text(span_s)
-    return f"-{text[:-1]} min" if text.endswith("m") else f"-{text}", "now"
+    minutes = span_s < 3600 and text.endswith("m")
+    return f"-{text[:-1]} min" if minutes else f"-{text}", "now"
 
 
 def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:

@@ -13,6 +13,7 @@ from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.incident import Incident
 from nftop.model.remedy import Remedy
+from nftop.model.replay_position import FASTEST, SLOWEST
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
@@ -64,10 +65,8 @@ class ViewPrompts:
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_find": lambda: ("find", "find thread, NF or CPU", ""),
             "ask_filter": lambda: ("filter", "filter thread, NF or CPUs", session.view.filter),
-            "ask_delay": lambda: (
-                "delay", f"seconds between ticks, now {session.feed.interval_s:g}", "",
-            ),
-        }  # fmt: skip
+            "ask_delay": self._ask_delay,
+        }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "find": self._find,
             "filter": lambda text: session.change_view(filter=text),
@@ -78,13 +77,25 @@ class ViewPrompts:
         self._session.search = text
         self._view().find_next(1)
 
+    def _ask_delay(self) -> tuple[str, str, str]:
+        feed = self._session.feed
+        now = f"now {feed.interval_s:g}"
+        if isinstance(feed, Player):
+            speed = 1.0 if feed.position is None else feed.position.speed
+            now = f"now {feed.interval_s / speed:.3g}: changes the replay's speed"
+        return "delay", f"seconds between ticks, {now}", ""
+
     def _delay(self, text: str) -> None:
         try:
             seconds = float(text)
         except ValueError:
             seconds = 0.0
         if LEAST_DELAY_S <= seconds <= MOST_DELAY_S:
-            self._session.feed.set_interval(seconds)
+            feed = self._session.feed
+            if isinstance(feed, Player):
+                speed = min(max(feed.interval_s / seconds, SLOWEST), FASTEST)
+                self._session.message = f"the replay's speed is {speed:.3g}x (+ and - change it)"
+            feed.set_interval(seconds)
         else:
             self._session.message = (
                 f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds"
@@ -302,6 +313,10 @@ class MainScreen(BannerScreen[None]):
             self.paint()
         elif action == "incident":
             self._incident(str(argument))
+        elif action == "moment":
+            self._session.message = ""
+            self._recording_keys.seek(int(argument))
+            self.paint()
         elif action == "sort_by":
             self._view.sort_by(str(argument))
             self.paint()

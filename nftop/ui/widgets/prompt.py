@@ -9,8 +9,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
-from nftop.render.base.text import printable
+from nftop.render.base.text import cells, printable, truncate
 from nftop.ui.messages import PromptAnswer
+
+_LEAST_INPUT = 12  # cells of typed text
+_KEYS = "  Enter ok  Esc cancel"
+_END = ": "
 
 
 class Prompt(Horizontal):
@@ -25,23 +29,36 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._about = ""
+        self._label = ""
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False, id="label")
         field = Input(compact=True, select_on_focus=False)
         field.cursor_blink = False
         yield field
-        yield Static("  Enter ok  Esc cancel", markup=False, id="keys")
+        yield Static(_KEYS, markup=False, id="keys")
+
+    def on_resize(self) -> None:
+        self._show_label()
 
     def ask(self, about: str, label: str, value: str = "") -> None:
         """Show `label` and a text to edit; `about` is the subject of the answer."""
         self._about = about
-        self.query_one("#label", Static).update(f"{printable(label)}: ")
+        self._label = printable(label)
+        self._show_label()
         field = self.query_one(Input)
         field.value = value
         field.cursor_position = len(value)
         self.display = True
         self.screen.set_focus(field)
+
+    def _show_label(self) -> None:
+        """Leave room for the text: without the keys, then with a shorter label."""
+        room = self.screen.size.width - _LEAST_INPUT
+        whole = cells(self._label) + len(_END)
+        self.query_one("#keys").display = whole + len(_KEYS) <= room
+        label = truncate(self._label, max(room - len(_END), 0))
+        self.query_one("#label", Static).update(f"{label}{_END}" if label else "")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

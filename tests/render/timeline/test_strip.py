@@ -9,7 +9,7 @@ from nftop.model.incident import Severity
 from nftop.model.reading import Missing, Reason
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Tone
-from nftop.render.timeline.axis import TimeAxis, age_text
+from nftop.render.timeline.axis import Cells, TimeAxis, age_text, span_text
 from nftop.render.timeline.strip import strip_lines
 
 S = 1_000_000_000
@@ -116,3 +116,34 @@ def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:
 )
 def test_age(seconds: float, text: str) -> None:
     assert age_text(seconds) == text
+
+
+def test_wide_characters_take_two_cells_and_do_not_shift_what_follows() -> None:
+    row = Cells("-" * 10, Tone.FAINT)
+    row.put(1, "網絡", Tone.MUTED)
+    row.put(8, "x", Tone.BAD)
+    assert row.line(ascii_only=False).text == "-網絡---x-"
+    row.put(2, "y", Tone.BAD)
+    row.put(9, "網", Tone.BAD)
+    row.put(-1, "網", Tone.BAD)
+    shown = row.line(ascii_only=False)
+    assert (shown.text, shown.width) == ("  y絡---x ", 10)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(30, "30s"), (160, "2m40s"), (80, "1m20s"), (600, "10m"), (7200, "2h")]
+)
+def test_spans_of_time_have_one_form(seconds: float, text: str) -> None:
+    assert span_text(seconds) == text
+
+
+@pytest.mark.parametrize(("width", "height", "left"), [(80, 1, 6), (120, 3, 12)])
+def test_click_on_a_cell_of_the_axis_is_its_moment(width: int, height: int, left: int) -> None:
+    shown = strip()
+    axis = TimeAxis(shown.first_ns, shown.last_ns, width - left - (13 if height == 1 else 9))
+    for drawn in strip_lines(shown, width, height, ascii_only=False):
+        for cell in (0, 17, axis.cells - 1):
+            click = drawn.click_at(left + cell)
+            assert click is not None and click.action == "moment"
+            assert axis.cell(int(click.argument)) == cell
+        assert drawn.click_at(left - 1) is None and drawn.click_at(left + axis.cells) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from nftop.model.struct import replace
 from nftop.session.timeline import LivePast
@@ -16,6 +17,7 @@ from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from nftop.ui.options import Options
+from nftop.ui.widgets.panels import HeaderLines, Panels
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
 from tests.store.history.test_flight import TICKS, S, filled, flown
@@ -176,3 +178,35 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
     recorder.close()
     found, ended, rest = everything(file)
     assert ended and rest is None and len(ticks_of(found)) == 5
+
+
+@pytest.mark.parametrize("screen", ["1", "4", "5"])
+async def test_click_on_the_strip_goes_to_that_moment(screen: str) -> None:
+    shows = Panels if screen == "5" else HeaderLines  # screen 5 has the axis in its body
+    async with live() as (run, past):
+        await run.press(screen)
+        lines = run.app.screen.query_one(shows).lines
+        spots = {
+            (x, y): int(click.argument)
+            for y, line in enumerate(lines)
+            for x in range(120)
+            if (click := line.click_at(x)) is not None and click.action == "moment"
+        }
+        spot = next(at for at, wall_ns in spots.items() if wall_ns > flown()[1][9].wall_ns)
+        await run.pilot.click(shows, offset=spot)
+        await run.until(lambda: past.position is not None)
+        here = past.position
+        assert here is not None and abs(here.at_ns - spots[spot]) <= S
+        past.to_now()
+        await run.pilot.click(shows, offset=next(iter(spots)))
+        assert not past.active and "nothing was recorded" in past.problem
+
+
+async def test_prompt_leaves_room_for_the_text_on_a_narrow_screen() -> None:
+    async with live((60, 12)) as (run, _):
+        for key in ("S", "slash", "d"):
+            await run.press(key, *"3ab:12")
+            shown = run.text.splitlines()[-1]
+            assert "3ab:12" in shown, key
+            assert run.app.screen.query_one(Input).size.width >= 12
+            await run.press("escape")
