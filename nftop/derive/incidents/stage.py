@@ -45,6 +45,9 @@ RETURNS_S = 15.0
 MOST_OPEN, MOST_PAST = 64, 64
 # Effects that are still beyond their limits are the cause's for so long after it, and two ticks.
 STAYS_S = 3.0
+# And for so long while they get less: caches fill within seconds after their ways are free.
+RECOVERS_S = 120.0
+_RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
 # Smaller changes of throughput are no harm worth a name.
 _LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
@@ -109,7 +112,7 @@ def step_incidents(
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState()
     causes = _worst_causes(
-        _with_lasting_effects(state, causes_of(CauseInputs(seen, parties)), frame), state, frame
+        _with_lasting_effects(state, causes_of(CauseInputs(seen, parties)), seen), state, frame
     )
     followed = dict(state.followed)
     past = list(state.past)
@@ -156,14 +159,15 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
 
 
 def _with_lasting_effects(
-    state: IncidentState, causes: Sequence[Cause], frame: Frame
+    state: IncidentState, causes: Sequence[Cause], seen: FindingInputs
 ) -> list[Cause]:
     """Causes of this tick; those that are over keep effects which have yet to clear."""
-    seen = {cause.key for cause in causes}
+    frame = seen.frame
+    keys = {cause.key for cause in causes}
     over = [
         item
         for item in state.followed.values()
-        if item.key.kind != "nf" and item.takes_effects and item.key not in seen
+        if item.key.kind != "nf" and item.takes_effects and item.key not in keys
     ]
     result, kept = [], dict[str, list[Finding]]()
     for cause in causes:
@@ -173,7 +177,9 @@ def _with_lasting_effects(
         own = list[Finding]()
         for finding in cause.findings:
             item = next((one for one in over if _was_effect(one, cause, finding)), None)
-            if item is not None and (finding.is_ending or _is_just_over(item, frame)):
+            if item is not None and (
+                finding.is_ending or _is_clearing(item, frame, seen.recent, cause.nfs)
+            ):
                 kept.setdefault(item.incident.id, []).append(finding)
             else:
                 own.append(_begun_later(finding, cause, over, state.past, frame))
@@ -193,9 +199,31 @@ def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
     return began and victims.issuperset(cause.nfs)
 
 
-def _is_just_over(item: Followed, frame: Frame) -> bool:
+def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str]) -> bool:
+    """Whether the cause is just over, or its effects on these NFs get less since."""
     over_ns = frame.wall_ns if item.over_ns is None else item.over_ns
-    return frame.wall_ns - over_ns <= max(STAYS_S, 2 * (frame.interval_s or 0.0)) * 1e9
+    passed_s = (frame.wall_ns - over_ns) / 1e9
+    if passed_s <= max(STAYS_S, 2 * (frame.interval_s or 0.0)):
+        return True
+    few = _FEW_OF_WORST * _number(item.incident.worst.drops_per_s)
+    return passed_s <= RECOVERS_S and all(
+        _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
+    )
+
+
+def _is_recovering(rates: RecentRates, few: float) -> bool:
+    """Whether an NF drops few packets, clearly less than seconds ago, or none at a lower cost."""
+    now, points = rates.now, rates.points
+    if now is None:
+        return False
+    earlier = [
+        item
+        for item in points[:-1]
+        if now.monotonic_ns - item.monotonic_ns <= _RECOVERS_WITHIN_S * 1e9
+    ] or points[-2:-1]
+    if now.dropped == 0:
+        return any(item.dropped > 0 or item.cpp > now.cpp for item in earlier)
+    return now.dropped <= few or any(now.dropped <= _RECOVERS_BY * item.dropped for item in earlier)
 
 
 def _begun_later(

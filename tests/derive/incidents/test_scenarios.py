@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
+from nftop.model.change import Cell
 from nftop.model.incident import Incident, Severity
 from nftop.model.reading import Missing
 from nftop.sim import scenario
@@ -143,6 +145,30 @@ def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
         "libvirt-qemu",
         "vm neighbour",
     )
+
+
+def test_what_recovers_after_the_neighbour_is_off_its_ways_stays_one_incident() -> None:
+    host = Frozen("noisy", traffic=None)
+    host.tick(0)
+    host.tick(20 * S)
+    for _ in range(65):
+        frame = host.tick(S)
+    began = frame.incidents[0]
+    assert began.kind == "neighbour"
+    ways = Cell("schemata", "tenant", "L3", 0)
+    host.simulated.world.change(
+        lambda classes: replace(classes, state={**classes.state, ways: "3"})
+    )
+    lost = 0.0
+    for _ in range(90):
+        frame = host.tick(S)
+        shown = (*frame.incidents, *frame.past_incidents)
+        assert [item.id for item in shown if item.severity > INFO] == [began.id]
+        drops = [nf.readings["drop_packets_per_s"] for nf in frame.nfs]
+        lost += sum(value for value in drops if not isinstance(value, Missing))
+    [past] = [item for item in frame.past_incidents if item.severity > INFO]
+    assert isinstance(began.dropped, float) and lost > 1e7
+    assert past.dropped == pytest.approx(began.dropped + lost, rel=0.001)
 
 
 def test_on_the_default_host_the_program_beside_the_poller() -> None:
