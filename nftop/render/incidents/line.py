@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from nftop.derive.findings.rules import all_rules
 from nftop.model.frame import Frame
@@ -26,6 +26,9 @@ _RECENT_S = 120
 _KEYS = " Tab"
 _MOST_FACTS = 5
 _LEAST_CHANGE = 0.005
+# Smaller changes without drops are noise: the NF is no victim worth a name.
+_NOISE = 0.02
+_LEAST_DROPS_PER_S = 0.5
 
 
 def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
@@ -144,10 +147,10 @@ def _facts(culprit: Party, name: str) -> list[str]:
 
 
 def age_text(incident: Incident, now_ns: int) -> str:
-    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `-40s` after its end."""
+    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`."""
     if incident.until_ns is None:
         return duration_text((now_ns - incident.since_ns) / 1e9)
-    return f"-{duration_text((now_ns - incident.until_ns) / 1e9)}"
+    return f"ended {duration_text((now_ns - incident.until_ns) / 1e9)} ago"
 
 
 def duration_text(seconds: float) -> str:
@@ -183,13 +186,17 @@ def change_text(change: Reading) -> str:
 
 
 def price_text(incident: Incident) -> str:
-    """`7.23M drop/s`, or packets that are not sent; "" if nothing is lost."""
-    price = incident.price if incident.until_ns is None else incident.worst
+    """`7.23M drop/s`, or packets that are not sent; "" if nothing is lost.
+
+    Of an incident that ended at its worst: `dropped up to 7.35M/s`.
+    """
+    ended = incident.until_ns is not None
+    price = incident.worst if ended else incident.price
     drops, lost = price.drops_per_s, price.lost_packets_per_s
     if not isinstance(drops, Missing) and drops >= 0.5:
-        return f"{number_text(drops)} drop/s"
+        return f"dropped up to {number_text(drops)}/s" if ended else f"{number_text(drops)} drop/s"
     if not isinstance(lost, Missing) and lost >= 1e4:
-        return f"{number_text(lost)} pps lost"
+        return f"lost up to {number_text(lost)} pps" if ended else f"{number_text(lost)} pps lost"
     return ""
 
 
@@ -206,16 +213,19 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
     price = price_text(incident)
     names = short_names(frame)
-    victims = [_victim(item, names) for item in incident.victims]
+    harmed = [item for item in incident.victims if _is_harmed(item)] or incident.victims
+    changes = [_change(item) for item in harmed]
+    called = [names.get(item.party.key, item.party.name) for item in harmed]
+    victims = [f"{name} {change}".rstrip() for name, change in zip(called, changes, strict=True)]
     own = incident.culprit is not None and [item.party.key for item in incident.victims] == [
         incident.culprit.key
     ]
     if own:  # harms only itself: its name is there already
-        victims = [text.partition(" ")[2] for text in victims]
+        victims = changes
     forms = []
     shown = [victims[:count] for count in range(len(victims), 0, -1)]
     if victims and not own:  # the first without its change
-        shown.append([names.get(incident.victims[0].party.key, incident.victims[0].party.name)])
+        shown.append(called[:1])
     for names_shown in (*shown, []):
         left = len(victims) - len(names_shown)
         rest = f"{'+' * bool(names_shown)}{left} NF{'s' * (left > 1)}" if left else ""
@@ -237,13 +247,19 @@ def short_names(frame: Frame) -> Mapping[str, str]:
     return {key: short[key] if counts[short[key]] == 1 else plain[key] for key in plain}
 
 
-def _victim(victim: Victim, names: Mapping[str, str]) -> str:
-    change = victim.change
-    name = names.get(victim.party.key, victim.party.name)
-    if isinstance(change, Missing) or abs(change) < _LEAST_CHANGE:
-        return name
-    unit = " cost" if victim.metric.endswith("cpp") else ""
-    return f"{name} {change_text(change)}{unit}"
+def _change(victim: Victim) -> str:
+    """`-9%` of packets, `CPP +2%`; "" if unknown or nearly none."""
+    if isinstance(victim.change, Missing) or abs(victim.change) < _LEAST_CHANGE:
+        return ""
+    unit = "CPP " if victim.metric.endswith("cpp") else ""
+    return f"{unit}{change_text(victim.change)}"
+
+
+def _is_harmed(victim: Victim) -> bool:
+    """Whether a victim drops, or has changed by more than noise."""
+    if not isinstance(victim.drops_per_s, Missing) and victim.drops_per_s >= _LEAST_DROPS_PER_S:
+        return True
+    return not isinstance(victim.change, Missing) and abs(victim.change) > _NOISE
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
@@ -253,22 +269,37 @@ def _is_recent(frame: Frame, incident: Incident) -> bool:
 
 
 def _well(frame: Frame, width: int) -> Line:
+    """That nothing harms; or that packets are lost and no cause is known yet."""
+    dropped = sum(
+        value
+        for nf in frame.nfs
+        if not isinstance(value := nf.readings["drop_packets_per_s"], Missing)
+    )
+    muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
+    mutes = f"{muted} incident{'s' * (muted != 1)} muted"
+    if dropped >= _LEAST_DROPS_PER_S:
+        text = f"{number_text(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
+        return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())
     texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
-    muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
-    texts += [f"{muted} incident{'s' * (muted != 1)} muted"] if muted else []
-    texts.append(_last(frame.past_incidents, frame.wall_ns))
+    texts += [mutes] if muted else []
+    notes = sum(item.severity is Severity.INFO for item in frame.incidents)
+    texts += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
+    texts.append(_last(frame))
     body = f"  {'; '.join(filter(None, texts))}"
-    head = line(" ", Span(f"{WELL} nothing hurts", Tone.GOOD))
+    hurts = "no harm" if frame.incidents or frame.past_incidents else "nothing hurts"
+    head = line(" ", Span(f"{WELL} {hurts}", Tone.GOOD))
     return crop(line(head, Span(body, Tone.MUTED)), width)
 
 
-def _last(past: Sequence[Incident], now_ns: int) -> str:
+def _last(frame: Frame) -> str:
+    """When the last harm ended; that there was none only where there is no incident at all."""
+    past = frame.past_incidents
     ends = [item.until_ns for item in past if item.until_ns and item.severity > Severity.INFO]
-    if not ends:
-        return "no incident so far"
-    return f"no incident for {duration_text((now_ns - max(ends)) / 1e9)}"
+    if ends:
+        return f"no harm for {duration_text((frame.wall_ns - max(ends)) / 1e9)}"
+    return "" if past or frame.incidents else "no incident so far"
 
 
 def _with_tail(whole: Line, tail: str, width: int) -> Line:

@@ -182,8 +182,10 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
 
 def _victim(victim: Victim, name_width: int) -> Line:
     is_rate = victim.metric.endswith("packets_per_s")
+    # A victim by its cost has sent as much as before.
+    same = "?" if isinstance(victim.change, Missing) else "unchanged"
     sent = (_pair(victim.before, victim.now, 1e-6), change_text(victim.change)) if is_rate else (
-        "unchanged", "")  # fmt: skip
+        same, "")  # fmt: skip
     cost = _ratio(victim.cpp_before, victim.cpp_now)
     drops = victim.drops_per_s
     dropped = "-" if isinstance(drops, Missing) else number_text(drops)
@@ -218,8 +220,7 @@ def _ratio(before: Reading, now: Reading) -> str:
 def _price(view: IncidentView, width: int) -> Iterator[Line]:
     incident = view.incident
     yield _rule("PRICE", width)
-    now = price_text(incident)
-    texts = [now or "no packet is lost"]
+    texts = [price_text(incident) or _no_price(incident)]
     worst = incident.worst.drops_per_s
     if not isinstance(worst, Missing) and worst > 0:
         texts.append(f"worst {number_text(worst)} at {clock_of(incident.worst_ns)}")
@@ -227,6 +228,24 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
         texts.append(f"{number_text(incident.dropped)} packets lost so far")
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("  ".join(texts), width - 1, lead=line(" "), tone=tone)
+
+
+def _no_price(incident: Incident) -> str:
+    """Why there is no price: nothing is lost, it is not counted, or it is not this one's."""
+    drops = [
+        item.drops_per_s
+        for item in incident.victims
+        if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
+    ]
+    if drops:
+        return f"its victims drop {number_text(sum(drops))}/s, not from this"
+    price = incident.price if incident.until_ns is None else incident.worst
+    if not isinstance(price.drops_per_s, Missing):
+        return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+    counted = [item for item in incident.victims if not isinstance(item.drops_per_s, Missing)]
+    if incident.victims and len(counted) == len(incident.victims):
+        return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+    return f"packets lost: {price.drops_per_s.message}"
 
 
 def _graph(view: IncidentView, width: int) -> list[Line]:

@@ -64,7 +64,9 @@ def incident(number: int = 1, **changes: Any) -> Incident:
 
 
 def frame_with(*incidents: Incident, past: tuple[Incident, ...] = ()) -> Frame:
-    return replace(frame(8, 0), incidents=incidents, past_incidents=past)
+    base = frame(8, 0)
+    nfs = tuple(replace(nf, readings={**nf.readings, "drop_packets_per_s": 0.0}) for nf in base.nfs)
+    return replace(base, nfs=nfs, incidents=incidents, past_incidents=past)
 
 
 def hostile() -> Incident:

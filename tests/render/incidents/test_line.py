@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nftop.model.incident import Party, Price, Severity
@@ -69,7 +71,7 @@ def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
 
 def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None:
     lines = incident_lines(frame_with(incident(muted=True)), 120, 2)
-    assert "nothing hurts" in lines[0].text and "1 incident muted" in lines[0].text
+    assert lines[0].text.startswith(" ✔ no harm") and "1 incident muted" in lines[0].text
     known = incident(acknowledged=True)
     lines = incident_lines(frame_with(known, incident(2)), 120, 2)
     assert [item.click and item.click.argument for item in lines] == [incident(2).id, known.id]
@@ -79,9 +81,10 @@ def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None
 def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
     past = incident(9, until_ns=WALL_NS - 30 * SECOND_NS)
     lines = incident_lines(frame_with(past=(past,)), 120, 2)
-    assert "nothing hurts" in lines[0].text and "30s" in lines[0].text
+    assert lines[0].text.startswith(" ✔ no harm") and "no harm for 30s" in lines[0].text
     assert lines[1].click == Click("incident", past.id)
-    assert "-30s" in lines[1].text and "7.35M drop/s" in lines[1].text
+    assert "ended 30s ago" in lines[1].text and "dropped up to 7.35M/s" in lines[1].text
+    assert "drop/s" not in lines[1].text
     assert {span.tone for span in lines[1].spans} == {Tone.PLAIN, Tone.MUTED}
     note = incident(3, severity=Severity.INFO)
     lines = incident_lines(frame_with(incident(), note, past=(past,)), 120, 3)
@@ -90,6 +93,42 @@ def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
     ]  # fmt: skip
     old = incident(9, until_ns=WALL_NS - 130 * SECOND_NS)
     assert incident_lines(frame_with(past=(old,)), 120, 2)[1].text == ""
+
+
+def test_drops_are_never_below_a_line_that_all_is_well() -> None:
+    plain = frame_with()
+    nfs = tuple(
+        replace(nf, readings={**nf.readings, "drop_packets_per_s": drops})
+        for nf, drops in zip(plain.nfs, (8e6, 4.4e5, Missing(Reason.STALE)), strict=False)
+    )
+    note = incident(severity=Severity.INFO)
+    for incidents in ((), (note,)):
+        frame = replace(frame_with(*incidents), nfs=nfs)
+        first, second = incident_lines(frame, 120, 2)
+        assert first.text == " ▲ 8.44M drop/s, cause not known yet"
+        assert Tone.GOOD not in {span.tone for span in first.spans}
+        assert bool(second.text) is bool(incidents)
+    muted = incident_lines(replace(frame_with(incident(muted=True)), nfs=nfs), 120, 1)
+    assert muted[0].text == " ▲ 8.44M drop/s, 1 incident muted"
+
+
+def test_notes_and_what_ended_are_not_called_no_incident() -> None:
+    note = incident(severity=Severity.INFO)
+    for frame in (frame_with(note), frame_with(past=(replace(note, until_ns=WALL_NS),))):
+        text = incident_lines(frame, 120, 1)[0].text
+        assert text.startswith(" ✔ no harm") and "incident" not in text
+    assert "; 1 note" in incident_lines(frame_with(note), 120, 1)[0].text
+
+
+def test_a_function_that_is_within_noise_is_no_victim_worth_a_name() -> None:
+    unknown = replace(victim("odd", 0.0, 0.0), change=Missing(Reason.WARMING))
+    same = victim("same", 0.019, 0.0)
+    dearer = replace(victim("vpp", 0.03, 0.0), metric="busy_cpp")
+    one = incident(victims=(same, dearer, victim("fwd", -0.01, 9.0), unknown))
+    [item] = incident_lines(frame_with(one), 160, 1)
+    assert "→ vpp CPP +3% fwd -1% 7.23M drop/s" in item.text
+    [item] = incident_lines(frame_with(incident(victims=(same, unknown))), 160, 1)
+    assert "→ same +2% odd 7.23M" in item.text
 
 
 def test_a_healthy_host_says_what_watches_it() -> None:
@@ -133,7 +172,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 
 def test_ages_and_changes() -> None:
     assert age_text(incident(), WALL_NS) == "2m00s"
-    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), WALL_NS) == "-1s"
+    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), WALL_NS) == "ended 1s ago"
     assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12)] == [
         "-9%", "0%", "0%", "+12%",
     ]  # fmt: skip

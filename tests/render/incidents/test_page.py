@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nftop.control.resctrl.remedy import remedy
-from nftop.model.incident import Incident
+from nftop.model.incident import Incident, Price
+from nftop.model.reading import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.page import (
@@ -17,7 +20,7 @@ from nftop.render.incidents.page import (
     trend_points,
 )
 from tests.frames import WALL_NS
-from tests.render.incidents.scenes import frame_with, hostile, incident
+from tests.render.incidents.scenes import frame_with, hostile, incident, victim
 
 DRAFT = Remedy(
     "draft",
@@ -75,6 +78,30 @@ def test_a_frame_without_classes_has_advice_only() -> None:
     assert (plan.kind, plan.commands) == ("advice", ())
     text = "\n".join(item.text for item in incident_page_lines(view(one, 80, plan), 80))
     assert "WHAT CAN BE DONE" in text and "$" not in text
+
+
+def price_of(one: Incident) -> str:
+    rows = [item.text for item in incident_page_lines(view(one, 99), 99)]
+    return rows[next(at for at, row in enumerate(rows) if row.startswith(" PRICE")) + 1].strip()
+
+
+def test_a_price_that_is_not_counted_is_not_nothing() -> None:
+    unknown = Missing(Reason.SOURCE, "no victim counts drops")
+    bare = replace(incident(), worst=Price(), dropped=unknown, price=Price(unknown, unknown))
+    blind = replace(victim(), drops_per_s=unknown)
+    assert price_of(replace(bare, victims=(blind,))) == f"packets lost: {unknown.message}"
+    assert price_of(replace(bare, victims=(victim(),))).endswith("not from this")
+    assert "3.82M" in price_of(replace(bare, victims=(victim(), blind)))
+    assert price_of(replace(bare, victims=(victim("fwd", 0.0, 0.0),))) == "no packet is lost"
+    assert price_of(replace(bare, price=Price(0.0), victims=())) == "no packet is lost"
+
+
+def test_a_victim_whose_change_is_unknown_is_not_unchanged() -> None:
+    known = replace(victim(), metric="busy_cpp", change=0.1)
+    for change, unchanged in ((0.1, True), (Missing(Reason.WARMING), False)):
+        one = incident(victims=(replace(known, change=change),))
+        text = "\n".join(item.text for item in incident_page_lines(view(one, 99), 99))
+        assert ("unchanged" in text) is unchanged
 
 
 def test_a_graph_needs_two_numbers() -> None:
