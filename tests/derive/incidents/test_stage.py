@@ -129,7 +129,8 @@ def test_effects_that_clear_after_their_cause_stay_with_it_and_count_once() -> N
         fold.tick()
     late = since(LOW_IPC, 24)
     for _ in range(6):
-        [one] = fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0).active
+        fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0)
+    [one] = fold.last.incidents
     # The cause is gone at once, its effects clear within seconds.
     for findings, drops in (
         ((since(DROPS, 20), late), 3.0), ((ending(since(DROPS, 20)), late), 0.0),
@@ -150,13 +151,12 @@ def test_drops_that_outlast_their_cause_begin_anew_when_its_incident_ends() -> N
     for _ in range(20):
         fold.tick()
     for _ in range(6):
-        [one] = fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0).active
+        fold.tick(since(WAITS, 20), since(DROPS, 20), drops=5.0)
+    [one] = fold.last.incidents
     ids = set()
     for _ in range(30):
-        output = fold.tick(since(DROPS, 20), drops=5.0)
-        [then] = output.active
-        ids.add(then.id)
-    [past] = output.past
+        ids |= {item.id for item in fold.tick(since(DROPS, 20), drops=5.0).active}
+    [then], [past] = fold.last.incidents, fold.last.past_incidents
     assert past.id == one.id and ids == {one.id, then.id}
     assert (then.kind, then.since_ns) == ("nf", past.until_ns)
     dropped = [item.dropped for item in (past, then) if isinstance(item.dropped, float)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.model.incident import Party, Price, Severity
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
@@ -97,9 +97,10 @@ def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
 
 def test_drops_are_never_below_a_line_that_all_is_well() -> None:
     plain = frame_with()
+    values: tuple[Reading, ...] = (8e6, 4.4e5, Missing(Reason.STALE))
     nfs = tuple(
         replace(nf, readings={**nf.readings, "drop_packets_per_s": drops})
-        for nf, drops in zip(plain.nfs, (8e6, 4.4e5, Missing(Reason.STALE)), strict=False)
+        for nf, drops in zip(plain.nfs, values, strict=False)
     )
     note = incident(severity=Severity.INFO)
     for incidents in ((), (note,)):
