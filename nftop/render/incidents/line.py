@@ -248,11 +248,12 @@ def short_names(frame: Frame) -> Mapping[str, str]:
 
 
 def _change(victim: Victim) -> str:
-    """`-9%` of packets, `CPP +2%`; "" if unknown or nearly none."""
+    """`-9%` of packets, `CPP +2%`; "" if unknown or noise."""
     if isinstance(victim.change, Missing) or abs(victim.change) < _LEAST_CHANGE:
         return ""
-    unit = "CPP " if victim.metric.endswith("cpp") else ""
-    return f"{unit}{change_text(victim.change)}"
+    if victim.metric.endswith("cpp"):
+        return f"CPP {change_text(victim.change)}"
+    return change_text(victim.change) if _is_harmed(victim) else ""
 
 
 def _is_harmed(victim: Victim) -> bool:
