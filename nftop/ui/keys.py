@@ -17,8 +17,11 @@ from nftop.render.frame.footer import Hint
 
 # State of the application on which hints of keys depend: `past` that a moment of the past of a live
 # session is shown, `edits` that classes can be edited,
-# `pending` that a change is not kept yet, `records` that there is a recorder.
-Mode: TypeAlias = Literal["live", "replay", "past", "edits", "records", "pending"]
+# `pending` that a change is not kept yet, `records` that there is a recorder,
+# `incident` that one is on the page, `draft` that a draft would mend it.
+Mode: TypeAlias = Literal[
+    "live", "replay", "past", "edits", "records", "pending", "incident", "draft"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +288,17 @@ SORT_MENU: tuple[KeyRow, ...] = (
 )  # fmt: skip
 
 INCIDENT: tuple[KeyRow, ...] = (
-    KeyRow("n,tab", "incident", "n Tab", "next incident", 1, ("n p", "next"), rank=3),
+    KeyRow("n,tab", "incident", "n Tab", "next incident", 1, ("n p", "next"), rank=3,
+        when=frozenset({"incident"})),
     KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
     KeyRow("e", "edit", "e", "open the draft that would mend it in the editor",
-        hint=("e", "edit draft"), rank=1),
-    KeyRow("y", "copy", "y", "copy the command to the clipboard", hint=("y", "copy"), rank=2),
+        hint=("e", "edit draft"), rank=1, when=frozenset({"draft"})),
+    KeyRow("y", "copy", "y", "copy the command to the clipboard", hint=("y", "copy"), rank=2,
+        when=frozenset({"incident"})),
     KeyRow("m", "mute", "m", "mute its rules for its victims; again: no longer",
-        hint=("m", "mute"), rank=4),
+        hint=("m", "mute"), rank=4, when=frozenset({"incident"})),
     KeyRow("a", "acknowledge", "a", "mark it as seen; again: no longer",
-        hint=("a", "seen"), rank=5),
+        hint=("a", "seen"), rank=5, when=frozenset({"incident"})),
     *SCROLL,
     *LEAVE,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 
 from nftop.control.resctrl.draft import ask, begin, frame_state
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
@@ -32,7 +33,12 @@ _UNPROVEN = "that the victims recover; the verdict after the change measures it"
 
 def remedy(incident: Incident, frame: Frame, program: str = "nftop") -> Remedy:
     """What would mend an incident; `program`: first words of command lines for its host."""
-    return _KINDS.get(incident.kind, _advice)(incident, frame, program)
+    kind = _KINDS.get(incident.kind)
+    if kind is None:
+        return _advice(incident)
+    if incident.until_ns is not None:
+        return Remedy("advice", "it has ended: there is nothing to change")
+    return kind(incident, frame, program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +72,34 @@ def _neighbour(incident: Incident, frame: Frame, program: str) -> Remedy:
         return Remedy("advice", _NO_CLASSES)
     new = _best_mask(here, old.bits)
     if new is not None:
-        actions = _moved(incident, group, l3, new) if shared else (_masked(group, l3, new),)
-        name = _NEW_GROUP if shared else group.name
+        name = _free_name(frame) if shared else group.name
+        actions = _moved(incident, group, l3, new, name) if shared else (_masked(group, l3, new),)
         mask = DraftMask(name, l3, here.ways, old.bits, new, here.victims, here.io)
-        advice = (
-            f"move it into a class of its own, {name}" if shared
-            else f"shrink {class_name(name)} off the victims' ways"
-        )  # fmt: skip
+        verb = "move" if new & ~old.bits else "shrink"
+        advice = f"{verb} {class_name(name)} off the victims' ways"
+        if shared:
+            advice = f"move it into a class of its own, {name}"
         checks = _checks(here, old.bits, new)
         wanted = Remedy("draft", advice, actions=actions, checks=checks, unproven=_UNPROVEN)
         drafted = _drafted(frame, program, wanted, mask)
         if drafted is not None:
             return drafted
-    return _limited(frame, group, l3, program) or Remedy(
+    if not old.bits & here.victims:
+        why = "it has no way of its victims"
+        return _limited(frame, group, l3, program, why) or Remedy("advice", why)
+    # A limit on a class that it shares with its victims would be theirs too.
+    limited = None if shared else _limited(frame, group, l3, program, "no ways are free")
+    return limited or Remedy(
         "advice",
         "no ways are free of its victims: give them fewer ways, or move it to another host",
     )
+
+
+def _free_name(frame: Frame) -> str:
+    """Name of a new class that no class of the host has."""
+    known = {group.name for group in frame.groups}
+    names = (f"{_NEW_GROUP}{number}" if number > 1 else _NEW_GROUP for number in count(1))
+    return next(name for name in names if name not in known)
 
 
 def _cache(incident: Incident, frame: Frame, l3: L3Domain, without: str | None) -> _Cache | None:
@@ -124,24 +142,28 @@ def _polled_classes(frame: Frame, l3: L3Domain) -> set[str]:
 
 
 def _best_mask(here: _Cache, old: int) -> int | None:
-    """The largest mask of adjacent ways that no victim has.
+    """A mask of adjacent ways that no victim has, and of no more ways than the old one.
 
-    Of several it has the fewest ways of other NFs, of devices, and of other classes; then it is the
-    nearest to the old mask. None if every way is a victim's.
+    First one within the old mask; of several that with the fewest ways of other NFs, and of
+    devices; then one without ways of other classes; then the largest; then the nearest to the old
+    one. None if there is none, or if the old mask has no way of a victim.
     """
+    if not old & here.victims:
+        return None
     masks = [
         ((1 << size) - 1) << low
-        for size in range(max(here.min_bits, 1), here.ways + 1)
+        for size in range(max(here.min_bits, 1), old.bit_count() + 1)
         for low in range(here.ways - size + 1)
     ]
-    legal = [mask for mask in masks if not mask & here.victims and mask != old]
+    legal = [mask for mask in masks if not mask & here.victims]
 
-    def cost(mask: int) -> tuple[int, int, int, int, int]:
+    def cost(mask: int) -> tuple[int, ...]:
         return (
+            mask & ~old != 0,
             (mask & here.forwarding).bit_count(),
             (mask & here.io).bit_count(),
+            mask & here.used != 0,
             -mask.bit_count(),
-            (mask & here.used).bit_count(),
             (mask ^ old).bit_count(),
         )
 
@@ -168,15 +190,15 @@ def _masked(group: GroupRow, l3: L3Domain, bits: int) -> SetSchemata:
 
 
 def _moved(
-    incident: Incident, group: GroupRow, l3: L3Domain, bits: int
+    incident: Incident, group: GroupRow, l3: L3Domain, bits: int, name: str
 ) -> tuple[RemedyAction, ...]:
     """Actions that give the culprit's CPUs a class of their own."""
     cpus = () if incident.culprit is None else incident.culprit.cpus
     line = _masked(group, l3, bits)
     return (
-        CreateGroup(_NEW_GROUP),
-        SetSchemata(_NEW_GROUP, line.resource, line.values),
-        MoveCpus(cpus, _NEW_GROUP),
+        CreateGroup(name),
+        SetSchemata(name, line.resource, line.values),
+        MoveCpus(cpus, name),
     )
 
 
@@ -191,7 +213,7 @@ def _drafted(
     return replace(drafted, commands=draft.plan.commands, proposal=draft.plan, mask=mask)
 
 
-def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str) -> Remedy | None:
+def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str, why: str) -> Remedy | None:
     """Half of the culprit's memory bandwidth."""
     value = frame_state(frame).get(Cell("schemata", group.name, MB, l3))
     limit = _rules(frame).limit
@@ -201,7 +223,7 @@ def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str) -> Remed
     if half >= int(value):
         return None
     actions = (SetSchemata(group.name, MB, ((int(l3), half),)),)
-    advice = f"no ways are free: halve the memory bandwidth of {class_name(group.name)}"
+    advice = f"{why}: halve the memory bandwidth of {class_name(group.name)}"
     wanted = Remedy("draft", advice, actions=actions, unproven=_UNPROVEN)
     return _drafted(frame, program, wanted)
 
@@ -275,7 +297,7 @@ def _quiet_cpus(frame: Frame, incident: Incident) -> tuple[Cpu, ...]:
     return tuple(near or [info.cpu for info in free])
 
 
-def _advice(incident: Incident, _frame: Frame, _program: str) -> Remedy:
+def _advice(incident: Incident) -> Remedy:
     return Remedy("advice", _TEXTS.get(incident.kind, "no draft or command mends it"))
 
 

@@ -18,10 +18,10 @@ from nftop.render.editor.change import changed
 from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of, shares_at
 from nftop.render.editor.rows import (
     capacity_bytes,
-    class_users,
     domain_of,
     draining,
     editor_table,
+    nf_losses,
 )
 from nftop.render.frame.header import alert_lines, badge_lines, time_of_day
 
@@ -34,8 +34,8 @@ GRAPH_LEAST, _CARD_LEAST = 6, 6
 GOOD, DOUBT, AGAINST = ("✔ ", Tone.GOOD), ("▲ ", Tone.WARN), ("✘ ", Tone.BAD)
 CHECK_MARKS: tuple[tuple[str, str], ...] = (
     ("✔", "check passed"),
-    ("▲", "as it was before the draft, or worth a look"),
-    ("✘", "the draft makes it worse: ways shared anew, ways of devices, an NF loses ways"),
+    ("▲", "as it was before the draft, or worth a look: ways shared with other classes"),
+    ("✘", "the draft makes it worse: ways of devices, an NF loses ways"),
     ("$", "the command that does the same; y copies it"),
 )
 Check = tuple[tuple[str, Tone], str]
@@ -164,17 +164,12 @@ def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[Check]:
 
 
 def _loss_checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
-    """Network functions whose class loses ways in the selected cache."""
-    users = class_users(editor, frame)
-    losses = [
-        (users[group].nfs, lost)
-        for group in editor.groups
-        if users[group].nfs and (lost := editor.bits_of(group, base=True) & ~editor.bits_of(group))
-    ]
+    """Network functions that lose ways in the selected cache: of a class, or with a moved CPU."""
+    losses = nf_losses(editor, frame)
     if not losses:
         yield GOOD, "no NF loses a way"
-    for names, lost in losses:
-        yield AGAINST, f"{names} loses {ways_named(lost)}"
+    for lost, names in losses.items():
+        yield AGAINST, f"{', '.join(names)} loses {ways_named(lost)}"
 
 
 def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[Check]:
@@ -194,7 +189,7 @@ def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[Check]:
         tail = f" ({name} was alone in its ways)" if alone else ""
         if not new:
             tail = " as before" if was == both.bits else f" (was {ways_named(was)})"
-        yield AGAINST if new else DOUBT, f"shares {ways_named(both.bits)} with {name}{tail}"
+        yield DOUBT, f"shares {ways_named(both.bits)} with {name}{tail}"
     if len(now) > _MOST_NAMED:
         yield DOUBT, f"and {len(now) - _MOST_NAMED} classes more"
 

@@ -67,6 +67,26 @@ def class_users(editor: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
     return result
 
 
+def nf_losses(editor: EditorState, frame: Frame) -> Mapping[int, Sequence[str]]:
+    """Ways that an NF's CPUs can fill before the draft, not after it; the NFs that lose them.
+
+    By CPU: one that is moved to another class loses the ways that only its old class has.
+    """
+    wanted = editor.selection.domain if editor.selection.cache == "L3" else None
+    lost: dict[str, int] = {}
+    for row, nf in enumerate(frame.cpus.nf):
+        if nf is None or wanted not in (None, frame.cpus.topology.cpus[row].l3):
+            continue
+        before = editor.bits_of(_class_of(frame, row, editor.base), base=True)
+        after = editor.bits_of(_class_of(frame, row, editor.target))
+        lost[nf] = lost.get(nf, 0) | before & ~after
+    names: dict[int, list[str]] = {}
+    for nf, bits in lost.items():
+        if bits:
+            names.setdefault(bits, []).append(nf)
+    return names
+
+
 def _cores(cpus: Sequence[int], kinds_of: Mapping[Cpu, Priority]) -> str:
     letters = {LETTERS[kinds_of[Cpu(cpu)]] for cpu in cpus if Cpu(cpu) in kinds_of}
     return f"{format_cpu_list(cpus) or NOBODY.cpus} {'/'.join(sorted(letters))}".rstrip()

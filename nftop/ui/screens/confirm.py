@@ -166,7 +166,15 @@ class ConfirmScreen(BannerScreen[bool]):
 
     def _lines(self, width: int) -> list[Line]:
         badge = (item_or_gap for item in self._badge for item_or_gap in (item, " "))
-        head = line(*badge, Span(self._title, Tone.STRONG))
+        head = line(
+            *badge,
+            Span(self._title, Tone.STRONG),
+            ": ",
+            Span("y", Tone.ACCENT),
+            " applies, ",
+            Span("c", Tone.ACCENT),
+            " copies",
+        )
         if self._planned is None:
             return [head, *alert_lines(self._why, width=width)]
         planned = self._planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from textual import events
@@ -25,7 +25,7 @@ from nftop.render.incidents.page import (
     trend_points,
 )
 from nftop.session.feed import Feed
-from nftop.ui.keys import INCIDENT, KeyRow, bindings
+from nftop.ui.keys import INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
@@ -135,6 +135,7 @@ class IncidentScreen(BannerScreen[int | None]):
         self._chosen = chosen
         self._top = 0
         self._message = ""
+        self._remedy_kind: Literal["none", "draft", "command", "advice"] = "none"
         self._acts: Mapping[str, Callable[[int], object]] = {
             "close": lambda _: self.dismiss(),
             "screen": self.dismiss,
@@ -168,6 +169,11 @@ class IncidentScreen(BannerScreen[int | None]):
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
         return (*screen_keys(), *INCIDENT)
+
+    @property
+    def modes(self) -> set[Mode]:
+        shown: set[Mode] = set() if self._remedy_kind == "none" else {"incident"}
+        return super().modes | shown | ({"draft"} if self._remedy_kind == "draft" else set())
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
@@ -203,13 +209,16 @@ class IncidentScreen(BannerScreen[int | None]):
     def _lines(self, width: int) -> list[Line]:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
+            self._remedy_kind = "none"
             return no_incident_lines(width)
+        plan = self._remedy(frame, incident)
+        self._remedy_kind = plan.kind
         self._chosen = incident.id
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
             frame,
             incident,
-            self._remedy(frame, incident),
+            plan,
             listed.index(incident.id) + 1,
             len(listed),
             self._trend(frame, incident, trend_points(width)),

@@ -54,10 +54,10 @@ def mask_of(plan: Remedy) -> tuple[int, int]:
 def test_a_noisy_class_shrinks_off_the_ways_of_its_victims() -> None:
     frame = frame_of("noisy", 70)
     plan = remedy(worst(frame), frame)
-    assert (plan.kind, mask_of(plan)) == ("draft", (0xFE, 0x003))
-    assert plan.commands == ("nftop cat set --group tenant --l3 0=3",)
+    assert (plan.kind, mask_of(plan)) == ("draft", (0xFE, 0x002))
+    assert plan.commands == ("nftop cat set --group tenant --l3 0=2",)
     assert plan.proposal is not None and not plan.proposal.refusals
-    assert [(change.old, change.new) for change in plan.proposal.changes] == [("fe", "3")]
+    assert [(change.old, change.new) for change in plan.proposal.changes] == [("fe", "2")]
     assert [check.good for check in plan.checks] == [True, True, True, False]
     assert "verdict" in plan.unproven
 
@@ -67,14 +67,48 @@ def test_a_noisy_class_shrinks_off_the_ways_of_its_victims() -> None:
     [
         # As few ways of devices (600) as possible, if there are no others.
         ({"vpp": 0x1E0, "switch": 0x01F}, 0x200),
-        # More free ways before those of idle classes.
-        ({"vpp": 0x180, "switch": 0x001}, 0x07E),
+        # None of other classes (root: 3) before a larger one.
+        ({"vpp": 0x180, "switch": 0x001}, 0x07C),
         ({"vpp": 0x180, "switch": 0x001, "root": 0x07E}, 0x07E),
     ],
 )
-def test_of_several_masks_the_largest_without_devices(masks: dict[str, int], new: int) -> None:
+def test_of_several_masks_one_without_others_then_the_largest(
+    masks: dict[str, int], new: int
+) -> None:
     frame = with_masks(frame_of("noisy", 70), **masks)
     assert mask_of(remedy(worst(frame), frame))[1] == new
+
+
+@pytest.mark.parametrize("old", [0x008, 0x01C, 0x1F0, 0x7F0, 0x7FF])
+@pytest.mark.parametrize("victims", [0x00F, 0x018, 0x1E0, 0x600])
+def test_a_draft_frees_ways_and_never_adds_any(old: int, victims: int) -> None:
+    frame = with_masks(frame_of("noisy", 70), vpp=victims, switch=victims, tenant=old)
+    plan = remedy(worst(frame), frame)
+    if not old & victims:
+        assert plan.mask is None and "no way of its victims" in plan.advice
+        return
+    assert plan.mask is not None
+    new = plan.mask.new
+    assert not new & victims and new.bit_count() <= old.bit_count()
+    assert bool(new & ~old) is not bool(old & ~victims), "a part of the old mask if it has one"
+    assert plan.advice.startswith("move" if new & ~old else "shrink")
+    assert plan.checks[2].good and "frees 0" not in plan.checks[2].text
+
+
+def test_an_incident_that_ended_has_no_draft_or_command() -> None:
+    for scenario, seconds in (("noisy", 70), ("default", 10)):
+        frame = frame_of(scenario, seconds)
+        plan = remedy(replace(worst(frame), until_ns=frame.wall_ns), frame)
+        assert (plan.kind, plan.commands, plan.actions) == ("advice", (), ())
+
+
+def test_a_second_new_class_has_a_free_name() -> None:
+    frame = frame_of("noisy", 70)
+    spare = next(group for group in frame.groups if group.name == "switch")
+    taken = replace(frame, groups=(*frame.groups, replace(spare, name="nftop.apart")))
+    plan = remedy(replace(worst(frame), group="vpp"), taken)
+    assert plan.mask is not None and plan.mask.group == "nftop.apart2"
+    assert plan.proposal is not None and not plan.proposal.refusals
 
 
 @pytest.mark.parametrize("victims", [0x7FF, 0x7FE, 0x3FF])

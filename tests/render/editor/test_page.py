@@ -117,6 +117,16 @@ def checks(shown: EditorState, width: int = 140) -> dict[str, list[str]]:
     return by_glyph
 
 
+def test_a_cpu_that_is_moved_loses_the_ways_of_its_old_class() -> None:
+    nfs = {info.cpu: nf for info, nf in zip(FRAME.topology.cpus, FRAME.cpus.nf, strict=True)}
+    cpu = next(cpu for cpu, nf in nfs.items() if nf and STATE[Cell("cpu", "", number=cpu)] == "vpp")
+    draft, why = drafts.move(begun({"vpp": "70", "/": "3", "ovs": "180"}), "/", [cpu])
+    assert not why
+    assert checks(board(draft))["✘"] == [f"{nfs[cpu]} loses ways 4-6"]
+    same, _ = drafts.move(begun({"vpp": "70", "/": "7f", "ovs": "180"}), "/", [cpu])
+    assert "no NF loses a way" in checks(board(same))["✔"]
+
+
 def test_checks_of_shape_devices_overlaps_and_losses() -> None:
     found = checks(board(begun({"vpp": "600", "ovs": "180"})))
     assert found["▲"] == ["devices write into ways 9-10 too (cpuid)"]
@@ -124,7 +134,8 @@ def test_checks_of_shape_devices_overlaps_and_losses() -> None:
     assert "private 0 of 2.9 MiB" in text(board(begun({"vpp": "600", "ovs": "180"})))
     draft, _ = drafts.grow(begun({"vpp": "70", "ovs": "180"}), "vpp", "L3", (0,), 10)
     found = checks(board(draft))
-    assert found["✘"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
+    assert found["▲"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
+    assert found["✘"] == []
     assert found["✔"] == ["side by side", "avoids I/O ways", "no NF loses a way"]
     assert "private 4.4 of 5.8 MiB" in text(board(draft))
     rules = replace(RULES, masks={"L3": replace(RULES.masks["L3"], sparse=True)})

@@ -45,6 +45,7 @@ async def test_tab_opens_the_worst_and_n_and_p_turn(
         assert title(run).startswith(" i ")
         await run.press("p")
         assert title(run).startswith(" ● tenant ")
+        assert "edit draft" in run.text.splitlines()[-1]
         await run.press("escape")
         assert "CULPRIT" not in run.text
 
@@ -64,7 +65,7 @@ async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
     gate = simulated_gates(host.simulated.world)
     async with running(frame, size=(120, 40), options=Options(gate=gate, rw=True)) as run:
         await run.press("tab", "y")
-        command = "cat set --group tenant --l3 0=3"
+        command = "cat set --group tenant --l3 0=2"
         assert command in run.app.clipboard
         await run.press("e")
         await run.until(lambda: command in run.text)
@@ -90,6 +91,8 @@ async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Fram
     async with running(notes, size=(120, 36)) as run:
         await run.press("tab", "e")
         assert "no change of cache classes mends it" in run.text
+        foot = (await run.press("j")).splitlines()[-1]
+        assert "edit draft" not in foot and "m mute" in foot and "a seen" in foot
         await run.press("y")
         assert "there is no command to copy" in run.text
 
@@ -155,4 +158,7 @@ async def test_a_damaged_rules_file_is_reported_and_stays(
 async def test_a_frame_without_incidents_says_so(noisy: tuple[Frozen, Frame]) -> None:
     none = replace(noisy[1], incidents=(), past_incidents=(), wall_ns=WALL_NS)
     async with running(none, size=(80, 24)) as run:
-        assert "No incident so far." in await run.press("tab")
+        text = await run.press("tab")
+        assert "No incident so far." in text
+        foot = text.splitlines()[-1]
+        assert not any(hint in foot for hint in ("edit draft", "next", "copy", "mute", "seen"))
