@@ -372,7 +372,8 @@ class Replay:
         self._tape.on_frame = consume
 
     def set_rules(self, settings: RuleSettings) -> None:
-        self._order(lambda: self._set_rules(settings))
+        # No order: these come after the first tick.
+        self._tape.rules = settings
 
     def stop(self) -> None:
         self._stopped = True
@@ -541,10 +542,6 @@ class Replay:
 
     def _baseline(self, *, keep: bool) -> tuple[ReplayedTick, ...]:
         self._tape.baseline(keep=keep)
-        return ()
-
-    def _set_rules(self, settings: RuleSettings) -> tuple[ReplayedTick, ...]:
-        self._tape.rules = settings
         return ()
 
     def _step(self, ticks: int) -> tuple[ReplayedTick, ...]:

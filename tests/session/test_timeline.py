@@ -9,6 +9,7 @@ from unittest import mock
 
 from nftop.derive.findings.engine import begun
 from nftop.model.frame import Frame
+from nftop.model.rule_settings import NO_SETTINGS
 from nftop.session.timeline import LivePast
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
@@ -250,3 +251,24 @@ def test_frames_of_a_recorded_session_are_gone_back_to() -> None:
         # The incidents of every screen say what a marker of a finding would.
         assert here is not None and (here.warmed, here.remark) == (None, "")
     past.close()
+
+
+def test_settings_of_rules_reach_the_past() -> None:
+    rules = {finding.rule for frame in flown()[1][20:60] for finding in frame.findings}
+    settings = NO_SETTINGS
+    for rule in rules:
+        settings = settings.with_muted(rule)
+    with going_back() as shown:
+        shown.past.shift(-30 * S)
+        shown.reach(TICKS - 31)
+        shown.past.set_rules(settings)
+        shown.past.step(1)
+        shown.reach(TICKS - 30)
+        last = shown.frames[-1]
+        assert last is not None and last.findings
+        assert all(item.is_muted for item in last.findings if item.rule in rules)
+        shown.past.to_now()
+        shown.past.shift(-10 * S)
+        shown.reach(TICKS - 11)
+        last = shown.frames[-1]
+        assert last is not None and any(item.is_muted for item in last.findings)
