@@ -29,6 +29,7 @@ from nftop.render.incidents.line import (
     number_text,
     price_text,
 )
+from nftop.render.timeline.axis import Cells, TimeAxis
 
 _TWO_COLUMNS_FROM = 100
 _LEFT_SHARE = 3 / 5
@@ -47,11 +48,15 @@ class VictimTrend:
     Attributes:
         values: float32 (points,), packets per second, oldest first; NaN where unknown.
         span_s: from the first to the last.
+        first_ns: wall time of the first.
+        sent: what it sent; else what it received.
     """
 
     name: str
     values: NDArray[np.float32]
     span_s: float
+    first_ns: int
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,16 +266,35 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
     low, top = max(low - margin, 0.0), top + margin
     rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS)
     zero = "" if low == 0 else ", not from 0"
-    head = f" {trend.name}, sent Mpps; axis {low:.3g} to {top:.3g}{zero}"
+    unit = "sent Mpps" if trend.sent else "received Mpps"
+    head = f" {trend.name}, {unit}; axis {low:.3g} to {top:.3g}{zero}"
     marks = {0: f"{top:.3g}", _GRAPH_ROWS - 1: f"{low:.3g}"}
     lines = [crop(line(Span(head, Tone.MUTED)), width)]
     lines += [
         line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text, Tone.WARN))
         for row, text in enumerate(rows)
     ]
-    begin = f"-{duration_text(trend.span_s)}"
-    room = max(len(rows[0]) - cells(begin) - 3, 1) if rows else 1
-    return [*lines, line(Span(f"{'└':>7}{begin}{'─' * room}now", Tone.MUTED))]
+    return [*lines, *_graph_axis(view.incident, trend, len(rows[0]))]
+
+
+def _graph_axis(incident: Incident, trend: VictimTrend, room: int) -> list[Line]:
+    """The time axis with the incident's begin and end, and its ends as text."""
+    last_ns = trend.first_ns + round(trend.span_s * 1e9)
+    axis = TimeAxis(trend.first_ns, last_ns, room)
+    marks = Cells("─" * room, Tone.MUTED)
+    begun, ended = incident.since_ns, incident.until_ns
+    if ended is not None and trend.first_ns <= ended <= last_ns:
+        marks.put(axis.cell(ended), "◀", TONES[incident.severity])
+    if trend.first_ns <= begun <= last_ns:
+        marks.put(axis.cell(begun), "▶", TONES[incident.severity])
+    begin, end = f"-{duration_text(trend.span_s)}", "now"
+    if ended is not None:
+        begin, end = clock_of(trend.first_ns), clock_of(last_ns)
+    gap = " " * max(room - cells(begin) - cells(end), 1)
+    return [
+        line(Span(f"{'└':>7}", Tone.MUTED), marks.line(ascii_only=False)),
+        crop(line(Span(f"{'':>7}{begin}{gap}{end}", Tone.MUTED)), room + 7),
+    ]
 
 
 def _side_by_side(

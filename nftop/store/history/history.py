@@ -38,6 +38,8 @@ from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 
+# What a network function sends; changes of classes are judged without it.
+SENT = "tx_packets_per_s"
 _MISSES = NF_KEPT.index("llc_misses_per_packet")
 
 
@@ -49,6 +51,7 @@ class SampleRings:
 
     def __init__(self, ticks: int) -> None:
         self._nfs = Ring(NF_KEPT, ticks)
+        self._sent = Ring((SENT,), ticks)
         self._caches = Ring(CACHE_KEPT, ticks)
         self._classes = Ring(CLASS_KEPT, ticks)
         self._times = ReadTimes()
@@ -80,13 +83,17 @@ class SampleRings:
     def nf_matrix(
         self, metric: str, keys: Sequence[str], points: int, span_s: float, until_ns: int | None
     ) -> HistorySeries:
-        """One of `NF_KEPT` of several network functions, as `Ring.matrix`."""
-        return self._nfs.matrix(metric, keys, points, span_s, until_ns)
+        """One of `NF_KEPT`, or `SENT`, of several network functions, as `Ring.matrix`."""
+        ring = self._sent if metric == SENT else self._nfs
+        return ring.matrix(metric, keys, points, span_s, until_ns)
 
     def _append_nfs(self, frame: Frame, covers_ns: int, renewed: Collection[str]) -> None:
         keys = [nf.key for nf in frame.nfs]
         if not keys:
             return
+        readings = [nf.readings[SENT] for nf in frame.nfs]
+        sent = [math.nan if isinstance(one, Missing) else one for one in readings]
+        self._sent.append(frame.monotonic_ns, covers_ns, _places(keys), np.array([sent]))
         values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
         for at, nf in enumerate(frame.nfs):
             new = [is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]]
@@ -387,7 +394,7 @@ class TickHistory:
     def nf_matrix(
         self, metric: str, keys: Sequence[str], points: int, span_s: float, until_ns: int | None
     ) -> HistorySeries:
-        """One of `window.NF_KEPT` of several network functions, as `cpu_matrix`."""
+        """One of `window.NF_KEPT`, or `SENT`, of several network functions, as `cpu_matrix`."""
         return self._samples.nf_matrix(metric, keys, points, span_s, until_ns)
 
     def class_series(

@@ -25,6 +25,7 @@ from nftop.render.incidents.page import (
     trend_points,
 )
 from nftop.session.feed import Feed
+from nftop.store.history.history import SENT
 from nftop.ui.keys import INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
@@ -35,7 +36,9 @@ from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.panels import ChangeBanner, Footer
 
 _TREND_S = 300.0
-_SENT = "packets_per_s"
+# Before and after an incident that ended, at least.
+_LEAST_MARGIN_S = 30.0
+_RECEIVED = "packets_per_s"
 
 
 class RuleControl:
@@ -231,16 +234,27 @@ class IncidentScreen(BannerScreen[int | None]):
         return remedy(incident, frame, "nftop" if gate is None else gate.program)
 
     def _trend(self, frame: Frame, incident: Incident, points: int) -> VictimTrend | None:
-        """Packets of the first victim's cores together; None if nothing is known of them."""
+        """Packets of the first victim, around the incident if it ended; None if unknown."""
         party = incident.victims[0].party if incident.victims else None
-        if party is None or not party.cpus or _SENT not in self._session.history:
+        if party is None or not party.key:
             return None
-        until_ns = frame.monotonic_ns
-        rows = [
-            self._session.history.series(_SENT, cpu, points, _TREND_S, until_ns)
-            for cpu in party.cpus
-        ]
-        return VictimTrend(party.name, np.sum(rows, axis=0, dtype=np.float32), _TREND_S)
+        age_ns, span_s = 0, _TREND_S
+        if incident.until_ns is not None:
+            lasted_s = (incident.until_ns - incident.since_ns) / 1e9
+            margin_s = max(_LEAST_MARGIN_S, lasted_s / 4)
+            age_ns = max(frame.wall_ns - incident.until_ns - round(margin_s * 1e9), 0)
+            begin_ns = incident.since_ns - round(margin_s * 1e9)
+            span_s = (frame.wall_ns - age_ns - begin_ns) / 1e9
+        history, until_ns = self._session.history, frame.monotonic_ns - age_ns
+        # No more parts than ticks, else there are gaps between them.
+        parts = min(points, max(2, int(span_s / self._session.feed.interval_s)))
+        for metric in (SENT, _RECEIVED):
+            values = history.nf_matrix(metric, [party.key], parts, span_s, until_ns)[0]
+            values = values[np.arange(points) * parts // points]
+            if np.isfinite(values).any():
+                first_ns = frame.wall_ns - age_ns - round(span_s * 1e9)
+                return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
+        return None
 
     def _next(self, by: int) -> None:
         listed = [item.id for item in incidents_of(self._session.frame)]

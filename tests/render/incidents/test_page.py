@@ -11,6 +11,7 @@ from nftop.control.resctrl.remedy import remedy
 from nftop.model.incident import Incident, Price
 from nftop.model.reading import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
+from nftop.render.base.clock import clock_of
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.page import (
     IncidentView,
@@ -19,7 +20,7 @@ from nftop.render.incidents.page import (
     no_incident_lines,
     trend_points,
 )
-from tests.frames import WALL_NS
+from tests.frames import SECOND_NS, WALL_NS
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
 
 DRAFT = Remedy(
@@ -35,7 +36,8 @@ DRAFT = Remedy(
 def view(one: Incident, width: int, plan: Remedy = DRAFT) -> IncidentView:
     points = trend_points(width)
     values = np.linspace(42e6, 38e6, points).astype(np.float32)
-    return IncidentView(frame_with(one), one, plan, 1, 2, VictimTrend("fwd", values, 300.0))
+    trend = VictimTrend("fwd", values, 300.0, WALL_NS - 300 * SECOND_NS)
+    return IncidentView(frame_with(one), one, plan, 1, 2, trend)
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 200, 400])
@@ -107,6 +109,28 @@ def test_a_victim_whose_change_is_unknown_is_not_unchanged() -> None:
 def test_a_graph_needs_two_numbers() -> None:
     one = incident()
     bare = IncidentView(frame_with(one), one, DRAFT)
-    few = VictimTrend("fwd", np.full(40, np.nan, np.float32), 300.0)
+    few = VictimTrend("fwd", np.full(40, np.nan, np.float32), 300.0, 0)
     for item in (bare, IncidentView(frame_with(one), one, DRAFT, trend=few)):
         assert not any("axis" in row.text for row in incident_page_lines(item, 120))
+
+
+def graph_axis(one: Incident, trend: VictimTrend) -> tuple[str, str, str]:
+    """Head, marks and ends of the graph."""
+    rows = [item.text for item in incident_page_lines(replace(view(one, 80), trend=trend), 80)]
+    at = next(number for number, text in enumerate(rows) if "└" in text)
+    head = next(text for text in rows if "Mpps; axis" in text)
+    return head, rows[at].split("└")[1], rows[at + 1]
+
+
+def test_the_graph_says_what_it_draws_and_marks_begin_and_end() -> None:
+    values = np.linspace(42e6, 38e6, 120).astype(np.float32)
+    now = VictimTrend("fwd", values, 300.0, WALL_NS - 300 * SECOND_NS)
+    head, marks, ends = graph_axis(incident(), now)  # it began 120 s ago
+    assert "sent" in head and ends.endswith("now")
+    assert marks.index("▶") == len(marks) * 180 // 300 and "◀" not in marks
+    past = replace(now, first_ns=WALL_NS - 180 * SECOND_NS, span_s=150.0, sent=False)
+    head, marks, ends = graph_axis(incident(until_ns=WALL_NS - 60 * SECOND_NS), past)
+    assert "received" in head and "sent" not in head
+    assert marks.index("▶") == len(marks) * 60 // 150
+    assert marks.index("◀") == len(marks) * 120 // 150
+    assert ends.split() == [clock_of(WALL_NS - s * SECOND_NS) for s in (180, 30)]

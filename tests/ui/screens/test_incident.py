@@ -15,6 +15,7 @@ from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
 from nftop.ui.options import Options
+from nftop.ui.screens.incident import IncidentScreen
 from tests.frames import WALL_NS
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -162,3 +163,29 @@ async def test_a_frame_without_incidents_says_so(noisy: tuple[Frozen, Frame]) ->
         assert "No incident so far." in text
         foot = text.splitlines()[-1]
         assert not any(hint in foot for hint in ("edit draft", "next", "copy", "mute", "seen"))
+
+
+async def test_the_graph_is_of_what_the_victim_sent_in_the_time_of_the_incident() -> None:
+    host = Frozen("noisy", traffic=None)
+    host.tick(0)
+    host.tick(S)
+    frames = [host.tick(S) for _ in range(75)]
+    async with running(frames[-1], size=(120, 44)) as run:
+        for frame in frames:
+            run.app._history.append(frame)
+        await run.press("tab")
+        page = run.app.screen
+        assert isinstance(page, IncidentScreen)
+        one = page.incident
+        assert one is not None
+        key = one.victims[0].party.key
+        (nf,) = (item for item in frames[-1].nfs if item.key == key)
+        trend = page._trend(frames[-1], one, 600)
+        assert trend is not None and trend.sent
+        assert trend.values[-1] == pytest.approx(nf.readings["tx_packets_per_s"])
+        over = replace(one, until_ns=frames[40].wall_ns, since_ns=frames[30].wall_ns)
+        trend = page._trend(frames[-1], over, 140)
+        assert trend is not None and trend.span_s == pytest.approx(70.0)
+        assert trend.first_ns == over.since_ns - 30 * S
+        (nf,) = (item for item in frames[70].nfs if item.key == key)
+        assert trend.values[-1] == pytest.approx(nf.readings["tx_packets_per_s"])
