@@ -24,7 +24,6 @@ from tests.recordings import Taken, everything, header_of, taken, ticks_of
 from tests.store.reading.test_scan import Bytes
 from tests.ui.feeds import StepFeed
 from tests.ui.harness import PATIENCE_S, Running, running
-from tests.waiting import until
 
 TICKS = 60
 
@@ -182,24 +181,25 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
         assert "marked; R records" in run.text
         text = await run.press("R")
         assert f"recording into {tmp_path}" in text
-        until(made[0].exists)
+        await run.until(lambda: made[0].exists() or recorder.broken is not None)
+        assert recorder.broken is None
         recorder.take(clocked.sample())
         await run.give(frames[2])
         await shows(run, "REC 00:0")
         text = await run.press("R")
         assert "ticks, 0.0 MB in" in text
-        until(lambda: recorder.recording is None)
+        await run.until(lambda: recorder.recording is None)
         await run.give(frames[3])
         assert "REC 0" not in run.text
         # Where it can't be, the screen says so until it can.
         os.close(create(made[1], None))
         await run.press("R")
         recorder.take(clocked.sample())
-        until(lambda: recorder.broken is not None)
+        await run.until(lambda: recorder.broken is not None)
         await run.give(frames[4])
         await shows(run, "REC FAILED: it exists")
         await run.press("R")
-        until(made[2].exists)
+        await run.until(made[2].exists)
         await run.give(frames[5])
         assert "FAILED" not in run.text
     recorder.close()

@@ -290,10 +290,11 @@ class FileSink:
             self.broken, self.problem = error, "it exists, and no recording is written over"
             self.lost += chunk.ticks
         except OSError as error:
+            # First: other threads read the problem of what is broken.
+            self.problem, self._stuck = _why(error), True
             # Nothing was ever written: the operator must choose another path.
             if self._handle is None and not self.ticks:
                 self.broken = error
-            self.problem, self._stuck = _why(error), True
             self._retry_ns = self._clock_ns() + RETRY_AFTER_NS
             self.lost += chunk.ticks
 
