@@ -66,14 +66,14 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
 async def test_what_is_not_kept_is_taken_back() -> None:
     found, options = host()
     async with running(found.tick(S), found.tick(S), size=(80, 24), options=options) as run:
-        before = limits(found, 1)
+        before = [limits(found, cpu) for cpu in range(16)]
         await run.press("7", "e", "enter")
         await run.until(lambda: "y applies it" in run.text)
         await run.press("y")
         await run.until(lambda: "IS NOT KEPT" in run.text)
-        assert limits(found, 1) != before
+        assert [limits(found, cpu) for cpu in range(16)] != before
         await run.press("u")
-        await run.until(lambda: limits(found, 1) == before)
+        await run.until(lambda: [limits(found, cpu) for cpu in range(16)] == before)
 
 
 @pytest.mark.parametrize("why", ["this host has no cpufreq"])
