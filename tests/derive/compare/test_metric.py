@@ -193,10 +193,17 @@ def test_a_level_that_began_seconds_before_the_change_is_the_one_before_it(since
     assert kept.tolist() == loud[-min(since, 15) :].tolist()
 
 
-@given(st.integers(0, 100), st.integers(0, 1000))
-def test_noise_is_kept_nearly_always(count: int, seed: int) -> None:
-    values = np.random.default_rng(seed).standard_normal(count)
-    kept = steady(values)
-    assert kept.tolist() == values[count - len(kept) :].tolist()
-    assert len(kept) >= min(count, 15)
+def test_noise_is_kept_nearly_always() -> None:
+    short = 0
+    for seed in range(1000):
+        count = seed % 101
+        values = np.random.default_rng(seed).standard_normal(count)
+        kept = steady(values)
+        assert kept.tolist() == values[count - len(kept) :].tolist()
+        short += len(kept) < min(count, 15)
+    assert short <= 10
+
+
+@given(st.integers(0, 100))
+def test_what_stands_still_is_kept(count: int) -> None:
     assert steady(np.full(count, 7.0)).sum() >= 7.0 * (count - LEAST_SAMPLES)
