@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 
 PATIENCE_S = 3.0  # for the screen to restore the terminal
@@ -62,14 +63,29 @@ def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
 
 @contextmanager
 def handling(numbers: Iterable[int], handler: Callable[[int], None]) -> Iterator[None]:
-    """Set a handler for signals, and restore the former ones afterwards."""
+    """Call `handler` in a thread of its own for each signal, and restore the former handlers.
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        handler(number)
+    Python runs a signal handler in the main thread between two of its instructions, also where that
+    holds a lock. A handler that takes the same lock, as `threading.Event.set` does, waits for ever.
+    `SimpleQueue.put` is reentrant, so the handler only passes the number on. All signals of the
+    context are handled when it is left, unless that takes more than PATIENCE_S.
+    """
+    arrived: SimpleQueue[int | None] = SimpleQueue()
 
-    before = {number: signal.signal(number, handle) for number in numbers}
+    def serve() -> None:
+        while (number := arrived.get()) is not None:
+            handler(number)
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        arrived.put(number)
+
+    server = threading.Thread(target=serve, name="nftop-signals", daemon=True)
+    server.start()
+    before = {number: signal.signal(number, pass_on) for number in numbers}
     try:
         yield
     finally:
         for number, former in before.items():
             signal.signal(number, former)
+        arrived.put(None)
+        server.join(PATIENCE_S)

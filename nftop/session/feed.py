@@ -48,7 +48,7 @@ class Feed(Protocol):
         """
 
     def stop(self) -> None:
-        """End `frames` soon, even while it blocks. Safe from any thread and signal handlers."""
+        """End `frames` soon, even while it blocks. Safe from any thread, not from signal handlers."""
 
 
 class TimeControl(Protocol):

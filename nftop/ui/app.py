@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
@@ -159,10 +160,11 @@ class NftopApp(App[None]):
         return f"{head}: {outcome_text(left)}"
 
     def leave(self, code: int) -> None:
-        """Exit with this code soon. Safe from any thread and from signal handlers."""
+        """Exit with this code soon. Safe from any thread."""
         self._feed.stop()
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.exit, None, code)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self.exit, None, code)
 
     def on_unmount(self) -> None:
         self._feed.stop()

@@ -29,7 +29,7 @@ from nftop.store.user.columns import columns_file
 from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
-_SCREEN_THREADS = 24
+_SCREEN_THREADS = 25
 
 if TYPE_CHECKING:
     from nftop.model.sample import Sample

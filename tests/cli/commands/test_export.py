@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -210,21 +211,28 @@ def test_a_signal_ends_reading_where_no_tick_comes_any_more(
 ) -> None:
     file, end = tmp_path / "a.nftop", session.ends[24]
     file.write_bytes(session.data[:end] + b"\xff" * (1 << 22))
-    told: list[int] = []
-    read = FileBytes.read
+    signalled: list[int] = []
+    stopped = threading.Event()
+    read, stop = FileBytes.read, FileBytes.stop
 
     def reading(self: FileBytes, at: int, size: int) -> bytes:
         found = read(self, at, size)
         if at > end and callable(signal.getsignal(signal.SIGTERM)):
-            told.append(at)
+            signalled.append(at)
             signal.raise_signal(signal.SIGTERM)
+            assert stopped.wait(60)
         return found
 
+    def stopping(self: FileBytes) -> None:
+        stop(self)
+        stopped.set()
+
     monkeypatch.setattr(FileBytes, "read", reading)
+    monkeypatch.setattr(FileBytes, "stop", stopping)
     arguments = {
         "replay": (str(file), "--batch"),
         "compare": (f"{file}@,+9s", f"{file}@+12s"),
         "export": (str(file), "--format", "csv", "-o", str(tmp_path / "out")),
     }
     assert run((command, *arguments[command])) == 128 + signal.SIGTERM
-    assert len(told) == 1 and not list((tmp_path / "out").glob("*"))
+    assert len(signalled) == 1 and not list((tmp_path / "out").glob("*"))
