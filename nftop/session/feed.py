@@ -48,7 +48,7 @@ class Feed(Protocol):
         """
 
     def stop(self) -> None:
-        """End `frames` soon, even while it blocks. Safe from any thread, not from signal handlers."""
+        """End `frames` soon, even while it blocks. Safe from any thread; no signal handler."""
 
 
 class TimeControl(Protocol):

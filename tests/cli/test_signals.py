@@ -39,7 +39,7 @@ def test_the_former_handlers_are_restored() -> None:
 
 
 def test_a_signal_between_any_two_instructions_does_not_block_an_event() -> None:
-    # Event.set holds its lock for some instructions; a handler in the same thread would wait for it.
+    # Event.set holds its lock for some instructions; a handler in this thread would wait for it.
     event, handled = threading.Event(), 0
 
     def handler(_number: int) -> None:
