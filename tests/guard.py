@@ -188,7 +188,7 @@ MAY: Mapping[str, str] = {
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The end of the session.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
-    "cli/signals.py": "os._exit signal.signal signal.SIG*",
+    "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",
     # How Python was started, which its locale depends on.
     "render/base/text.py": "sys.flags",
     # Settings of rules, kept by an object that the command gives to the screens.

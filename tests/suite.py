@@ -70,7 +70,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _run(jobs: int, seed: int | None, more: list[str]) -> Totals:
     """Both halves: what may run at the same time, then what measures or binds this machine."""
     order = [] if seed is None else ["--random-order", f"--random-order-seed={seed}"]
-    halves = (["-n", str(jobs), "-m", "not alone"], ["-m", "alone"])
+    # A worker without tests takes some of another's, so that none is busy alone at the end.
+    halves = (["-n", str(jobs), "--dist", "worksteal", "-m", "not alone"], ["-m", "alone"])
     total = Totals()
     for half in halves:
         total += _half([*half, *order, *more])
