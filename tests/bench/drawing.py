@@ -16,7 +16,7 @@ from nftop.render.cores.rows import CpuView, Cursor, arrange
 from nftop.store.history.history import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.registry import screens
-from nftop.ui.widgets.panels import CpuTableView
+from nftop.ui.widgets.lines import CpuTableView
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
 from tests.bench.terminal import Cost, Counted, ticking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from nftop.cli.compose.hosts import open_host
-from nftop.session.sampler import Sampler
+from nftop.session.live import Sampler
 from tests.bench.report import Reached, median
 from tests.bench.scenes import Clocked
 

@@ -12,7 +12,7 @@ from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.reading import Missing, Reading
 from nftop.model.sample import Sample
-from nftop.session.sampler import read_source
+from nftop.session.live import read_source
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from tests.frames import WALL_NS
 

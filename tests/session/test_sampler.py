@@ -12,7 +12,7 @@ import pytest
 from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
-from nftop.session.sampler import Sampler
+from nftop.session.live import Sampler
 
 
 class FakeSource:

@@ -16,8 +16,7 @@ from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
-from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 Result = TypeVar("Result")
 

@@ -29,7 +29,7 @@ from nftop.ui.keys import ALWAYS, CLASSES, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.panels import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class CacheView(ScreenView):

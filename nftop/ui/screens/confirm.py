@@ -23,8 +23,7 @@ from nftop.ui.keys import CONFIRM, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 # Returns a proposal and the changes it undoes; None: nothing to do.
 PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]] | None"]

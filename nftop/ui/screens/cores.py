@@ -20,7 +20,7 @@ from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, SORT, K
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.panels import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class CoresView(ScreenView):

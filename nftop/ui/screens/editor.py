@@ -41,8 +41,7 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: preview only; start nftop with --rw to apply"

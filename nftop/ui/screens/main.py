@@ -36,7 +36,7 @@ from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView, focus_request
-from nftop.ui.widgets.panels import (
+from nftop.ui.widgets.lines import (
     ChangeBanner,
     CpuDetail,
     CpuTableView,

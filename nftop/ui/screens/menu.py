@@ -16,8 +16,7 @@ from nftop.ui.options import Options
 from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.view import ColumnState, ScreenView
-from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 
 class MenuScreen(BannerScreen[None], ModalScreen[None]):

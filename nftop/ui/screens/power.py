@@ -17,7 +17,7 @@ from nftop.render.power.settings import MARKS as SETTING_MARKS
 from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, END, FOLD, PRIORITIES, SORT, KeyRow
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.widgets.panels import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class PowerView(CoresView):

@@ -20,8 +20,7 @@ from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.panels import ChangeBanner, Footer
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 _LOCKED = "read-only: preview only; start nftop with --rw to apply"
 _SPAN_S = 30

@@ -19,7 +19,7 @@ from nftop.ui.keys import ALWAYS, CPUS, END, FOLD, SORT, TOPDOWN, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.panels import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 # In the order of the key.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")

@@ -13,7 +13,7 @@ import pytest
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
 from nftop.model.reading import Missing, Reason
-from nftop.session.sampler import BlockingSources
+from nftop.session.live import BlockingSources
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import read_as as read_as_it_is

@@ -12,7 +12,7 @@ import pytest
 from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.uncore import UncoreTable
-from nftop.session.sampler import Sampler
+from nftop.session.live import Sampler
 from nftop.sources.base import Source
 from nftop.sources.uncore.source import UncoreSource, uncore_checks
 from nftop.uarch import table

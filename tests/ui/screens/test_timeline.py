@@ -17,7 +17,7 @@ from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from nftop.ui.options import Options
-from nftop.ui.widgets.panels import HeaderLines, Panels
+from nftop.ui.widgets.lines import HeaderLines, Panels
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
 from tests.store.history.test_flight import TICKS, S, filled, flown
