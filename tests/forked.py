@@ -21,14 +21,14 @@ from importlib import import_module
 from typing import NoReturn
 
 from nftop.__main__ import main
-from nftop.cli.parsers import cat, record, recorded
+from nftop.cli.parsers import cat, record
 from nftop.sources.runtime.readiness import wait_readable
 
 # Modules of `cli.commands` that a command imports when it runs.
 _MODULES = {
     **dict.fromkeys(cat.NAMES, ("cat", "undo")),
     **dict.fromkeys(record.NAMES, ("record",)),
-    **dict.fromkeys(recorded.NAMES, ("export",)),
+    **dict.fromkeys(record.INTERVAL_NAMES, ("export",)),
     "sst": ("sst",),
 }
 

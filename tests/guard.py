@@ -161,8 +161,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     "store/user/columns.py": "pathlib.Path",
     "store/user/rules.py": "pathlib.Path",
-    "store/reading/pipe.py": "os.close os.read",
-    "store/reading/bytes.py": "os.close os.dup os.pread os.fstat",
+    "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",
     # What waits to be written.
     "store/recording/recorder.py": "queue.SimpleQueue",
     "cli/compose/recorders.py": "os.environ os.uname platform.python_version sys.argv",

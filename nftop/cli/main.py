@@ -20,7 +20,7 @@ from typing import NoReturn, TextIO, cast
 
 from nftop import __version__
 from nftop.cli import config
-from nftop.cli.parsers import cat, record, recorded, sst
+from nftop.cli.parsers import cat, record, sst
 from nftop.cli.parsers.common import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.export.output import (
     FAILURE,
@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     | {"config": "config.show"}
     | {name: f"commands.report.{name}" for name in ("doctor", "explain", "tma")}
     | {name: f"commands.record.{name}" for name in record.NAMES}
-    | {name: f"commands.export.{name}" for name in recorded.NAMES}
+    | {name: f"commands.export.{name}" for name in record.INTERVAL_NAMES}
 )
 # Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")
@@ -203,7 +203,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     record.add_record(commands)
     if not demo:
         record.add_replay(commands)
-        recorded.add_commands(commands)
+        record.add_interval_commands(commands)
         _add_pcm(parser)
         _add_tma(commands)
     return parser

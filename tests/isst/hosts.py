@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nftop.control.cpufreq import cpufreq
-from nftop.control.speed_select.backend import SpeedSelect
-from nftop.control.speed_select.operations import IsstCall
+from nftop.control.speed_select.backend import IsstCall, SpeedSelect
 from nftop.model.reading import Missing, Reason
 from nftop.sources.runtime.helper import ProgramOutput
 from tests.control.hosts import Death

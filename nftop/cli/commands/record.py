@@ -32,8 +32,7 @@ from nftop.session.survey import RecordingSurvey, events_of
 from nftop.store.folders import caller, open_file, open_folder
 from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
-from nftop.store.reading.bytes import FileBytes, Readable
-from nftop.store.reading.pipe import LITTLE, MUCH, PipeBytes
+from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
 from nftop.store.reading.scan import Loss
 from nftop.store.recording.recorder import Recorder, Recording
 from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists

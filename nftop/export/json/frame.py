@@ -30,7 +30,6 @@ from nftop.derive.compare.baseline import baseline_of
 from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, nested, picked, rfc3339, with_missing
 from nftop.export.json.frequencies import frequencies_object, setting_values
-from nftop.export.json.incidents import incident_object
 from nftop.model.baseline import BaselineLevel
 from nftop.model.change import Noticed
 from nftop.model.column import Block
@@ -46,6 +45,7 @@ from nftop.model.frame import (
     NfRow,
     PackageRow,
 )
+from nftop.model.incident import Incident, Party, Price, Victim
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
@@ -55,6 +55,79 @@ from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain
 from nftop.model.reading import Missing, Reading, Reason
+
+
+def incident_object(incident: Incident) -> dict[str, Any]:
+    """One incident; `until` is null while it is open."""
+    return with_missing(
+        {
+            "id": incident.id,
+            "kind": incident.kind,
+            "severity": incident.severity.name.lower(),
+            "title": incident.title,
+            "culprit": None if incident.culprit is None else _party(incident.culprit),
+            "likely": incident.likely,
+            "basis": incident.basis,
+            "victims": [_victim(item) for item in incident.victims],
+            "since": rfc3339(incident.since_ns),
+            "until": None if incident.until_ns is None else rfc3339(incident.until_ns),
+            "price": _price(incident.price),
+            "worst": {**_price(incident.worst), "at": rfc3339(incident.worst_ns)},
+            "findings": [{"rule": rule, "where": where} for rule, where in incident.findings],
+            "evidence": [
+                {
+                    "at": rfc3339(item.wall_ns),
+                    "step": item.step,
+                    "text": item.text,
+                    "source": item.source,
+                }
+                for item in incident.chain
+            ],
+            "ruled_out": [
+                {"name": item.name, "excluded": item.excluded, "text": item.text}
+                for item in incident.ruled_out
+            ],
+            "muted": incident.muted,
+            "acknowledged": incident.acknowledged,
+        },
+        {"dropped_packets": incident.dropped},
+    )
+
+
+def _party(party: Party) -> dict[str, Any]:
+    return {
+        "kind": party.kind,
+        "name": party.name,
+        "key": party.key or None,
+        "pid": party.pid,
+        "cpus": list(party.cpus),
+        "class": party.group or None,
+        "user": party.user or None,
+        "container": party.container or None,
+    }
+
+
+def _victim(victim: Victim) -> dict[str, Any]:
+    readings = {
+        "before": victim.before,
+        "now": victim.now,
+        "change": victim.change,
+        "drop_packets_per_s": victim.drops_per_s,
+        "cpp_before": victim.cpp_before,
+        "cpp_now": victim.cpp_now,
+    }
+    return with_missing({"party": _party(victim.party), "metric": victim.metric}, readings)
+
+
+def _price(price: Price) -> dict[str, Any]:
+    return with_missing(
+        {},
+        {
+            "drop_packets_per_s": price.drops_per_s,
+            "lost_packets_per_s": price.lost_packets_per_s,
+        },
+    )
+
 
 _CPU_COLUMNS = "thread nf nf_pid direction saturated cpp_clock"
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nftop.derive.cache.class_cost import cost_of
+from nftop.derive.cache.table import cost_of
 from nftop.derive.placement import kinds
 from nftop.model.change import Cell, State, parts
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow

@@ -17,8 +17,7 @@ from nftop.control.gate import BackendGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Requester
 from nftop.control.recovery import recover, revert
-from nftop.control.speed_select.backend import open_isst
-from nftop.control.speed_select.operations import IsstCall, class_cell
+from nftop.control.speed_select.backend import IsstCall, class_cell, open_isst
 from nftop.control.transaction import apply, keep
 from nftop.export.json.changes_of import change_object
 from nftop.model.change import Cell, Proposal, Receipt, SetCpClass, SstAction, SwitchBf

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nftop.derive.cache.class_cost import _of_nf, _summed
+from nftop.derive.cache.table import _of_nf, _summed
 from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
 from nftop.derive.compare.verdict import _of_one_clock
 from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample

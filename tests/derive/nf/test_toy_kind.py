@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.nf import registry
-from nftop.derive.nf.table import kinds
+from nftop.derive.nf import kinds, registry
 from nftop.model.nf.kinds import NF_ADDRESSES, NF_KINDS, NfKind, ThreadRole, register_nf_kind
 from tests.command import python
 

@@ -11,8 +11,7 @@ from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.cores.packages import package_lines
-from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.batch_text import frame_text, package_lines
 from tests.frames import frame
 
 

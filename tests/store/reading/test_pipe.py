@@ -15,7 +15,7 @@ from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker, Tick
-from nftop.store.reading.pipe import PipeBytes
+from nftop.store.reading.bytes import PipeBytes
 from nftop.store.reading.scan import Loss, Scan, ScanItem
 from nftop.store.reading.seek import last_position, next_position
 from tests.recordings import Taken, taken

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.derive.cache.class_cost import cost_of
+from nftop.derive.cache.table import cost_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.reading import Missing, Reading, Reason
 from tests.frames import frame, with_cells
