@@ -57,7 +57,7 @@ def apply_question(proposal: Proposal, keep_within_s: float) -> str:
 
 def confirm(question: str) -> None:
     """Return after a yes. Raises EndedError."""
-    if not _anybody():
+    if not _interactive():
         raise EndedError("nobody to ask: without a terminal a change needs --yes", USAGE)
     try:
         put(sys.stdout, question)
@@ -78,7 +78,7 @@ def settle(pending: PendingChange, seconds: float, meaning: str) -> Receipt:
         return pending.receipt
     deadline = time.monotonic() + seconds
     try:
-        tell(pending.receipt)
+        print_receipt(pending.receipt)
         put(sys.stdout, f"keep? [y/N] (taken back by itself in {seconds:g} s) ")
         while time.monotonic() < deadline and pending.settled(0) is None:
             if wait_readable([sys.stdin], 0.2):
@@ -88,7 +88,7 @@ def settle(pending: PendingChange, seconds: float, meaning: str) -> Receipt:
     except KeyboardInterrupt:
         with interrupted(meaning):
             put(sys.stdout, "\nit is being taken back\n")
-            tell(pending.revert())
+            print_receipt(pending.revert())
         raise EndedError("", INTERRUPTED) from None
 
 
@@ -103,19 +103,19 @@ def interrupted(sentence: str) -> Iterator[None]:
 
 def agreed(question: str) -> bool:
     """Whether there is an operator who says yes."""
-    if not _anybody():
+    if not _interactive():
         return False
     put(sys.stdout, question)
     return _yes(_answer())
 
 
-def tell(receipt: Receipt) -> None:
+def print_receipt(receipt: Receipt) -> None:
     head, *more = receipt.sentences or ("",)
     lines = [f"{receipt.outcome}: {head}", *(f"  {item}" for item in more)]
     put(sys.stdout, "\n".join(map(printable, lines)) + "\n")
 
 
-def _anybody() -> bool:
+def _interactive() -> bool:
     """Whether input and output are terminals."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 

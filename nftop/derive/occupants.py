@@ -146,13 +146,13 @@ class Occupant:
     """The pollers of one CPU: cores of network functions, and other polling threads."""
 
     cores: list[tuple[NfRates, NfCore]] = field(default_factory=list)
-    strangers: list[ThreadRate] = field(default_factory=list)
+    other_threads: list[ThreadRate] = field(default_factory=list)
 
     @property
     def thread(self) -> str:
         """The first poller's thread name and the number of further pollers."""
         names = [core.thread for _, core in self.cores]
-        names += [rate.thread.label for rate in self.strangers]
+        names += [rate.thread.label for rate in self.other_threads]
         return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else names[0]
 
     @property
@@ -160,7 +160,7 @@ class Occupant:
         """Name and pid of the first network function; None if only other programs spin."""
         known = [(nf.name, nf.pid) for nf, _ in self.cores] or [
             (rate.thread.program, rate.thread.pid)
-            for rate in self.strangers
+            for rate in self.other_threads
             if rate.thread.role in NF_KINDS
         ]
         return known[0] if known else None
@@ -174,9 +174,9 @@ class Occupant:
         for other, _ in self.cores:
             if nf is not None and other.key != nf.key:
                 return f"{other.name} (pid {other.pid}) polls"
-        if not self.strangers:
+        if not self.other_threads:
             return ""
-        thread = self.strangers[0].thread
+        thread = self.other_threads[0].thread
         does = "polls" if thread.role in NF_KINDS else "spins"
         return f"{thread.label} (pid {thread.pid}) {does}"
 
@@ -206,11 +206,11 @@ class Occupant:
             (nf.pid, core.thread): f"{_pid_text(nf.pid)}{nf.name} polls" for nf, core in self.cores
         }
         texts = list(cores.values())[1:]
-        strangers = self.strangers
+        other_threads = self.other_threads
         if not self.cores:
-            first = next((item for item in strangers if item.thread.role in NF_KINDS), None)
-            strangers = [item for item in strangers if item is not first]
-        for rate in strangers:
+            first = next((item for item in other_threads if item.thread.role in NF_KINDS), None)
+            other_threads = [item for item in other_threads if item is not first]
+        for rate in other_threads:
             does = "polls" if rate.thread.role in NF_KINDS else "spins"
             texts.append(f"{_pid_text(rate.thread.pid)}{rate.thread.label} {does}")
         return tuple(texts)
@@ -266,7 +266,7 @@ def occupants(
             continue
         known = by_row.get(row)
         if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:
-            by_row.setdefault(row, Occupant()).strangers.append(rate)
+            by_row.setdefault(row, Occupant()).other_threads.append(rate)
     return by_row
 
 

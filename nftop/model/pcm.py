@@ -160,7 +160,7 @@ ANOTHERS = Missing(
 )
 
 
-def places(
+def rows_of(
     table: PcmTable, topology: Topology
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
     """Row in the table of each CPU and each package of the topology, -1 for none.

@@ -429,12 +429,12 @@ class Live:
                 sampled = focus.traffic or (is_sampled(tick) and not disturbs)
                 wanted = replace(focus, culprits=culprits, memory=memory, traffic=sampled)
                 if wanted != requested:
-                    self._tell(wanted, requested)
+                    self._set_focus(wanted, requested)
                     requested = wanted
                 tick += 1
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
                 sample = sampler.sample(interval_s, grace_s)
-                self.state = state = self._heed(state, sample)
+                self.state = state = self._apply_requests(state, sample)
                 self._on_sample(without_commands(sample))
                 disturbs = _disturbs(sample)
                 state, frame = step(state, sample)
@@ -454,7 +454,7 @@ class Live:
         finally:
             sampler.close()
 
-    def _heed(self, state: FoldState, sample: Sample) -> FoldState:
+    def _apply_requests(self, state: FoldState, sample: Sample) -> FoldState:
         """Apply what was requested since the last tick: baselines, settings of rules."""
         while self._keeps:
             kept = keep(state.baseline) if self._keeps.popleft() else None
@@ -497,7 +497,7 @@ class Live:
             self._clock.wait(self._news, ahead_ns / 1e9)
         return ahead_ns > 0
 
-    def _tell(self, looking: Focus, before: Focus) -> None:
+    def _set_focus(self, looking: Focus, before: Focus) -> None:
         """Called between two ticks, so never during a reading of an inline source."""
         for source in self._sources:
             if isinstance(source, Focusing) and looking.core != before.core:

@@ -124,11 +124,11 @@ class Tape:
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
         return f"the recording was not finished: what came after {last:%H:%M:%S} is not known"
 
-    def last_words(self, *, over: bool, long: bool) -> str:
-        """Once there is nothing more for now, what is to be said of that; "" where nothing is.
+    def end_message(self, *, over: bool, long: bool) -> str:
+        """Message on how the data end, when no further tick is available; "" if none is needed.
 
-        Until it is `over`, a tick that is not whole yet is only not written yet, and the end still
-        to come, unless that takes `long`.
+        Until `over`, an incomplete tick may still be written and the end may still follow; after a
+        `long` wait the recording counts as unfinished.
         """
         rest = self.rest()
         message = rest.sentence if rest is not None and (over or rest.damage) else ""

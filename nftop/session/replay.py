@@ -146,18 +146,18 @@ def beginning_ns(data: Readable, start: str, here: Position) -> int:
 
 
 def reaching(data: Readable, here: Position) -> Position:
-    """With the last tick there is now: seek points only tell those of minutes."""
+    """`here` with the newest tick as its end: seek points only have one tick per minute."""
     return here._replace(last_ns=max(here.last_ns, last_tick_ns(data)))
 
 
-def let_go(data: Readable, wall_ns: int) -> str:
-    """That a pipe's past is not kept so far back, a sentence; "" where it is, and of a file."""
+def pipe_dropped(data: Readable, wall_ns: int) -> str:
+    """A sentence if a pipe no longer has that moment in memory; "" otherwise, and for a file."""
     start = next_position(data, data.first) if data.first else None
     return "" if start is None else not_kept(wall_ns, start.point.wall_ns)
 
 
 class Approach:
-    """The way through a pipe to a moment that may still be to come; what is before it is let go."""
+    """Reads a pipe forward to a moment that may not have arrived; drops what precedes it."""
 
     def __init__(self, data: Readable, tape: Tape, wall_ns: int) -> None:
         self._data = data
@@ -500,7 +500,7 @@ class Replay:
         now_ns = self._clock.monotonic_ns()
         waited_s = self._pace.waited_ns(now_ns) / 1e9
         long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
-        message = self._tape.last_words(over=over, long=long) or position.remark
+        message = self._tape.end_message(over=over, long=long) or position.remark
         self._banner.turn(waiting=not over, ended=over, remark=message)
         self._banner.measure(self._data)
         if not over:
@@ -576,7 +576,7 @@ class Replay:
         return self._again()
 
     def _go(self, wall_ns: int, *, nearest: bool = False) -> tuple[ReplayedTick, ...]:
-        if wrong := let_go(self._data, wall_ns):
+        if wrong := pipe_dropped(self._data, wall_ns):
             self._marker = None
             self._banner.answer(wrong)
             return self._again()

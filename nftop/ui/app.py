@@ -136,7 +136,7 @@ class NftopApp(App[None]):
         self._history = history
         self._countdown: Timer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.changes = ChangeControl(self._options.gate, self._tell)
+        self.changes = ChangeControl(self._options.gate, self._post_change)
         self._main = MainScreen(feed, history, self._options, self.changes)
 
     def on_mount(self) -> None:
@@ -151,7 +151,7 @@ class NftopApp(App[None]):
         return dict(VARIABLES)
 
     @property
-    def last_words(self) -> str:
+    def exit_message(self) -> str:
         """After `run`: outcome of a change that was pending and is not as requested; else ""."""
         left = self.changes.left
         if left is None:
@@ -258,7 +258,7 @@ class NftopApp(App[None]):
             self._say(outcome_text(standing.receipt))
         self._repaint()
 
-    def _tell(self) -> None:
+    def _post_change(self) -> None:
         """Called from the thread of a change, which may outlive the screen."""
         self.post_message(ChangeMoved())
 

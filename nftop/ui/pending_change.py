@@ -102,7 +102,7 @@ class ChangeControl:
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
         self.own_changes: tuple[OwnChange, ...] = ()
-        self._tell = tell
+        self._on_change = tell
         self._clock = clock
         self._closing = False
         self._heard = threading.Event()
@@ -217,7 +217,7 @@ class ChangeControl:
             word = "KEEPING" if keeps else "TAKING BACK"
             self.standing = replace(self.standing, phase="settling", word=word)
         self._heard.set()
-        self._tell()
+        self._on_change()
         return True
 
     def _is_applied(self, receipt: Receipt, began_ns: int) -> int:
@@ -285,7 +285,7 @@ class ChangeControl:
     def _now(self, **changes: object) -> None:
         with self._lock:
             self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
-        self._tell()
+        self._on_change()
 
 
 def _is_expiry(receipt: Receipt, until_ns: int) -> bool:

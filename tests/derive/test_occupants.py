@@ -23,13 +23,13 @@ def spinner(pid: int, comm: str, role: str = "") -> ThreadRate:
 def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
     nf = spinner(7, "lcore-worker-1", next(iter(NF_KINDS)))
     hog, other = spinner(8, "sh"), spinner(9, "lcore-worker-4", next(iter(NF_KINDS)))
-    assert Occupant(strangers=[nf]).others == ()
-    assert Occupant(strangers=[hog, nf]).others == ("pid 8 sh spins",)
-    assert Occupant(strangers=[nf, other, hog]).others == (
+    assert Occupant(other_threads=[nf]).others == ()
+    assert Occupant(other_threads=[hog, nf]).others == ("pid 8 sh spins",)
+    assert Occupant(other_threads=[nf, other, hog]).others == (
         "pid 9 lcore-worker-4 polls",
         "pid 8 sh spins",
     )
-    assert Occupant(strangers=[hog]).others == ("pid 8 sh spins",), "nobody's CPU"
+    assert Occupant(other_threads=[hog]).others == ("pid 8 sh spins",), "nobody's CPU"
 
 
 def test_only_who_is_there_beside_is_counted() -> None:

@@ -23,7 +23,7 @@ from nftop.model.topology import Host
 from nftop.store.folders import Person, open_file, open_folder, write_new
 from nftop.store.format.encoder import Chunk
 from nftop.store.reading.seekpoint import SeekPoint
-from nftop.store.recording.sink import FileSink, Keep, let_go
+from nftop.store.recording.sink import FileSink, Keep, remove_oldest
 from nftop.store.user.baselines import read_baselines, write_baselines
 from nftop.store.user.config_dir import read_profiles, read_text
 from tests.command import called, nftop
@@ -120,7 +120,7 @@ def save_profile(path: Path, _: Person) -> None:
 
 def rotate(path: Path, person: Person) -> None:
     record(path, person)
-    let_go(path.with_name("r.nftop"), Keep(files=0))
+    remove_oldest(path.with_name("r.nftop"), Keep(files=0))
 
 
 WRITERS: tuple[Write, ...] = (

@@ -20,9 +20,9 @@ from nftop.cli.confirmation import (
     apply_question,
     confirm,
     interrupted,
+    print_receipt,
     settle,
     show,
-    tell,
 )
 from nftop.cli.parsers.cat_actions import GoneError, UsageError
 from nftop.control.backend import AbsentError
@@ -107,7 +107,7 @@ def _changed(
                 missing = f"whether all of it was moved can't be read: {describe_error(error)}"
             unmet += (missing,) * bool(missing)
             receipt = replace(receipt, sentences=(*receipt.sentences, *[missing] * bool(missing)))
-    tell(receipt)
+    print_receipt(receipt)
     if options.scenario is not None:
         change = ", and the change with it" * (receipt.outcome == "kept")
         put(sys.stdout, f"{BADGE}: its host ended with this command{change}\n")

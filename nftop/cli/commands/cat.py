@@ -50,7 +50,7 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
             break
         seen.add(text)
         fitted = fit(parse(text), state, rules)
-    _tell(problem for problem in fitted.problems if not problem.edits)
+    _print_problems(problem for problem in fitted.problems if not problem.edits)
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
     if any(item.fatal for item in fitted.problems):
@@ -64,7 +64,7 @@ def _accepted(
     """Problems whose edits are accepted, one by one."""
     accepted = []
     for problem in offered:
-        _tell([problem])
+        _print_problems([problem])
         put(sys.stdout, _edit_text(problem, text))
         if ask("mend it so? [y/N] "):
             accepted.append(problem)
@@ -81,7 +81,7 @@ def _edit_text(problem: ProfileProblem, text: str) -> str:
     return f"  now:  {printable(before)}\n  then: {printable(after[span.line - 1])}\n"
 
 
-def _tell(problems: Iterable[ProfileProblem]) -> None:
+def _print_problems(problems: Iterable[ProfileProblem]) -> None:
     for problem in problems:
         where = f"line {problem.line}: " if problem.line else ""
         put(

@@ -167,8 +167,8 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     app = NftopApp(feed, history, options=drawn)
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
-    if app.last_words:
-        say(f"nftop: {printable(app.last_words)}")
+    if app.exit_message:
+        say(f"nftop: {printable(app.exit_message)}")
     return app.return_code or OK
 
 

@@ -8,7 +8,14 @@ import sys
 from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import journal_of, whole_gate
-from nftop.cli.confirmation import GOES_BACK, UNCHANGED, EndedError, confirm, interrupted, tell
+from nftop.cli.confirmation import (
+    GOES_BACK,
+    UNCHANGED,
+    EndedError,
+    confirm,
+    interrupted,
+    print_receipt,
+)
 from nftop.control.doctor import news
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
@@ -103,6 +110,6 @@ def _recover(options: argparse.Namespace) -> int:
     if receipt is None:
         put(sys.stdout, "nothing was cut off: it has come to its end meanwhile\n")
         return OK
-    tell(receipt)
+    print_receipt(receipt)
     unmended = receipt.outcome in ("failed", "overwritten", "partial")
     return CODES[receipt.outcome] if unmended or receipt.number is None else OK

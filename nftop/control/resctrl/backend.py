@@ -8,7 +8,7 @@ from typing import Protocol
 from nftop.control import history as past
 from nftop.control.backend import Backend, HistoryReader
 from nftop.control.journal_damage import DamagedJournalError
-from nftop.control.resctrl.messages import strangers
+from nftop.control.resctrl.messages import foreign_group_messages
 from nftop.control.resctrl.operations import ResctrlStep, shell, steps
 from nftop.control.resctrl.plan import forbidden, judged, propose
 from nftop.control.rules import Rules
@@ -80,7 +80,9 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         if not going or proposal.refusals:
             return proposal
         try:
-            messages = list(strangers(state, rules, proposal.changes, past.newest(history())))
+            messages = list(
+                foreign_group_messages(state, rules, proposal.changes, past.newest(history()))
+            )
         except (PermissionError, DamagedJournalError) as error:
             why = "its journal is root's" if isinstance(error, PermissionError) else error
             messages = [f"whether nftop made what is to go is not known: {why}"]

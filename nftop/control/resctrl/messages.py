@@ -56,10 +56,10 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
         yield f"{DEFAULT} has no CPU left: whatever is in no group runs in others' classes"
 
 
-def strangers(
+def foreign_group_messages(
     state: State, rules: Rules, changes: Iterable[Change], known: Mapping[Cell, str | None]
 ) -> Iterator[str]:
-    """Messages: groups to be removed that nftop did not create, and their CPUs and threads.
+    """Messages on groups to be removed that nftop did not create, with their CPUs and threads.
 
     `known`: numbers of directories in nftop's history.
     """

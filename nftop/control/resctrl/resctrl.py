@@ -128,9 +128,9 @@ class Resctrl(ClassBackend):
         state: dict[Cell, str] = {}
         groups = self._groups()
         for group in groups:
-            _tell(state, group)
+            _add_cells(state, group)
         named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
-        places = _places(groups) if named else {}
+        places = _group_paths(groups) if named else {}
         for cell, tid in named.items():
             if self._named(tid) == cell.name:
                 state[cell] = places.get(tid, ROOT)
@@ -141,8 +141,8 @@ class Resctrl(ClassBackend):
             return {}
         tree = self._groups()
         chosen = [item for item in tree if tids or _name(item) in groups]
-        places = _places(chosen)
-        inside = _places([item for item in tree if _name(item) in groups])
+        places = _group_paths(chosen)
+        inside = _group_paths([item for item in tree if _name(item) in groups])
         named = {self._named(tid): places.get(tid, ROOT) for tid in {*tids, *inside}}
         return {name: where for name, where in named.items() if name}
 
@@ -248,7 +248,7 @@ def _name(group: GroupFiles) -> str:
     return f"{group.name}\0{group.inode}"
 
 
-def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
+def _add_cells(state: dict[Cell, str], group: GroupFiles) -> None:
     name = _name(group)
     if name != ROOT:
         state[Cell("group", name)] = str(group.inode)
@@ -268,7 +268,7 @@ def _tell(state: dict[Cell, str], group: GroupFiles) -> None:
             state[Cell("cpu", "", number=cpu)] = group_path(name, _name(monitor))
 
 
-def _places(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
+def _group_paths(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
     locations: dict[int, str] = {}
     for group in groups:
         if group.name != ROOT:

@@ -232,7 +232,7 @@ def _poller_columns(
 
     def packets_of(poller: Occupant) -> Reading:
         if not poller.cores:
-            return unattached(poller.strangers[0], tick.sample, nfs)
+            return unattached(poller.other_threads[0], tick.sample, nfs)
         return total(core.packets_per_s for _, core in poller.cores)
 
     packets = of_pollers(lambda _, poller: packets_of(poller))
@@ -289,7 +289,7 @@ def _busy(poller: Occupant, clock: Clock | None = "tsc") -> Reading:
 
 def _worst(poller: Occupant, share: str, worst: Callable[[Iterable[float]], float]) -> Reading:
     """The worst share of the NFs' own threads, else of the other pollers."""
-    sources = [core for _, core in poller.cores] or poller.strangers
+    sources = [core for _, core in poller.cores] or poller.other_threads
     shares: list[Reading] = [getattr(source, share) for source in sources]
     numbers = [item for item in shares if not isinstance(item, Missing)]
     return worst(numbers) if numbers else shares[0]
@@ -301,8 +301,12 @@ def _attribution(poller: Occupant | None) -> str:
     attributions = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in poller.cores)
     # Other pollers explain why a poller waits.
     names = [f"{core.thread} of {nf.name}" for nf, core in poller.cores]
-    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in poller.strangers]
-    do = "poll" if all(rate.thread.role in NF_KINDS for rate in poller.strangers) else "never sleep"
+    names += [f"{rate.thread.label} (pid {rate.thread.pid})" for rate in poller.other_threads]
+    do = (
+        "poll"
+        if all(rate.thread.role in NF_KINDS for rate in poller.other_threads)
+        else "never sleep"
+    )
     together = f"{len(names)} {do} here: {', '.join(names)}" if len(names) > 1 else ""
     return "; ".join(filter(None, (*attributions, together)))
 

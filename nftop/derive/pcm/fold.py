@@ -29,7 +29,7 @@ from nftop.model.column import Block, Bools, Column, Floats, column, from_readin
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
 from nftop.model.ids import Package, format_cpu_list
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
-from nftop.model.pcm import ANOTHERS, PcmTable, places
+from nftop.model.pcm import ANOTHERS, PcmTable, rows_of
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
@@ -141,7 +141,7 @@ def step_pcm(
         same = table.since_start and table.interval_us == state.table.interval_us
         if same or table is state.table or at_ns == state.read_at_ns:
             return state, state.rates
-    rows, packages = places(table, topology)
+    rows, packages = rows_of(table, topology)
     if rows is None or packages is None:
         return PcmState(), _nothing(topology, ANOTHERS)
     frozen = state.table is not None and np.array_equal(

@@ -110,14 +110,14 @@ def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDA
     values = values[np.isfinite(values)]
     if metric.bounded and len(values):
         column = cpus.columns[metric.id]
-        known = column.values[_sure(cpus.saturated) & column.present]
+        known = column.values[_without_empty_polls(cpus.saturated) & column.present]
         usual = np.max(known) if len(known) else np.median(values)
         values = values[values <= _FAR * usual]
     return values.astype(np.float32)
 
 
 @lru_cache(maxsize=4)
-def _sure(saturated: tuple[bool | None, ...]) -> Bools:
+def _without_empty_polls(saturated: tuple[bool | None, ...]) -> Bools:
     """Where the cost is known to exclude empty polls."""
     return np.array([item is True for item in saturated], np.bool_)
 

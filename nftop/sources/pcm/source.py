@@ -13,7 +13,7 @@ import numpy as np
 from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.owner import UNKNOWN, Owner, suffix
-from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, places
+from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, rows_of
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
@@ -75,7 +75,7 @@ def report(
             f"{len(value.cpus)} CPUs, {len(value.links)} links"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
-        if root is not None and places(value, read_topology(root))[0] is None:
+        if root is not None and rows_of(value, read_topology(root))[0] is None:
             lines = [Check("pcm", ANOTHERS.reason, f"{text}; {ANOTHERS.message}")]
         for note in value.notes:
             reason, fix = Reason.SOURCE, ""

@@ -66,7 +66,7 @@ class SampleRings:
             self._append_caches(frame, covers_ns)
             keys = [(group.name, cache.l3) for group in frame.groups for cache in group.caches]
             values = np.array(list(class_ipc(frame, keys, renewed)))
-            self._classes.append(frame.monotonic_ns, covers_ns, _places(keys), values)
+            self._classes.append(frame.monotonic_ns, covers_ns, _positions(keys), values)
 
     def window(self, frame: Frame) -> Window:
         """What there is up to a frame."""
@@ -93,7 +93,7 @@ class SampleRings:
             return
         readings = [nf.readings[SENT] for nf in frame.nfs]
         sent = [math.nan if isinstance(one, Missing) else one for one in readings]
-        self._sent.append(frame.monotonic_ns, covers_ns, _places(keys), np.array([sent]))
+        self._sent.append(frame.monotonic_ns, covers_ns, _positions(keys), np.array([sent]))
         values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
         for at, nf in enumerate(frame.nfs):
             new = [is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]]
@@ -104,7 +104,7 @@ class SampleRings:
             if misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan
             self._misses[nf.key] = misses
-        self._nfs.append(frame.monotonic_ns, covers_ns, _places(keys), values.T)
+        self._nfs.append(frame.monotonic_ns, covers_ns, _positions(keys), values.T)
 
     def _append_caches(self, frame: Frame, covers_ns: int) -> None:
         caches = {(group.name, cache.l3): cache for group in frame.groups for cache in group.caches}
@@ -114,10 +114,10 @@ class SampleRings:
             numbers = [math.nan if isinstance(one, Missing) else one for one in readings]
             values[at] = *numbers, cache.metered_at_ns not in (0, self._metered_at_ns.get(key))
         self._metered_at_ns = {key: cache.metered_at_ns for key, cache in caches.items()}
-        self._caches.append(frame.monotonic_ns, covers_ns, _places(caches), values.T)
+        self._caches.append(frame.monotonic_ns, covers_ns, _positions(caches), values.T)
 
 
-def _places(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:
+def _positions(keys: Iterable[Hashable]) -> Mapping[Hashable, int]:
     return {key: index for index, key in enumerate(keys)}
 
 

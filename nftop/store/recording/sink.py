@@ -76,7 +76,7 @@ class Keep:
     size: int | None = None
 
 
-def let_go(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
+def remove_oldest(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[Path]:
     """Remove the oldest recordings of a rotation beyond its limits; returns their paths.
 
     `path` is the name without times. `written`: the caller's own files, oldest first; they count as
@@ -285,7 +285,7 @@ class FileSink:
             first = not self._open_frame
             self._append(chunk)
             if first:
-                self._let_go()
+                self._remove_oldest()
         except FileExistsError as error:
             self.broken, self.problem = error, "it exists, and no recording is written over"
             self.lost += chunk.ticks
@@ -326,12 +326,12 @@ class FileSink:
         self._written.append(path)
         self._began_ns, self._after = chunk.after.monotonic_ns, None
 
-    def _let_go(self) -> None:
+    def _remove_oldest(self) -> None:
         if self._rotation.keep is None:
             return
         # Files that can't be removed are tried again with the next file.
         with contextlib.suppress(OSError):
-            let_go(self._path, self._rotation.keep, self._written)
+            remove_oldest(self._path, self._rotation.keep, self._written)
         self._written = [item for item in self._written if exists(item)]
 
     def _append(self, chunk: Chunk) -> None:

@@ -108,7 +108,7 @@ _NOTHING = "they cannot be changed from here"
 _OF_CLASSES = ("pqos", "resctrl")
 
 
-def _untold(frame: Frame | None) -> str:
+def _why_no_classes(frame: Frame | None) -> str:
     """Why the frame has no classes; "" if it has some or there is no frame yet."""
     if frame is None or frame.groups:
         return ""
@@ -132,9 +132,9 @@ class EditorOpener:
         gate, options = self._main.changes.gate, self._options
         if gate is None or options.no_gate:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
-        untold = _untold(self._session.newest)
-        if untold:
-            return f"no classes to edit: {untold}"
+        missing = _why_no_classes(self._session.newest)
+        if missing:
+            return f"no classes to edit: {missing}"
         group, l3 = view.editor_start
         screen = EditorScreen(
             gate, self._main.changes, self._session, options, group=group, l3=l3, model=self._model

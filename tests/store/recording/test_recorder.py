@@ -37,7 +37,7 @@ from nftop.store.recording.sink import (
     StreamSink,
     create,
     default_file,
-    let_go,
+    remove_oldest,
     timed,
 )
 from tests.bench.scenes import Clocked
@@ -514,11 +514,11 @@ def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Pat
     for name in (*names, *others):
         name.write_bytes(data)
     (tmp_path / "a-20200101T000000Z.nftop").symlink_to(others[0])
-    gone = let_go(tmp_path / "a.nftop", Keep(files=3))
+    gone = remove_oldest(tmp_path / "a.nftop", Keep(files=3))
     assert sorted(gone) == names[:2]
     assert all(item.exists() for item in (*names[2:], *others))
-    assert let_go(tmp_path / "a.nftop", Keep(size=2 * len(data) + 5)) == [names[2]]
-    assert let_go(tmp_path / "a.nftop", Keep(size=1)) == [names[3]]  # never the newest
+    assert remove_oldest(tmp_path / "a.nftop", Keep(size=2 * len(data) + 5)) == [names[2]]
+    assert remove_oldest(tmp_path / "a.nftop", Keep(size=1)) == [names[3]]  # never the newest
 
 
 def test_a_clock_that_steps_back_costs_the_oldest_file_not_the_one_being_written(
@@ -543,7 +543,7 @@ def test_the_tenth_file_of_a_second_is_newer_than_its_second(tmp_path: Path) -> 
     names += [names[0].with_name(f"{names[0].stem}.{number}.nftop") for number in range(2, 12)]
     for name in names:
         name.write_bytes(data)
-    assert sorted(let_go(tmp_path / "a.nftop", Keep(files=2))) == sorted(names[:-2])
+    assert sorted(remove_oldest(tmp_path / "a.nftop", Keep(files=2))) == sorted(names[:-2])
 
 
 def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> 
     assert gate.host.state() == first
     last = gate.journal.history()[-1]
     assert (last.outcome, last.undoes) == ("kept", (1,))
-    assert run.app.last_words == ""
+    assert run.app.exit_message == ""
 
 
 async def test_an_undo_that_was_confirmed_stays_when_nftop_ends_meanwhile() -> None:
@@ -121,7 +121,7 @@ async def test_an_undo_that_was_confirmed_stays_when_nftop_ends_meanwhile() -> N
     until(lambda: phase(run) == "none")
     assert gate.host.state() == first
     assert gate.journal.history()[-1].outcome == "kept"
-    assert run.app.last_words == ""
+    assert run.app.exit_message == ""
 
 
 async def test_an_undo_of_an_older_change_waits_to_be_kept() -> None:
@@ -271,7 +271,7 @@ async def test_taken_back_when_its_time_is_up_and_said_so() -> None:
             text = await run.press(*["escape"] * dismissed, "K")
             assert (" REVERTED " in text) is not dismissed
             assert "change 1 was not kept within 60 s (reverted)" in text
-    assert run.app.last_words == "", "it was over before the end"
+    assert run.app.exit_message == "", "it was over before the end"
 
 
 async def test_a_second_change_waits_for_the_first() -> None:

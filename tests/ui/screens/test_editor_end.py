@@ -112,7 +112,7 @@ async def test_the_end_in_every_state_leaves_the_host_as_before_the_unkept_chang
     until(lambda: phase(run) == "none")
     assert gate.host.state() == first
     assert bool(gate.asked) == (state in ("applying", "unkept", "paged"))
-    assert ("reverted" in run.app.last_words) == bool(gate.asked)
+    assert ("reverted" in run.app.exit_message) == bool(gate.asked)
     if state in ("unkept", "paged"):
         assert run.app.return_code == (129 if leave is WAYS_OUT[0] else 0)
 
@@ -140,7 +140,7 @@ async def test_what_was_kept_in_the_last_moment_stays() -> None:
         run.app.exit()
     until(lambda: phase(run) == "none")
     assert gate.host.state()[VPP] == "1f0"
-    assert run.app.last_words == ""
+    assert run.app.exit_message == ""
 
 
 def keep_while_it_ends(run: Running, gate: MemoryGate) -> None:
@@ -170,8 +170,8 @@ async def test_a_keep_that_fails_in_the_last_moment_is_said(
         keep_while_it_ends(run, gate)
     until(lambda: phase(run) == "none")
     assert gate.host.state()[VPP] == "f0"
-    assert "the change was not kept: " in run.app.last_words
-    assert "no space left" in run.app.last_words
+    assert "the change was not kept: " in run.app.exit_message
+    assert "no space left" in run.app.exit_message
 
 
 async def test_a_change_kept_in_the_last_moment_that_is_not_as_asked_is_said() -> None:
@@ -182,7 +182,7 @@ async def test_a_change_kept_in_the_last_moment_that_is_not_as_asked_is_said() -
         keep_while_it_ends(run, gate)
     until(lambda: phase(run) == "none")
     assert gate.host.state()[VPP] == "3"
-    assert "the change: kept: but nothing of it" in run.app.last_words
+    assert "the change: kept: but nothing of it" in run.app.exit_message
 
 
 KEYS = tuple(
