@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.nf.rates import NO_VECTORS
 from nftop.model.baseline import NO_BASELINE
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
@@ -15,6 +16,7 @@ from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.nf import NF_METRICS, NF_NODES
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
+from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.nf.parts import NfPort, NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
@@ -129,6 +131,8 @@ def frame(
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
     no_server = Missing(Reason.SOURCE, "no pcm-sensor-server listens at 127.0.0.1:9738")
     columns |= {metric.id: missing(n_cpus, no_server) for metric in PCM_CPU_METRICS}
+    columns |= {metric.id: missing(n_cpus, NO_VECTORS) for metric in SATURATION_CPU_METRICS}
+    columns["missed_packets_per_s"] = column(np.zeros(n_cpus))
     if tma:
         columns |= _tma(everywhere, wobble)
     columns["busy_ratio"] = _with(columns["busy_ratio"], {1: 0.988, 2: 0.5, 3: 0.98})
@@ -335,6 +339,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         "llc_occupancy_bytes": Missing(Reason.SOURCE, "resctrl is not mounted"),
         "llc_misses_per_packet": columns["llc_misses_per_packet"][0],
     }
+    readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}
     readings |= {node.id: columns[node.id][rows[0] if rows else 0] for node in NF_NODES}
     no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
     rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]

@@ -41,8 +41,6 @@ from nftop.model.topology import Topology
 # sampling: sqrt(u (1 - u) / n) for a busy share u of n ticks.
 _DEVIATIONS = 3.0
 _NEVER_RAN = Missing(Reason.UNDEFINED, "its thread did not run in this interval")
-# A core with this busy ratio is saturated: even at the highest load a few polls are empty.
-SATURATED_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +266,6 @@ def occupants(
         if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:
             by_row.setdefault(row, Occupant()).other_threads.append(rate)
     return by_row
-
-
-def saturated(busy_ratio: Reading, run_ratio: Reading) -> bool | None:
-    """Whether a core worked all the time of its own thread; None if unknown."""
-    if isinstance(busy_ratio, Missing) or isinstance(run_ratio, Missing):
-        return None
-    return busy_ratio >= SATURATED_RATIO and run_ratio >= WHOLE_RATIO
 
 
 def unattached(rate: ThreadRate, sample: Sample, nfs: Sequence[NfRates]) -> Missing:

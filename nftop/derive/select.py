@@ -36,5 +36,6 @@ def only_cpus(frame: Frame, cpus: Collection[int]) -> Frame:
         columns=Block.of(table.columns).take(rows),
         origins={metric: these(origin) for metric, origin in table.origins.items()},
         shared={cpu: why for cpu, why in table.shared.items() if cpu in cpus},
+        saturated_by={cpu: by for cpu, by in table.saturated_by.items() if cpu in cpus},
     )
     return replace(frame, cpus=shown)

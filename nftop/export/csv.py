@@ -20,7 +20,7 @@ from nftop.render.base.text import printable
 CPU_NAMES = tuple(metric.id for metric in CPU_METRICS)
 HEADER: tuple[str, ...] = (
     *["time", "interval_s", "simulated", "lab", "remote", "host", "cpu", "core", "package", "l3"],
-    *("thread", "nf", "nf_pid", "direction", "saturated", "cpp_clock", "group"),
+    *("thread", "nf", "nf_pid", "direction", "saturated", "saturated_by", "cpp_clock", "group"),
     *("sst_priority", "governor", "epp", "sst_cp_class"),
     *CPU_NAMES,
     "missing",
@@ -38,7 +38,7 @@ def frame_csv(frame: Frame) -> str:
     table = frame.cpus
     numbers = Block.of(table.columns).numbers(CPU_NAMES).T.tolist()
     reasons = reasons_of_cpus(table)
-    columns = picked(table, "nf_pid direction saturated cpp_clock").values()
+    columns = picked(table, "nf_pid direction saturated").values()
     lines = []
     for row, info in enumerate(table.topology.cpus):
         group, setting = table.group[row], setting_values(table.settings[row])
@@ -53,6 +53,8 @@ def frame_csv(frame: Frame) -> str:
             text_cell(table.thread[row]),
             text_cell(table.nf[row]),
             *(column[row] for column in columns),
+            " ".join(table.saturated_by.get(info.cpu, ())) or None,
+            table.cpp_clock[row],
             None if isinstance(group, Missing) else text_cell(group.name),
             *map(_word, setting.values()),
         ]

@@ -124,6 +124,8 @@ class CpuTable:
         columns: by metric id, all metrics of scope `cpu`. A `Block` in a frame.
         origins: by metric id and row, the source of a number that is not from the metric's first
             choice, else None; metrics without such a number are absent.
+        saturated_by: by CPU, what shows that it is saturated (`metrics.saturation`); absent for
+            other CPUs.
         shared: by CPU, why its instructions, misses and slots are not those of its NFs alone;
             absent for other CPUs.
     """
@@ -142,6 +144,7 @@ class CpuTable:
     columns: Mapping[str, Column]
     origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     shared: Mapping[Cpu, Missing] = field(default_factory=dict)
+    saturated_by: Mapping[Cpu, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.topology.cpus)
@@ -170,6 +173,7 @@ class NfRow:
         sharers: other users of these classes, a text; "" if none.
         owner: user that owns the socket its numbers come from; None if unknown or without a socket.
         shared: why the instructions, misses and slots of its CPUs are not its alone, or None.
+        saturated_by: what shows that all its cores are saturated; empty unless they are.
     """
 
     key: str
@@ -192,6 +196,7 @@ class NfRow:
     sharers: str = ""
     owner: Owner | None = None
     shared: Missing | None = None
+    saturated_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ class DpdkPort:
     """One ethdev port. Counters are cumulative; None if the driver has none.
 
     `rx_queue_packets[q]` is received by queue q; empty if the driver has no queue counters.
+    `rx_queue_missed[q]`: dropped in queue q, by drivers that count so; empty if not reported.
     `bond_member`: a bonding port counts its packets again; None if unknown.
     """
 
@@ -243,6 +244,7 @@ class DpdkPort:
     rx_missed: int | None
     rx_queue_packets: tuple[int, ...] = ()
     bond_member: bool | None = None
+    rx_queue_missed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,9 +218,8 @@ _INPUT = "dpdk-input"
 _INTERFACES = ("local0", "port0", "port1")
 # VPP's statseg section: `update-interval 1.0`, `per-node-counters on`.
 _UPDATE_NS = 1_000_000_000
-# Packets per call under full load (a whole frame) and below, and TSC cycles of an empty poll; the
-# latter two are assumptions.
-_WHOLE_FRAME, _SMALL_FRAME, _EMPTY_POLL_CYCLES = 256, 32, 60
+# TSC cycles of an empty poll, an assumption.
+_EMPTY_POLL_CYCLES = 60
 
 
 def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
@@ -254,7 +253,7 @@ def _instance(
         version=VPP_VERSION,
         problem=None,
         heartbeat=0,
-        threads=_threads(model, placed, nodes.calls - before.calls),
+        threads=_threads(model, placed, nodes, before),
         interfaces=_interfaces(placed, refreshed[0]),
         nodes=nodes,
         read_at_ns=0,
@@ -262,19 +261,19 @@ def _instance(
     )
 
 
-def _threads(model: Model, placed: Placed, calls: Counts) -> tuple[VppThread, ...]:
+def _threads(
+    model: Model, placed: Placed, nodes: VppNodes, before: VppNodes
+) -> tuple[VppThread, ...]:
     """The main thread and the workers; a worker's loop calls its input node once."""
+    calls, vectors = nodes.calls - before.calls, nodes.vectors - before.vectors
     loops = calls[:, 0] / (_UPDATE_NS / 1e9)
+    rate = vectors[:, 1] // np.maximum(calls[:, 1], 1)
     main = VppThread(0, main_cpu(model, placed), 0, None, 0.0)
     workers = (
-        VppThread(index, cpu, 1, float(loops[index]), float(_frame(placed)))
+        VppThread(index, cpu, 1, float(loops[index]), float(rate[index]))
         for index, cpu in enumerate(placed.cpus, 1)
     )
     return (main, *workers)
-
-
-def _frame(placed: Placed) -> int:
-    return _WHOLE_FRAME if placed.task.load >= 1.0 else _SMALL_FRAME
 
 
 def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
@@ -283,7 +282,7 @@ def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
     for index, cpu in enumerate(placed.cpus, 1):
         port = 1 + (index - 1) % 2
         received[index, port] = sent[index, 3 - port] = counts[cpu, INDEX["packets"]]
-        missed[index, port] = counts[cpu, INDEX["missed"]]
+        missed[0, port] += counts[cpu, INDEX["missed"]]  # as the main thread reads it from the NIC
     return VppInterfaces(_INTERFACES, received, sent, missed, np.zeros(shape, dtype=np.uint64))
 
 
@@ -292,11 +291,13 @@ def _nodes(placed: Placed, counts: Counts) -> VppNodes:
     shares = workloads.tables()[placed.task.workload]["nodes"]
     names = (_INPUT, *(name for name in shares if name != _INPUT))
     own = counts[list(placed.cpus)]
-    packets, work, tsc = (own[:, INDEX[name]] for name in ("packets", "work_cycles", "tsc"))
+    packets, work, tsc, frames = (
+        own[:, INDEX[name]] for name in ("packets", "work_cycles", "tsc", "frames")
+    )
     clocks = np.floor(work[:, None] * np.array([shares[name] for name in names])).astype(np.uint64)
     empty = np.maximum(tsc.astype(np.int64) - work.astype(np.int64), 0).astype(np.uint64)
     clocks[:, 0] += empty
-    calls = np.repeat((packets // np.uint64(_frame(placed)))[:, None], len(names), axis=1)
+    calls = np.repeat(frames[:, None], len(names), axis=1)
     calls[:, 0] += empty // np.uint64(_EMPTY_POLL_CYCLES)
     vectors = np.repeat(packets[:, None], len(names), axis=1)
     main = np.zeros((1, len(names)), dtype=np.uint64)

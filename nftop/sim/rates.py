@@ -29,6 +29,10 @@ _SWITCHES_PER_BUSY_S, _SWITCHES_OF_POLLER, _SWITCHES_OF_THIEF = 9000.0, 0.2, 250
 _MMIO_READS_OF_POLLER = 100.0
 # Shares of user, system and softirq time of other programs.
 _USER_SHARE, _SYSTEM_SHARE, _SOFTIRQ_SHARE = 0.6, 0.3, 0.1
+# Packets that a VPP worker takes at a time: all that it can (VLIB_FRAME_SIZE) if it is saturated,
+# else an assumption.
+_WHOLE_FRAME, _SMALL_FRAME = 256, 32
+_ROUNDING = 1e-9
 # Multiples of the golden ratio spread evenly.
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -246,6 +250,8 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
     busy = min(wanted, mine)
     work = _of_thread(workloads.per_cycle(offer.actual), paired=offer.paired)
     work[INDEX["work_cycles"]] = tsc_hz / hz
+    frame = _WHOLE_FRAME if wanted >= mine * (1 - _ROUNDING) else _SMALL_FRAME
+    work[INDEX["frames"]] = work[INDEX["packets"]] / frame
     if saturated:
         rates.add(hz * busy, work, swing=scenario.swing)
     else:

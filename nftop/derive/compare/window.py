@@ -41,8 +41,6 @@ CACHE_KEPT = ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s
 # Metrics of a class' CPUs at one cache.
 CLASS_KEPT = ("ipc", "new")
 CLOCKS: tuple[Clock, ...] = ("core", "tsc", "nf", "core_by_run", "tsc_by_run", "nf_by_run")
-# A single core that drops this share of packets is saturated.
-_DROPPING_RATIO = 0.01
 # CPUs below this busy ratio do not represent their class.
 BUSY_RATIO = 0.5
 # Ages are rounded: readings closer than this are the same.
@@ -174,8 +172,6 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
     clock = np.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock))
     full = np.nan if nf.saturated is None else float(nf.saturated)
-    if nf.saturated is None and len(nf.cpus) == 1 and lost > _DROPPING_RATIO * (packets + lost):
-        full = 1.0
     return [
         packets,
         packets + lost,

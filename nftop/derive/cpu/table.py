@@ -20,9 +20,9 @@ from nftop.derive.occupants import (
     own_clock,
     own_cycles,
     own_times,
-    saturated,
     unattached,
 )
+from nftop.derive.saturation import UNKNOWN, Saturation, saturation_of
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (
@@ -183,6 +183,7 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
     poller = [pollers.get(row) for row in range(len(topology.cpus))]
     has_cpp = columns["cpp"].present.tolist()
+    full = [_saturation(one, own[row]) if one else UNKNOWN for row, one in enumerate(poller)]
     return state, CpuTable(
         topology=topology,
         online=online_rows(tick.sample.readings.get("kernel"), topology),
@@ -191,9 +192,7 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
         nf_pid=tuple(one.nf[1] if one and one.nf else None for one in poller),
         direction=tuple(one.cores[0][0].direction if one and one.cores else None for one in poller),
         cpp_clock=tuple(label if has_cpp[row] else None for row, label in enumerate(clock)),
-        saturated=tuple(
-            _saturated(one, own[row]) if one else None for row, one in enumerate(poller)
-        ),
+        saturated=tuple(item.verdict for item in full),
         attribution=tuple(_attribution(one) for one in poller),
         group=effective_classes(tick.output(CACHE), threads, topology),
         settings=tick.output(FREQUENCIES).settings,
@@ -202,6 +201,9 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
             topology.cpus[row].cpu: why
             for row, one in pollers.items()
             if (why := one.shared(own[row]))
+        },
+        saturated_by={
+            info.cpu: item.by for info, item in zip(topology.cpus, full, strict=True) if item.by
         },
     )
 
@@ -253,16 +255,36 @@ def _poller_columns(
         "busy_cpp": where(polled, product(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
+        "missed_packets_per_s": of_pollers(lambda _, poller: _missed(poller, packets_of(poller))),
+        "vector_fill_ratio": of_pollers(lambda _, poller: _of_core(poller, "vector_fill_ratio")),
         "run_ratio": of_pollers(lambda _, poller: _worst(poller, "run_ratio", min)),
         "wait_ratio": of_pollers(lambda _, poller: _worst(poller, "wait_ratio", max)),
     }
 
 
-def _saturated(poller: Occupant, own: OwnTime | None) -> bool | None:
+_SEVERAL = Missing(Reason.SOURCE, "several network functions poll on this CPU")
+
+
+def _saturation(poller: Occupant, own: OwnTime | None) -> Saturation:
     if len(poller.cores) != 1 or poller.uncounted(own) is not None:
-        return None
-    core = poller.cores[0][1]
-    return saturated(core.busy_ratio, core.run_ratio)
+        return UNKNOWN
+    nf, core = poller.cores[0]
+    return saturation_of(core, nf.direction)
+
+
+def _of_core(poller: Occupant, name: str) -> Reading:
+    """A number of the only core of an NF that polls here."""
+    if not poller.cores:
+        return _UNKNOWN_BUSY
+    reading: Reading = getattr(poller.cores[0][1], name)
+    return reading if len(poller.cores) == 1 else _SEVERAL
+
+
+def _missed(poller: Occupant, packets: Reading) -> Reading:
+    """Drops of all NFs that poll here; the reason of `packets` where none is known."""
+    if not poller.cores:
+        return packets
+    return total(core.missed_packets_per_s for _, core in poller.cores)
 
 
 def _nf_cycles(poller: Occupant) -> Reading:

@@ -45,6 +45,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         readings={
             **row.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
+            "vector_fill_ratio": nf.uncounted or _fullest(nf.cores),
             "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),
             **{
@@ -89,6 +90,14 @@ def spread_of(of_cores: Sequence[Reading]) -> Reading:
     largest = max(core for core in of_cores if not isinstance(core, Missing))
     of_mean = quotient(largest, mean)
     return of_mean if isinstance(of_mean, Missing) else max(of_mean - 1.0, 0.0)
+
+
+def _fullest(cores: Iterable[NfCore]) -> Reading:
+    """Fill of the fullest vectors, or why one is unknown."""
+    fills = [core.vector_fill_ratio for core in cores]
+    known = [fill for fill in fills if not isinstance(fill, Missing)]
+    absent = next((fill for fill in fills if isinstance(fill, Missing)), _NOBODY)
+    return max(known) if known and len(known) == len(fills) else absent
 
 
 def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:

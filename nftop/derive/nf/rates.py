@@ -17,6 +17,12 @@ _NOT_SEEN = Missing(
     Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"
 )
 _HIDDEN = Missing(Reason.SOURCE, "its thread was not found")
+NO_VECTORS = Missing(Reason.UNDEFINED, "it has no vectors of a fixed size: VPP has")
+_DROPS_OF_ALL = Missing(
+    Reason.SOURCE,
+    "its NICs dropped packets, and which of its cores was to take them is not known: they are "
+    "counted by port",
+)
 
 
 # Below this share of run time a thread shares its CPU.
@@ -50,6 +56,9 @@ class NfCore:
         busy_ratio: share of all time in which it worked, by the NF's own count.
         awake_busy_ratio: the same share of the time in which its thread did not sleep.
         nf_cycles_per_s: TSC cycles counted by the NF on this core, without sleep.
+        missed_packets_per_s: dropped by NICs for want of descriptors in the queues it polls.
+        vector_fill_ratio: packets per call of a graph node / the most that one call takes.
+        poll_fill_ratio: the same of polls of its input, empty ones included; at most 1.
     """
 
     cpu: Cpu
@@ -61,6 +70,9 @@ class NfCore:
     awake_busy_ratio: Reading
     nf_cycles_per_s: Reading
     loose: Missing | None = None
+    missed_packets_per_s: Reading = NOT_REPORTED
+    vector_fill_ratio: Reading = NO_VECTORS
+    poll_fill_ratio: Reading = NO_VECTORS
 
     def busy_of(self, clock: Clock | None) -> Reading:
         """Share of the cycles of `clock` spent on work; only the TSC advances during sleep."""
@@ -170,7 +182,26 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
 
     def whole(nf: NfRates) -> NfRates:
         if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
-            return replace(nf, drop_packets_per_s=twins[nf.pid].drop_packets_per_s)
+            return _with_drops(nf, twins[nf.pid].drop_packets_per_s)
         return nf
 
     return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)
+
+
+def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL) -> Reading:
+    """Drops of one of so many polling cores, by those of all of them.
+
+    Those of a single core are all; of several each has none if there are none, else `unknown`.
+    """
+    return of_all if isinstance(of_all, Missing) or cores == 1 or of_all == 0 else unknown
+
+
+def _with_drops(nf: NfRates, drops: Reading) -> NfRates:
+    """The NF with the drops of its ports, which its own statistics do not have."""
+    own = drops_of_core(drops, len(nf.cores))
+    cores = tuple(replace(core, missed_packets_per_s=own) for core in nf.cores)
+    queues = nf.queues
+    if not isinstance(queues, Missing):
+        of_queue = drops_of_core(drops, len(queues))
+        queues = tuple(replace(queue, missed_packets_per_s=of_queue) for queue in queues)
+    return replace(nf, drop_packets_per_s=drops, cores=cores, queues=queues)

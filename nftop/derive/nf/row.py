@@ -12,8 +12,8 @@ from nftop.derive.occupants import (
     own_clock,
     own_cycles,
     own_times,
-    saturated,
 )
+from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
 from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
 from nftop.model.ids import format_cpu_list
@@ -62,7 +62,9 @@ def nf_row(
     core_cycles, instructions = (
         why_not or shared or total((column[row] for row in rows), _NOBODY) for column in counted
     )
-    verdicts = {saturated(core.busy_ratio, core.run_ratio) for core in nf.cores}
+    full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
+    if why_not:
+        full = UNKNOWN
     return NfRow(
         key=nf.key,
         name=nf.name,
@@ -71,7 +73,8 @@ def nf_row(
         cpus=tuple(sorted({core.cpu for core in nf.cores})),
         direction=nf.direction,
         cpp_clock=None if isinstance(cpp, Missing) else clock,
-        saturated=None if why_not or None in verdicts or not verdicts else verdicts == {True},
+        saturated=full.verdict,
+        saturated_by=full.by,
         interval_s=nf.interval_s,
         attribution=nf.attribution,
         problem=nf.problem,

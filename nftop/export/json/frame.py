@@ -141,6 +141,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         **picked(nf, "name kind pid"),
         "cpus": list(nf.cpus),
         **picked(nf, "direction saturated cpp_clock interval_s attribution"),
+        "saturated_by": list(nf.saturated_by),
         "owner": None if nf.owner is None else picked(nf.owner, "user uid privileged reason"),
         "problem": None if nf.problem is None else nf.problem.message,
         "classes": [clos.name for clos in nf.classes],
@@ -151,7 +152,9 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
     ports = "rx_packets_per_s tx_packets_per_s missed_packets_per_s drop_packets_per_s"
     readings["ports"] = _rows(nf.ports, "name", ports)
-    readings["queues"] = _rows(nf.queues, "port queue cpu enabled", "packets_per_s used_ratio")
+    readings["queues"] = _rows(
+        nf.queues, "port queue cpu enabled", "packets_per_s used_ratio missed_packets_per_s"
+    )
     nodes = "clocks_ratio clocks_per_packet packets_per_call"
     readings["nodes"] = _rows(nf.nodes, "name polls", nodes)
     return with_missing(named, readings)
@@ -373,6 +376,7 @@ def _cpu(
         **picked(info, "core package l3"),
         "siblings": list(info.siblings),
         **{name: column[row] for name, column in picked(table, _CPU_COLUMNS).items()},
+        "saturated_by": list(table.saturated_by.get(info.cpu, ())),
         "attribution": table.attribution[row] or None,
         "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
     }

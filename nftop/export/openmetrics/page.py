@@ -184,6 +184,7 @@ def _cpu(table: CpuTable, row: int) -> str:
         group=None if isinstance(group, Missing) else group.name,
         clos=None if isinstance(group, Missing) else group.clos,
         **{name: of[row] for name, of in picked(table, "direction cpp_clock saturated").items()},
+        saturated_by=" ".join(table.saturated_by.get(info.cpu, ())) or None,
     )
 
 
@@ -193,7 +194,9 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     def more(nf: NfRow) -> str:
         facts = picked(nf, "direction cpp_clock saturated")
         group = " ".join(clos.name for clos in nf.classes)
-        return labels(cpus=format_cpu_list(nf.cpus), **facts, group=group)
+        evidence = " ".join(nf.saturated_by) or None
+        cpus = format_cpu_list(nf.cpus)
+        return labels(cpus=cpus, **facts, saturated_by=evidence, group=group)
 
     sheet.add(named.NF, ((f"{mine},{more(nf)}", 1.0) for mine, nf in rows))
     sheet.add(named.NF_UP, ((mine, float(nf.problem is None)) for mine, nf in rows))

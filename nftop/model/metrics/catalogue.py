@@ -19,6 +19,7 @@ from nftop.model.metrics.metric import COVERAGE_METRICS, Metric, registered
 from nftop.model.metrics.nf import NF_METRICS, VS_BASE
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_WORDS
 from nftop.model.metrics.tma import TMA_METRICS
 
 CPU_METRICS: tuple[Metric, ...] = (
@@ -29,6 +30,7 @@ CPU_METRICS: tuple[Metric, ...] = (
     *TMA_METRICS,
     *PCM_CPU_METRICS,
     *FREQUENCY_METRICS,
+    *SATURATION_CPU_METRICS,
     *registered(),
 )
 
@@ -36,7 +38,7 @@ METRICS: tuple[Metric, ...] = (
     CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
 # With what is no number: a node of the tree of the core looked at, and words.
-EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS
+EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS + SATURATION_WORDS
 
 
 def cpu_metric(metric_id: str) -> Metric:

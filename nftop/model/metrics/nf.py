@@ -5,6 +5,7 @@ from __future__ import annotations
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
+from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.struct import replace
 
@@ -179,5 +180,6 @@ NF_METRICS: tuple[Metric, ...] = (
         priority=10,
         coverage=LLC_COVERAGE,
     ),
+    *SATURATION_NF_METRICS,
     *NF_NODES,
 )

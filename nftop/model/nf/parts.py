@@ -53,6 +53,7 @@ class NfQueue:
         cpu: CPU of the thread that polls it; None if unknown.
         used_ratio: share (0..1) of that thread's time spent on it, by the NF's own count.
         enabled: whether its device has it switched on.
+        missed_packets_per_s: dropped by its NIC for lack of descriptors in it.
     """
 
     port: str
@@ -61,6 +62,7 @@ class NfQueue:
     packets_per_s: Reading
     used_ratio: Reading
     enabled: bool = True
+    missed_packets_per_s: Reading = NOT_REPORTED
 
 
 @dataclass(frozen=True, slots=True)

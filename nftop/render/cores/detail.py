@@ -25,7 +25,7 @@ from nftop.render.base.table import by_reason, cut_lines, reason_lines
 from nftop.render.base.text import fit, printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
-from nftop.render.cores.table import estimates, is_bound
+from nftop.render.cores.table import estimates, is_bound, saturated_text
 from nftop.render.power.settings import setting_facts
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself
@@ -145,6 +145,7 @@ def attribution_lines(cpus: CpuTable, row: int, width: int) -> list[Line]:
         cpus.attribution[row],
         _SENT if cpus.direction[row] == "tx" else "",
         f"CPP in {clock}" if clock else "",
+        saturated_text(cpus.saturated_by.get(cpus.topology.cpus[row].cpu, ())),
     ]
     text = "; ".join(item for item in facts if item)
     return paragraph(text, width) if text else []

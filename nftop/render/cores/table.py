@@ -105,6 +105,11 @@ def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> 
     return metric.bounded and saturated is not True and sure
 
 
+def saturated_text(by: Sequence[str]) -> str:
+    """What shows that CPP has no empty polls in it, or ""."""
+    return f"saturated ({', '.join(by)})" if by else ""
+
+
 def is_other(clock: Clock | None) -> bool:
     """Whether cycles are of another clock than the core's."""
     return clock not in (None, "core")

@@ -31,7 +31,7 @@ from nftop.render.base.table import (
     reason_lines,
     text_cell,
 )
-from nftop.render.cores.table import estimates, is_bound
+from nftop.render.cores.table import estimates, is_bound, saturated_text
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
 from nftop.render.nfs.table import MARKS, class_text
@@ -82,6 +82,7 @@ _QUEUES: tuple[EntryColumn[NfQueue], ...] = (
     EntryColumn(_head("CPU", 5), lambda queue: _cpu_text(queue.cpu)),
     EntryColumn(_head("Mpps", 8), lambda queue: queue.packets_per_s),
     EntryColumn(_head("USED", 8), lambda queue: queue.used_ratio, Unit.RATIO),
+    EntryColumn(_head("missed/s", 9), lambda queue: queue.missed_packets_per_s, Unit.PER_S),
 )
 _PORTS: tuple[EntryColumn[NfPort], ...] = (
     EntryColumn(_name("PORTS"), lambda port: port.name),
@@ -170,9 +171,10 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
     facts = [
         nf.attribution,
         clock and f"CPP in {clock}",
+        saturated_text(nf.saturated_by),
         "generator: CPP is by packets sent",
     ]
-    lines += paragraph("; ".join(filter(None, facts[: 2 + (nf.direction == "tx")])), width)
+    lines += paragraph("; ".join(filter(None, facts[: 3 + (nf.direction == "tx")])), width)
     if nf.classes:
         shared = f", shared with {nf.sharers}" if nf.sharers else ", with nothing else in it"
         lines += paragraph(f"class {class_text(nf)}{shared}", width)

@@ -29,7 +29,13 @@ from nftop.render.cores.detail import (
     process_texts,
     sibling_lines,
 )
-from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, is_bound
+from nftop.render.cores.table import (
+    SIBLING_BUSY_RATIO,
+    SIBLING_MARK,
+    estimates,
+    is_bound,
+    saturated_text,
+)
 from nftop.render.editor.page import CHECK_MARKS
 from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
@@ -284,6 +290,9 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
         known = "known to be " if saturated is None else ""
         texts.append(f"an upper bound: the core is not {known}saturated")
+    elif metric.bounded and saturated:
+        by = frame.cpus.saturated_by.get(frame.cpus.topology.cpus[row].cpu, ())
+        texts.append(saturated_text(by))
     if any(estimates(frame.cpus, [row], metric)):
         texts.append("an estimate: multiplexed counters, or another clock than the core's")
     return "; ".join(texts)

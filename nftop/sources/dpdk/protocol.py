@@ -223,6 +223,8 @@ _QUEUE_PATTERNS = (
     re.compile(r"rx_q([0-9]{1,5})_good_packets"),
     re.compile(r"rxq_([0-9]{1,5})_pkts"),
 )
+# rte_eth_stats.q_errors: of most drivers that have it, packets dropped in the queue.
+_QUEUE_MISSED = re.compile(r"rx_q([0-9]{1,5})_errors")
 _TOTALS = ("rx_good_packets", "tx_good_packets", "rx_missed_errors")  # /ethdev/xstats
 _BASIC_TOTALS = ("ipackets", "opackets", "imissed")  # the same in /ethdev/stats
 
@@ -346,7 +348,15 @@ def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[Po
     )
     queues = _queue_packets(stats, facts.rx_queues, rx, zero)
     port = DpdkPort(
-        facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues, facts.bond_member
+        facts.port,
+        facts.name,
+        facts.rx_queues,
+        rx,
+        tx,
+        missed,
+        queues,
+        facts.bond_member,
+        _queue_missed(stats, facts.rx_queues, zero),
     )
     plan = replace(
         facts,
@@ -372,15 +382,30 @@ def _queue_packets(
 ) -> tuple[int, ...]:
     """Packets received by each queue; () unless all queues have a working counter."""
     for pattern in _QUEUE_PATTERNS:
-        counters = {
-            int(match[1]): number(value, key)
-            for key, value in stats.items()
-            if (match := pattern.fullmatch(key))
-        }
-        count = len(counters) if rx_queues is None else rx_queues
-        by_queue = [counters.get(queue, zero) for queue in range(count)] if counters else []
-        queues = tuple(packets for packets in by_queue if packets is not None)
+        queues = _by_queue(stats, pattern, rx_queues, zero)
         # A driver that has the counters and never counts would show a busy queue as idle.
-        if len(queues) == count and (any(queues) or rx == 0):
+        if queues is not None and (any(queues) or rx == 0):
             return queues
     return ()
+
+
+def _queue_missed(
+    stats: dict[str, object], rx_queues: int | None, zero: int | None
+) -> tuple[int, ...]:
+    """Packets dropped in each queue; () unless all queues have a counter."""
+    return _by_queue(stats, _QUEUE_MISSED, rx_queues, zero) or ()
+
+
+def _by_queue(
+    stats: dict[str, object], pattern: re.Pattern[str], rx_queues: int | None, zero: int | None
+) -> tuple[int, ...] | None:
+    """A counter of each queue; None unless all queues have it."""
+    counters = {
+        int(match[1]): number(value, key)
+        for key, value in stats.items()
+        if (match := pattern.fullmatch(key))
+    }
+    count = len(counters) if rx_queues is None else rx_queues
+    by_queue = [counters.get(queue, zero) for queue in range(count)] if counters else []
+    queues = tuple(packets for packets in by_queue if packets is not None)
+    return queues if len(queues) == count else None

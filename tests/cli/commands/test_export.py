@@ -98,6 +98,20 @@ def test_what_lies_around_an_interval_is_read_up_to_the_other_one(stored: Path) 
     assert a.lost == b.lost == ()
 
 
+def test_a_cost_that_rose_to_full_load_is_worse_although_the_load_was_not_full_before(
+    tmp_path: Path, capsys: Said
+) -> None:
+    """VPP of `slow`: at most so many cycles before, exactly so many while it drops: no `<`."""
+    file = tmp_path / "slow.nftop"
+    polled = ("perf", "kernel", "processes", "dpdk", "ovs", "vpp")
+    file.write_bytes(taken(40, 24, scenario="slow", sources=polled).data)
+    assert run(("compare", f"{file}@,+18s", f"{file}@+22s", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    (vpp,) = [item for item in told["nfs"] if item["name"] == "vpp"]
+    assert vpp["word"] == "worse" and vpp["metrics"]["cpp"]["word"] == "worse"
+    assert vpp["metrics"]["drop_packets_per_s"]["word"] == "worse"
+
+
 def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -> None:
     """It comes a minute after the start, and takes VPP's cache from it."""
     files = [tmp_path / "before.nftop", tmp_path / "after.nftop"]
@@ -112,6 +126,7 @@ def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -
     assert vpp["metrics"]["ipp"]["code"] == "few_samples"
     # Of the others the switch shares that cache; testpmd is on the other package.
     words = {item["name"]: item["word"] for item in told["nfs"]}
+    assert words["north/dpdk-l3fwd"] == "worse", "its drops show that it is saturated after"
     assert words["loop/dpdk-testpmd"] == "too few samples"
     assert "better" not in words.values()
     metrics = told["packages"][0]["metrics"]

@@ -127,8 +127,9 @@ def test_drops_are_offered_too() -> None:
         return {"fwd": now, "vpp": now}
 
     def untold(each: Frame) -> Frame:
-        """`vpp`, which has one core, says nothing; `fwd` has two that were busy before."""
-        full = {"fwd": each.monotonic_ns < START_NS + 60 * SECOND_NS, "vpp": None}
+        """Both were busy before; of `vpp`, which dropped, it is not known after."""
+        before = each.monotonic_ns < START_NS + 60 * SECOND_NS
+        full = {"fwd": before, "vpp": True if before else None}
         return replace(each, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in each.nfs))
 
     frames, history = [untold(item) for item in Story(shown=shown).frames(150)], TickHistory()

@@ -120,11 +120,11 @@ def test_below_it_threads_queues_ports_and_nodes() -> None:
 def test_a_queue_that_is_off_or_nobodys_says_so() -> None:
     shown = seen()
     why = Missing(Reason.SOURCE, "it counts none")
-    odd = replace(of(shown, "ovs"), queues=(NfQueue("p", 7, None, why, why, enabled=False),))
+    odd = replace(of(shown, "ovs"), queues=(NfQueue("p", 7, None, why, why, False, why),))
     text = detail(shown, odd, 100)
     at = next(at for at, item in enumerate(text) if item.startswith("QUEUES"))
-    assert text[at + 1].split() == ["p", "7", "off", "[s]", "[s]", "[s]"]
-    assert text[at + 2] == "[s] Mpps, USED: it counts none"
+    assert text[at + 1].split() == ["p", "7", "off", *["[s]"] * 4]
+    assert text[at + 2] == "[s] Mpps, USED, missed/s: it counts none"
 
 
 def test_a_baseline_is_shown_with_its_count_and_spread() -> None:

@@ -9,30 +9,42 @@ from typing import TypeAlias
 
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.nf.kinds.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
-from nftop.derive.nf.rates import NfContext, NfCore, NfRates, of_its_own_time, qualified, shares
+from nftop.derive.nf.rates import (
+    NfContext,
+    NfCore,
+    NfRates,
+    drops_of_core,
+    of_its_own_time,
+    qualified,
+    shares,
+)
 from nftop.derive.nf.registry import register
 from nftop.model.ids import Lcore
 from nftop.model.nf.dpdk_busy import busy_advice
-from nftop.model.nf.parts import NfPort, NfQueue
+from nftop.model.nf.parts import NOT_REPORTED, NfPort, NfQueue
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 from nftop.model.struct import dataclass, field, replace
 
-# Counter (`rx`, `tx`, `missed`, `queue`, `total`, `busy`), port or lcore, and the port's name and
-# queue: a port number may be reused for another device.
+# Counter (`rx`, `tx`, `missed`, `queue`, `queue_missed`, `total`, `busy`), port or lcore, and the
+# port's name and queue: a port number may be reused for another device.
 DpdkCounter: TypeAlias = tuple[str, int, str, int]
 Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
 # Ratio of sent to received packets from which an application is a generator.
 _GENERATOR_RATIO = 1000
 
+# Drops of queues that add up to the port's within this share are those.
+_SAME_RATIO = 0.001
+
 # Names of devices whose packets other ports count too. The name of a virtual device begins with its
 # driver's (vdev.c).
 _BONDS = ("net_bonding", "eth_bond")
 
 _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
+_ONLY_SENDS = Missing(Reason.UNDEFINED, "it only sends: packets that it leaves cost it nothing")
 _NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
 _NO_NODES = Missing(Reason.UNDEFINED, "nftop knows no packet graph of it")
 _NO_DROPS = Missing(Reason.SOURCE, "what the application itself drops only it knows")
@@ -106,6 +118,8 @@ def _counters(app: DpdkApp) -> dict[DpdkCounter, int]:
         counters[_of_port("missed", port)] = port.rx_missed
         for queue, packets in enumerate(port.rx_queue_packets):
             counters[_of_port("queue", port, queue)] = packets
+        for queue, packets in enumerate(port.rx_queue_missed):
+            counters[_of_port("queue_missed", port, queue)] = packets
     for lcore in app.lcores:
         counters[_of_lcore("total", lcore.lcore)] = lcore.total_cycles
         counters[_of_lcore("busy", lcore.lcore)] = lcore.busy_cycles
@@ -178,6 +192,7 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
             cpu=cpu_of.get(lcore_of.get((port.port, queue)), all_on),
             packets_per_s=rates.queues([(port.port, queue)]),
             used_ratio=_NO_SHARE,
+            missed_packets_per_s=rates.missed([(port.port, queue)]),
         )
         for port, queue in islice(queues, _MOST_QUEUES)
     )
@@ -239,6 +254,40 @@ class _AppRates:
         """Receive rate of some queues; a port with one queue has the port's rate."""
         return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
 
+    def missed(self, queues: Sequence[Queue]) -> Reading:
+        """Packets dropped for want of descriptors in some queues."""
+        if self.app.problem is not None:
+            return self.app.problem
+        by_port: dict[int, list[int]] = {}
+        for port, queue in queues:
+            by_port.setdefault(port, []).append(queue)
+        ports = {port.port: port for port in self.app.ports}
+        known = (self._missed_in(ports.get(port), own) for port, own in by_port.items())
+        return total(known, _NO_QUEUE)
+
+    def _missed_in(self, port: DpdkPort | None, queues: Sequence[int]) -> Reading:
+        """Drops in some queues of one port.
+
+        Of all its queues they are the port's. Queue counters that do not add up to the port's are
+        of other errors.
+        """
+        if port is None:
+            return Missing(Reason.SOURCE, "the application has no such port")
+        of_port = self.rate(_of_port("missed", port))
+        if isinstance(of_port, Missing) or of_port == 0 or len(queues) == port.rx_queues:
+            return of_port
+        counted = [
+            rate_of(self.state, _of_port("queue_missed", port, queue), NOT_REPORTED)
+            for queue in range(len(port.rx_queue_missed))
+        ]
+        summed = total(counted)
+        if isinstance(summed, Missing) or abs(summed - of_port) > _SAME_RATIO * of_port:
+            return Missing(
+                Reason.SOURCE,
+                f"several cores poll port {port.port}, and its driver counts its drops as one",
+            )
+        return total((counted[queue] for queue in queues if queue < len(counted)), NOT_REPORTED)
+
     def rate(self, name: DpdkCounter, uncounted: Missing | None = None) -> Reading:
         if self.app.problem is not None:
             return self.app.problem
@@ -283,6 +332,7 @@ def _cores(
                 awake_busy_ratio=busy,  # one that slept is not rated at all
                 nf_cycles_per_s=cycles,
                 loose=poller.loose,
+                missed_packets_per_s=_missed_of(poller, attribution, rates, generates=generates),
             )
         )
     return tuple(cores)
@@ -301,6 +351,17 @@ def _packets_of(
     if attribution.queues is None or poller.lcore is None or generates:
         return _ONLY_TOTAL
     return rates.queues(attribution.queues.get(poller.lcore, ()))
+
+
+def _missed_of(
+    poller: LcoreThread, attribution: Attribution, rates: _AppRates, *, generates: bool
+) -> Reading:
+    """Drops of the queues that one lcore polls."""
+    if generates:
+        return _ONLY_SENDS
+    if attribution.queues is None or poller.lcore is None:
+        return drops_of_core(rates.ports("missed"), len(attribution.pollers))
+    return rates.missed(attribution.queues.get(poller.lcore, ()))
 
 
 def _with_problem(table: DpdkTable, why: Missing) -> DpdkTable:

@@ -37,6 +37,7 @@ from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
+from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.nf.parts import NfNode, NfPort
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
@@ -50,8 +51,6 @@ _DEVICE_INPUTS = (
     "dpdk-input", "af-packet-input", "af_xdp-input", "avf-input", "memif-input", "netmap-input",
     "pg-input", "rdma-input", "tap-input", "vhost-user-input", "virtio-input", "vmxnet3-input",
 )  # fmt: skip
-# VLIB_FRAME_SIZE: as many packets as one call of a node works on.
-_FRAME = 256
 # Bounds closer than this count as one number; half of it is the error.
 _NEAR_ENOUGH = 0.05
 
@@ -119,8 +118,34 @@ def clocks_per_packet(
     polls = device | (calls > vectors)
     least = float(clocks[~polls & (vectors > 0)].sum())
     if queues:
-        least += float((clocks * _share(vectors, calls * _FRAME * queues))[polls].sum())
+        least += float((clocks * _share(vectors, calls * VPP_FRAME * queues))[polls].sum())
     return least / packets, float(clocks.sum()) / packets
+
+
+def fills(state: NodeState | None, row: int) -> tuple[Reading, Reading]:
+    """How full the vectors of the thread in `row` are, and the polls of its input; 0 to 1.
+
+    Vectors: packets per call of the node that most packets pass, input nodes left out. Polls:
+    packets per call of the input node that brings most, empty calls included; 1 at most, which
+    several queues exceed.
+    """
+    if state is None:
+        return _OFF, _OFF
+    if isinstance(state.delta, Missing):
+        return state.delta, state.delta
+    vectors, calls = (np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)[1:])
+    device = np.isin(state.delta.names, _DEVICE_INPUTS)
+    graph = ~(device | (calls > vectors))
+    return _fill_of(vectors, calls, graph), _fill_of(vectors, calls, device)
+
+
+def _fill_of(vectors: Floats, calls: Floats, among: Bools) -> Reading:
+    """Packets per call of the busiest of some nodes / the most that a call takes."""
+    packets = np.where(among, vectors, 0.0)
+    at = int(packets.argmax()) if len(packets) else 0
+    if not packets.any() or not calls[at]:
+        return _NO_INPUT
+    return min(float(vectors[at] / calls[at]) / VPP_FRAME, 1.0)
 
 
 def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
@@ -237,6 +262,8 @@ class RatedPackets:
         per_s: by counter, float64 (t,), each thread's over all interfaces that consist of no
             others, or a reason.
         by_interface: by counter, float64 (i,), each interface's over all threads.
+        missed_per_s: float64 (t,), `rx_misses` of what each thread receives from; NaN where it
+            shares an interface that drops.
         interval_s: between the two readings; None without rates, 0 if they were already rated.
     """
 
@@ -246,6 +273,7 @@ class RatedPackets:
     counts: Counts
     per_s: Mapping[VppCounter, Floats] | Missing
     by_interface: Mapping[VppCounter, Floats] | Missing
+    missed_per_s: Floats | Missing
     interval_s: float | None
 
 
@@ -263,6 +291,7 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
     counts = np.stack([counted.rx_packets, counted.tx_packets, counted.rx_misses, counted.drops])
     per_s: Mapping[VppCounter, Floats] | Missing = Missing(Reason.WARMING)
     by_interface: Mapping[VppCounter, Floats] | None = None
+    missed_per_s: Floats | Missing = Missing(Reason.WARMING)
     interval_s = None
     if not counted.names:
         per_s = _NO_INTERFACES
@@ -282,12 +311,48 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
                 interval_s = elapsed_s
                 summed = rates[:, :, ~_stacked(counted)].sum(axis=2)
                 per_s = dict(zip(_COUNTED, summed, strict=True))
+                own = rates[:, :, ~_stacked(counted)]
+                missed_per_s = _missed_of_threads(
+                    own[_COUNTED.index("rx_packets")], own[_COUNTED.index("rx_misses")], rows
+                )
     interface_rates = by_interface or (
         per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING)
     )
     return RatedPackets(
-        vpp.read_at_ns, rows, counted.names, counts, per_s, interface_rates, interval_s
+        vpp.read_at_ns,
+        rows,
+        counted.names,
+        counts,
+        per_s,
+        interface_rates,
+        per_s if isinstance(per_s, Missing) else missed_per_s,
+        interval_s,
     )
+
+
+def _missed_of_threads(received: Floats, missed: Floats, threads: tuple[int, ...]) -> Floats:
+    """float64 (t,): packets that each thread left without descriptors; NaN if unknown.
+
+    VPP's main thread reads the counters of NICs and books them as its own (dpdk_update_counters in
+    src/plugins/dpdk/device/dpdk_priv.h), so an interface's drops are those of the only thread that
+    receives from it. Where workers book drops themselves, they are theirs.
+
+    Args:
+        received: float64 (t, i), packets per second.
+        missed: float64 (t, i).
+        threads: indices of the threads.
+    """
+    result = np.zeros(len(threads))
+    workers = np.array([index != 0 for index in threads])
+    for at in np.flatnonzero(missed.any(axis=0)):
+        takers = received[:, at] > 0
+        if takers.sum() == 1:
+            result[takers] += missed[:, at].sum()
+        elif not missed[~workers, at].any():
+            result += missed[:, at]
+        else:
+            result[takers] = np.nan
+    return result
 
 
 def _stacked(interfaces: VppInterfaces) -> Bools:
@@ -310,6 +375,10 @@ def _hides_a_bond(interfaces: VppInterfaces, nodes: VppNodes | None) -> bool:
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NO_QUEUES = Missing(
     Reason.SOURCE, "VPP's stats segment does not tell which thread polls which queue"
+)
+_SHARED_DROPS = Missing(
+    Reason.SOURCE,
+    "VPP counts drops by interface, and several of its threads receive from one that drops",
 )
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
@@ -370,6 +439,29 @@ class _VppRates:
         nodes = self.known.nodes if self.known is not None else None
         bounds = clocks_per_packet(nodes, self.vpp.threads.index(thread), thread.rx_queues)
         return busy_ratio(bounds, packets_per_s, tsc_hz)
+
+    def missed(self, thread: VppThread) -> Reading:
+        """Drops of the interfaces from which only this thread receives."""
+        if self.vpp.problem is not None or self.known is None:
+            return self.vpp.problem or Missing(Reason.WARMING)
+        per_s = self.known.packets.missed_per_s
+        if isinstance(per_s, Missing):
+            return per_s
+        own = float(per_s[self.vpp.threads.index(thread)])
+        return _SHARED_DROPS if np.isnan(own) else own
+
+    def fills(self, thread: VppThread, packets_per_s: Reading) -> tuple[Reading, Reading]:
+        """As `fills`; without counters per node, by VPP's own rates of vectors and loops."""
+        if self.vpp.problem is not None:
+            return self.vpp.problem, self.vpp.problem
+        nodes = self.known.nodes if self.known is not None else None
+        if nodes is not None or thread.vector_rate is None:
+            return fills(nodes, self.vpp.threads.index(thread))
+        loops: Reading = _OFF if thread.loops_per_s is None else thread.loops_per_s
+        by_loop = quotient(packets_per_s, loops)
+        if not isinstance(by_loop, Missing):
+            by_loop = min(by_loop / VPP_FRAME, 1.0)
+        return min(thread.vector_rate / VPP_FRAME, 1.0), by_loop
 
     def receives(self, thread: VppThread) -> bool:
         """Whether it has received anything since VPP began to count."""
@@ -456,6 +548,7 @@ def _core(
     run, wait = shares(rate)
     packets = rates.thread("rx_packets", thread)
     busy = of_its_own_time(rates.busy(thread, packets, context.tsc_hz), awake_or_asleep(rate))
+    vector_fill, poll_fill = rates.fills(thread, packets)
     fallback = f"vpp_wk_{thread.index - 1}" if thread.index else "vpp_main"
     name = fallback if rate is None else rate.thread.comm
     return NfCore(
@@ -468,6 +561,9 @@ def _core(
         awake_busy_ratio=_of_awake_time(busy, run),
         nf_cycles_per_s=_NO_CYCLES,
         loose=None if rate is None else not_bound(name, rate.thread.allowed),
+        missed_packets_per_s=rates.missed(thread),
+        vector_fill_ratio=vector_fill,
+        poll_fill_ratio=poll_fill,
     )
 
 

@@ -1,0 +1,60 @@
+"""Where the simulated host is saturated nftop says so, by what shows it, and CPP is the model's."""
+
+from __future__ import annotations
+
+import pytest
+
+from nftop.model.frame import Frame, NfRow
+from nftop.model.reading import Missing, Reason
+from nftop.sim import workloads
+from nftop.sim.workloads import INDEX
+from tests.sim.hosts import Frozen, S
+
+
+def at(scenario: str, second: int) -> tuple[Frozen, Frame]:
+    """The host after so many seconds, and the frame of a second more."""
+    host = Frozen(scenario)
+    host.tick((second - 2) * S)
+    host.tick(S)
+    return host, host.tick(S)
+
+
+def row_of(frame: Frame, name: str) -> NfRow:
+    return next(nf for nf in frame.nfs if nf.name == name or nf.name.startswith(f"{name}/"))
+
+
+def test_a_slow_vpp_is_saturated_and_its_cost_is_exact() -> None:
+    """Below full load too, nobody knew; while each packet costs 70 % more it drops."""
+    _, before = at("slow", 18)
+    assert row_of(before, "vpp").saturated is None and row_of(before, "vpp").saturated_by == ()
+    _, frame = at("slow", 30)
+    vpp = row_of(frame, "vpp")
+    assert (vpp.saturated, vpp.saturated_by) == (True, ("busy", "vectors"))
+    assert vpp.readings["vector_fill_ratio"] == pytest.approx(1.0, abs=0.001)
+    work = workloads.slowed(workloads.load("vpp_ip4", ht=True), 1.7)
+    # Two threads of a core have half of its packets each.
+    assert vpp.readings["cpp"] == pytest.approx(2 / work.packets_per_cycle, rel=0.004)
+    for cpu in vpp.cpus:
+        assert frame.cpus.saturated_by[cpu] == ("busy", "vectors")
+        why = frame.cpus.columns["missed_packets_per_s"][frame.cpus.topology.row_of[cpu]]
+        assert isinstance(why, Missing) and why.reason is Reason.SOURCE, "of two threads' port"
+
+
+def test_a_noisy_neighbour_makes_all_its_victims_saturated() -> None:
+    host, frame = at("noisy", 90)
+    by = {name: row_of(frame, name).saturated_by for name in ("vpp", "ovs", "north")}
+    assert by == {"vpp": ("busy", "vectors"), "ovs": ("busy",), "north": ("drops",)}
+    for name in by:
+        assert row_of(frame, name).saturated is True
+    rates = host.simulated.model.rates(90 * S)[0]
+    for cpu in row_of(frame, "north").cpus:
+        missed = frame.cpus.columns["missed_packets_per_s"][frame.cpus.topology.row_of[cpu]]
+        assert missed == pytest.approx(rates[cpu, INDEX["missed"]], rel=0.001)
+
+
+def test_who_has_idle_time_is_not_saturated() -> None:
+    _, frame = at("default", 5)
+    assert row_of(frame, "ovs").saturated is False
+    assert row_of(frame, "vpp").saturated_by == ("busy", "vectors")
+    # One core of `north` drops because it waits for its CPU.
+    assert row_of(frame, "north").saturated is None
