@@ -13,7 +13,7 @@ from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec, PmuT
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.sections import BUSIEST, THREADS
 from nftop.uarch.table import Uarch
-from nftop.uarch.topdown import CLOCKS, evaluate, events_read
+from nftop.uarch.topdown import CLOCKS, DEEPEST, evaluate, events_read
 
 _NODE, _SLOTS = "tma.", "slots_per_cycle"
 _WORDS = {THREADS: "online threads of the core"}
@@ -84,11 +84,11 @@ def _plain(formula: str) -> str:
 
 Group = tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z0-9_.]+")
-_LEVELS, _ALL_LEVELS = 2, 3
+_LEVELS = 2
 
 
 def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
-    """Groups of events for levels 1 and 2 of top-down, and further ones for level 3.
+    """Groups of events for levels 1 and 2 of top-down, and further ones for what is below.
 
     Those of the table's best plan and focus, each with its clock and without unused events. A
     further group has events needed only because another program's counts lack the core's busiest
@@ -105,7 +105,7 @@ def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tupl
     main += _what_else(uarch, main, more, clock, smt=smt, levels=_LEVELS)
     known = {name for group in main for name in group}
     deep = _of_use(uarch.focus_groups, wanted - known, clock)
-    deep += _what_else(uarch, main + deep, more, clock, smt=smt, levels=_ALL_LEVELS)
+    deep += _what_else(uarch, main + deep, more, clock, smt=smt, levels=DEEPEST)
     return main, deep
 
 

@@ -1,4 +1,4 @@
-"""One physical core in full: the top-down tree with level 3, and the table's probes."""
+"""One physical core in full: the top-down tree down to level 4, and the table's probes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from nftop.uarch.sections import THREADS, Topdown
 from nftop.uarch.table import Uarch
 from nftop.uarch.topdown import PREFIX, Settle, consistent, evaluate, evaluate_probes
 
-_LEVELS = 3
-
 
 def evaluate_focus(
     uarch: Uarch,
@@ -30,7 +28,7 @@ def evaluate_focus(
     (with `threads` and `busiest_...`), scaled by the cycles of each event's group if groups took
     turns. An absent event is missing with SOURCE and its vendor's name.
 
-    The tree has levels 1 to 3, each node after its parent, siblings in the order of the table; it
+    The tree has levels 1 to 4, each node after its parent, siblings in the order of the table; it
     is empty without top-down. Ratios and reasons are those of `topdown.evaluate`, which takes
     `settle`. All probes are present: HARDWARE if this CPU can't count them, SOURCE if the table has
     none.
@@ -45,7 +43,7 @@ def evaluate_focus(
     }
     if uarch.topdown is None:
         return (), probes
-    nodes = evaluate(uarch, counts, smt=smt, levels=_LEVELS, settle=settle)
+    nodes = evaluate(uarch, counts, smt=smt, settle=settle)
     ratios = {name.removeprefix(PREFIX): column[0] for name, column in nodes.items()}
     return tree(uarch.topdown, ratios), probes
 

@@ -22,6 +22,7 @@ from nftop.uarch.table import Uarch
 
 PREFIX = "tma."
 _COMPLETE_LEVELS = 2  # levels whose parts add up to their whole
+DEEPEST = 4
 # How far a ratio may lie outside 0..1 and still count as 0 or 1, which a cell in whole percent
 # rounds away. Counters of one group start and stop within microseconds of each other, so that a
 # tick of a second leaves far less; groups that take turns leave more.
@@ -109,7 +110,7 @@ def evaluate(
     counts_per_s: Mapping[str, Column],
     *,
     smt: bool,
-    levels: int = 3,
+    levels: int = DEEPEST,
     settle: Settle = consistent,
 ) -> dict[str, Column]:
     """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.

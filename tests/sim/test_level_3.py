@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,7 @@ def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
         "microcode_sequencer": work.slots["heavy"],
         "few_uops_instructions": 0.0,
     }
+    wanted |= front_end(uarch, cycle)
     found = levels(uarch, workload, depth=3)
     topdown = table.load(uarch).topdown
     assert topdown is not None
@@ -79,6 +82,45 @@ def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
         assert found[f"tma.{node}"][0] == pytest.approx(wanted[node], abs=1e-12), node
     loads = sum(wanted[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram", "cxl_mem"))
     assert loads + wanted["store_bound"] == pytest.approx(work.slots["memory_bound"], abs=1e-12)
+
+
+# The vendor's cost in cycles of an unknown branch and of a switch to microcode.
+BRANCH_COST = {"BDX": 12, "SKX": 9, "CLX": 9, "ICX": 10, "SPR": 10}
+SWITCH_COST = {"BDX": 2, "SKX": 2, "CLX": 2, "ICX": 3, "SPR": 3}
+
+
+def front_end(uarch: str, cycle: Mapping[str, float]) -> dict[str, float]:
+    """Level 3 below fetch latency, shares of the cycles of a thread alone on its core."""
+    late = cycle["cycles_none_delivered"]
+    clears = 12 * (cycle["mispredicts"] + cycle["machine_clears"])
+    # Where only retired switches are counted the formula adds those that were thrown away.
+    issued = cycle["uops_issued"] / cycle["retire_slots"] if uarch == "SPR" else 1.0
+    return {
+        "icache_misses": 0.4 * late,
+        "itlb_misses": (14 * 0.002 + 0.04 + 7 * 0.002 if uarch == "BDX" else 0.1) * late,
+        "branch_resteers": clears + 0.01 * BRANCH_COST[uarch] * late,
+        "ms_switches": 0.04 * SWITCH_COST[uarch] * issued * late,
+        "lcp": 0.02 * late,
+        "dsb_switches": 0.1 * late,
+    }
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("uarch", UARCHS)
+def test_level_4_of_the_front_end_is_the_workload_s(uarch: str, workload: str) -> None:
+    cycle = dict(zip(INDEX, workloads.per_cycle(workloads.load(workload)), strict=True))
+    late, found = cycle["cycles_none_delivered"], levels(uarch, workload, depth=4)
+    wanted = {
+        "mispredicts_resteers": 12 * cycle["mispredicts"],
+        "clears_resteers": 12 * cycle["machine_clears"],
+        "unknown_branches": 0.01 * BRANCH_COST[uarch] * late,
+    }
+    if uarch != "BDX":
+        wanted |= {"code_stlb_hit": 0.06 * late, "code_stlb_miss": 0.04 * late}
+    if uarch in ("ICX", "SPR"):
+        wanted |= {"code_l2_hit": 0.3 * late, "code_l2_miss": 0.1 * late}
+    for node, ratio in wanted.items():
+        assert found[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
 
 
 def of_cores(model: Model, uarch: str) -> dict[str, Column]:

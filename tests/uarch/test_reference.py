@@ -68,6 +68,7 @@ REGISTER_TERMS = {
     0x12A: "offcore_rsp",
     0x12B: "offcore_rsp",
     0x4C2: "frontend",
+    0x40AD: "frontend",
 }
 
 

@@ -37,8 +37,11 @@ def loaded(uarch: str) -> Uarch:
 @cache
 def of(uarch: str) -> dict[str, Vector]:
     """The vectors of a microarchitecture by name."""
-    mine = json.loads((_FOLDER / "vectors.json").read_text())[uarch]
+    mine, deeper = (
+        json.loads((_FOLDER / name).read_text())[uarch] for name in ("vectors.json", "deeper.json")
+    )
     nodes = [name.lower() for name in mine["nodes"]]
+    below = deeper["vectors"]
     return {
         item["name"]: Vector(
             item["smt"],
@@ -46,8 +49,10 @@ def of(uarch: str) -> dict[str, Vector]:
                 event: float(count)
                 for event, count in zip(mine["events"], item["counts"], strict=True)
                 if count is not None
-            },
-            dict(zip(nodes, item["ratios"], strict=True)),
+            }
+            | {event: float(count) for event, count in below[item["name"]]["counts"].items()},
+            dict(zip(nodes, item["ratios"], strict=True))
+            | {node.lower(): ratio for node, ratio in below[item["name"]]["ratios"].items()},
         )
         for item in mine["vectors"]
     }
@@ -62,18 +67,18 @@ def counts(uarch: str, vector: str) -> dict[str, float]:
 
 @cache
 def facts(uarch: str) -> Mapping[str, Any]:
-    """What is known of a microarchitecture, of both files; they explain themselves."""
-    known, more = (
+    """What is known of a microarchitecture, of all files; they explain themselves."""
+    known, more, deeper = (
         json.loads((_FOLDER / name).read_text())[uarch]
-        for name in ("reference.json", "perfmon.json")
+        for name in ("reference.json", "perfmon.json", "deeper.json")
     )
     thresholds = more.get("thresholds", {})
     nodes = {
         name: [level, parent, thresholds.get(name, threshold), *events]
         for name, (level, parent, threshold, *events) in known["nodes"].items()
     }
-    events = {**known["events"], **_of_reads(more["events"])}
-    return {**known, "nodes": nodes, "events": events}
+    events = {**known["events"], **_of_reads(more["events"]), **deeper["events"]}
+    return {**known, "nodes": nodes | deeper["nodes"], "events": events}
 
 
 def _of_reads(events: Mapping[str, list[Any]]) -> dict[str, list[Any]]:

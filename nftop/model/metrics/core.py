@@ -117,7 +117,8 @@ def _node(name: str, label: str, meaning: str) -> Metric:
     )
 
 
-# Level 3 of the P-cores; levels 2 and 3 of the E-cores, as far as their names are their own.
+# Levels 3 and 4 of the P-cores, in cycles unless stated otherwise; levels 2 and 3 of the E-cores, in
+# slots, as far as their names are their own. Shares of cycles overlap.
 NODE_METRICS: tuple[Metric, ...] = (
     _node(
         "l1_bound",
@@ -170,6 +171,64 @@ NODE_METRICS: tuple[Metric, ...] = (
         "FEWUOPS",
         "Useful slots of instructions that take a few micro-operations, no microcode.",
     ),
+    _node(
+        "branch_resteers",
+        "RESTEER",
+        "Share of cycles in which fetch restarted at another address: after mispredicted branches, "
+        "machine clears, and branches found only by the decoders.",
+    ),
+    _node(
+        "ms_switches",
+        "MS.sw",
+        "Share of cycles lost to switches to the microcode sequencer; an estimate with a fixed "
+        "cost per switch.",
+    ),
+    _node(
+        "lcp",
+        "LCP",
+        "Share of cycles in which length-changing prefixes stalled the decoders.",
+    ),
+    _node(
+        "dsb_switches",
+        "DSB.sw",
+        "Share of cycles lost to switches from the micro-operation cache (DSB) to the decoders.",
+    ),
+    _node(
+        "code_l2_hit",
+        "IC.l2",
+        "Share of cycles of icache_misses that the second-level cache served.",
+    ),
+    _node(
+        "code_l2_miss",
+        "IC.far",
+        "Share of cycles in which a read of code was outstanding beyond the second-level cache.",
+    ),
+    _node(
+        "code_stlb_hit",
+        "ITLB.l2",
+        "Share of cycles of itlb_misses that the second-level TLB served.",
+    ),
+    _node(
+        "code_stlb_miss",
+        "ITLB.wk",
+        "Share of cycles in which a page walk for instructions was active.",
+    ),
+    _node(
+        "mispredicts_resteers",
+        "RST.misp",
+        "Share of cycles in which fetch restarted after mispredicted branches.",
+    ),
+    _node(
+        "clears_resteers",
+        "RST.clr",
+        "Share of cycles in which fetch restarted after machine clears.",
+    ),
+    _node(
+        "unknown_branches",
+        "BR.new",
+        "Share of cycles lost to branches that the branch predictor did not know: many branches, "
+        "or code seen for the first time.",
+    ),
     _node("ifetch_latency", "IF.lat", "Empty slots because the next instructions were late."),
     _node("ifetch_bandwidth", "IF.bw", "Empty slots because too few instructions came at a time."),
     _node(
@@ -180,12 +239,14 @@ NODE_METRICS: tuple[Metric, ...] = (
     _node(
         "icache_misses",
         "ICACHE",
-        "Empty slots while instructions were fetched past the first-level cache.",
+        "Share of cycles, on E-cores of slots, in which the front end waited for instructions that "
+        "the first-level instruction cache lacked: code larger than the cache.",
     ),
     _node(
         "itlb_misses",
         "ITLB",
-        "Empty slots while the address of the next instructions was translated.",
+        "Share of cycles, on E-cores of slots, in which the front end waited for the address "
+        "translation of instructions (ITLB): code on many small pages.",
     ),
     _node(
         "branch_detect",

@@ -48,7 +48,7 @@ def what_to_count(uarch: Uarch, *, smt: bool) -> str:
     return "\n".join(
         [
             f"# {uarch.title} ({uarch.name}), hyper-threading {threads}.",
-            f"# Levels 1 and 2: the first {len(main)} of {len(groups)} groups; level 3: the rest.",
+            f"# Levels 1 and 2: the first {len(main)} of {len(groups)} groups; 3 and 4: the rest.",
             "# Of all cores; for one core give -C and all its threads in place of -a.",
             *([_WATCHDOG] if takes_all_counters(uarch, (*main, *deep), smt=smt) else []),
             "perf stat -x ';' -a -o counts.csv \\",
