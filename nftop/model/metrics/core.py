@@ -117,8 +117,8 @@ def _node(name: str, label: str, meaning: str) -> Metric:
     )
 
 
-# Levels 3 and 4 of the P-cores, in cycles unless stated otherwise; levels 2 and 3 of the E-cores, in
-# slots, as far as their names are their own. Shares of cycles overlap.
+# Levels 3 and 4 of the P-cores, in cycles unless stated otherwise; levels 2 and 3 of the E-cores,
+# in slots, as far as their names are their own. Shares of cycles overlap.
 NODE_METRICS: tuple[Metric, ...] = (
     _node(
         "l1_bound",
