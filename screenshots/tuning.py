@@ -36,7 +36,7 @@ async def tune(folder: Path) -> None:
 
     # What nftop changes itself is known by when it did: by the stepped clock, too.
     clock = SimpleNamespace(monotonic=time.monotonic, monotonic_ns=lambda: host.now_ns)
-    with patch("nftop.ui.pending_change.time", clock):
+    with patch("nftop.ui.change_control.time", clock):
         async with running(*frames, size=_SIZE, options=options) as run:
             await _changed(run, host, save)
 

@@ -88,13 +88,13 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
             "apply",
             {
                 "cli/commands/apply.py",
-                "ui/pending_change.py",
+                "ui/change_control.py",
                 "ui/app.py",  # of colours, as that of lines
                 "ui/widgets/lines.py",
             },
         ),
         ("serve", {"ui/screens/confirm.py"}),
-        ("revert", {"cli/confirmation.py", "ui/pending_change.py"}),
+        ("revert", {"cli/confirmation.py", "ui/change_control.py"}),
     ],
 )
 def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(

@@ -22,8 +22,8 @@ from nftop.sources.runtime.readiness import wait_readable
 # Time limit of the guard: it may move thousands of threads, and wait for resctrl's lock.
 _ANSWER_S = 90.0
 _SILENT = (
-    "the guard ended without a word, so the state of the host is unknown: `nftop recover` reverts "
-    "an incomplete change; `nftop history` has the complete ones"
+    "the guard ended without an answer, so the change may still be on the host: `nftop recover` "
+    "reverts an incomplete change; `nftop history` has the complete ones"
 )
 _SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
 _END_S = 5.0

@@ -31,7 +31,7 @@ class KnownChange:
     numbers: Mapping[Cell, frozenset[str]]
     initial: Mapping[Cell, str] = field(default_factory=dict)
 
-    def loose(self, cell: Cell) -> bool:
+    def creation_interrupted(self, cell: Cell) -> bool:
         """Whether a crash interrupted the creation of a directory.
 
         Its number and first masks are then unknown: any count as this change's.
@@ -101,7 +101,7 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
             known = cell.kind in DIRECTORIES and cell in state
             target[cell] = state[cell] if known else goal
     foreign |= _lost(target, state, change)
-    homeless = _homeless(target, state, change, foreign)
+    displaced = _displaced(target, state, change, foreign)
     gone = [cell for cell in change.values.keys() - foreign if change.goal.get(cell) is None]
     held = {parts(where) for where in crowded}
     for kind in ("monitor", "group"):
@@ -111,7 +111,7 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
             else:
                 _drop(target, cell)
     waits = tuple(sorted(cell for cell in offline if _waits(cell, target, change)))
-    return RevertTarget(target, tuple(sorted(foreign)), homeless, waits)
+    return RevertTarget(target, tuple(sorted(foreign)), displaced, waits)
 
 
 def changes_between(state: State, target: State) -> tuple[Change, ...]:
@@ -154,7 +154,7 @@ def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
         return False
     if cell.kind in DIRECTORIES:
         ours = change.values[cell] | change.numbers.get(cell, frozenset())
-        return value not in ours and not (value is not None and change.loose(cell))
+        return value not in ours and not (value is not None and change.creation_interrupted(cell))
     if cell.kind == "task" and value is None:
         return False
     if cell.kind in ("cpu", "task"):
@@ -162,7 +162,7 @@ def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
         return elsewhere or value not in change.values[cell]
     if _replaced(cell.group, "", state, change):
         return True
-    given = change.loose(Cell("group", cell.group)) or KERNELS in change.values[cell]
+    given = change.creation_interrupted(Cell("group", cell.group)) or KERNELS in change.values[cell]
     born = given and value is not None
     return value not in change.values[cell] and not born
 
@@ -194,14 +194,14 @@ def _lost(target: dict[Cell, str], state: State, change: KnownChange) -> set[Cel
     return lost
 
 
-def _homeless(
+def _displaced(
     target: dict[Cell, str], state: State, change: KnownChange, foreign: Collection[Cell]
 ) -> Mapping[Cell, str]:
     """CPUs and threads whose group is gone, with that group; sets their new group in `target`.
 
     That is the control group if only the monitoring group is gone, else the root group.
     """
-    homeless = {}
+    displaced = {}
     for cell in change.values.keys() - set(foreign):
         if cell.kind not in ("cpu", "task") or cell not in target:
             continue
@@ -217,8 +217,8 @@ def _homeless(
         ):
             target[cell] = group
         if target[cell] != where:
-            homeless[cell] = where
-    return dict(sorted(homeless.items()))
+            displaced[cell] = where
+    return dict(sorted(displaced.items()))
 
 
 def _in_use(
@@ -234,13 +234,13 @@ def _in_use(
         if (key.kind in ("cpu", "task") and _within(cell, *parts(value)))
         or (key.kind == "monitor" and cell.kind == "group" and key.group == cell.group)
     ]
-    spoilt = [
+    foreign_inside = [
         item
         for item in foreign
         if item.kind not in ("cpu", "task") and item != cell and item.group == cell.group
         and (cell.kind == "group" or item.name == cell.name)
     ]  # fmt: skip
-    return bool(inside or spoilt or any(_within(cell, *item) for item in held))
+    return bool(inside or foreign_inside or any(_within(cell, *item) for item in held))
 
 
 def _within(cell: Cell, group: str, monitor: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nftop.model.change import Cell, State
+from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
 
@@ -26,6 +27,17 @@ class MaskRule:
     min_bits: int = 1
     sparse: bool = False
     shareable: int = 0
+
+
+def mask_problem(rule: MaskRule, bits: int) -> str:
+    """Why a class cannot have this mask; "" if it can."""
+    if not 0 <= bits < 1 << rule.ways:
+        return f"the cache has {rule.ways} ways, {(1 << rule.ways) - 1:#x} at most"
+    if bits.bit_count() < rule.min_bits:
+        return f"a class has {rule.min_bits} way{'s' * (rule.min_bits != 1)} at least"
+    if not rule.sparse and not Cbm(bits, rule.ways).contiguous:
+        return "this CPU takes only ways that are side by side"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

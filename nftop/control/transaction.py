@@ -68,13 +68,13 @@ def compared(
         named = ", ".join(map(str, undoes))
         raise UnwrittenError("conflict", _NOT_NEWEST.format(named))
     with contextlib.suppress(UnwrittenError):
-        return seen(host, proposal)
+        return check_unchanged(host, proposal)
     with locked(host):
-        return seen(host, proposal)
+        return check_unchanged(host, proposal)
 
 
-def seen(host: AnyBackend, proposal: Proposal) -> State:
-    """The same at this moment. Raises UnwrittenError."""
+def check_unchanged(host: AnyBackend, proposal: Proposal) -> State:
+    """State of the host now. Raises UnwrittenError if it is not that of the preview any more."""
     base = host.read(proposal.base)
     moved = [item for item in difference(proposal.base, base) if not is_end(item)]
     moved += _joined(host, proposal)
@@ -203,7 +203,7 @@ def apply(
     journal.begin(entry)
     try:
         with locked(host):
-            seen(host, proposal)
+            check_unchanged(host, proposal)
             result = _perform(host, entry)
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *forget(journal))), None

@@ -53,16 +53,16 @@ class Pace:
         return self._edge is not None
 
     def restart(self) -> None:
-        """Somebody went elsewhere, stood still or changed the speed: time begins anew."""
+        """Reset the pacing after a jump, a pause or a change of speed."""
         self._due_ns = self._next_ns = self._edge = None
 
     def at_edge(self, now_ns: int) -> None:
-        """There is nothing more yet: from here on what comes is shown as it comes."""
+        """No further tick is available yet: later ones are shown as soon as they arrive."""
         if self._edge is None and self._shown_ns is not None:
             self._edge = now_ns, self._shown_ns
 
     def waited_ns(self, now_ns: int) -> int:
-        """How long nothing has come behind what is shown; called whenever nothing has."""
+        """Time without a further tick; call it whenever none is available."""
         if self._waits_since_ns is None:
             self._waits_since_ns = now_ns
         return now_ns - self._waits_since_ns

@@ -25,10 +25,10 @@ from nftop.render.base.clock import show_utc
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.main import IN_THE_PAST, MainScreen

@@ -76,7 +76,7 @@ def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None
 def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
     pending = answers("raise SystemExit('first\\nno numpy here')")
     assert pending.receipt.outcome == "failed"
-    assert pending.receipt.sentences[0].startswith("the guard ended without a word")
+    assert pending.receipt.sentences[0].startswith("the guard ended without an answer")
     assert pending.receipt.sentences[1:] == ("the last it said: no numpy here",)
 
 

@@ -22,8 +22,7 @@ from nftop.control.profile.profile import (
     TextSpan,
 )
 from nftop.control.resctrl.operations import EXCLUSIVE, cpus_in
-from nftop.control.rules import LOCKED, MB, MaskRule, Rules
-from nftop.control.wording import counted
+from nftop.control.rules import LOCKED, MB, MaskRule, Rules, mask_problem
 from nftop.model.change import (
     Cell,
     ClassAction,
@@ -35,7 +34,6 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
 
@@ -135,21 +133,14 @@ def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
 
 
 def _judge(fitting: _Fitting, mask: MaskStatement, rule: MaskRule) -> None:
-    full, bits = (1 << rule.ways) - 1, mask.bits
-    kept = bits & full
-    if bits > full:
-        text = f"mask {bits:#x}: the cache has {rule.ways} ways, {full:#x} at most"
-        fits = kept.bit_count() >= rule.min_bits and (
-            rule.sparse or Cbm(kept, rule.ways).contiguous
-        )
-        edits = [Edit(mask.span, f"{kept:#x}")] * fits
-        fitting.wrong(mask.span, text + f"; {kept:#x} is what is left" * fits, *edits)
-    elif bits.bit_count() < rule.min_bits:
-        fitting.wrong(
-            mask.span, f"mask {bits:#x}: a class has {counted(rule.min_bits, 'way')} at least"
-        )
-    elif not rule.sparse and not Cbm(bits, rule.ways).contiguous:
-        fitting.wrong(mask.span, f"mask {bits:#x}: this CPU takes only ways that are side by side")
+    bits, kept = mask.bits, mask.bits & ((1 << rule.ways) - 1)
+    problem = mask_problem(rule, bits)
+    if not problem:
+        return
+    fits = kept != bits and not mask_problem(rule, kept)
+    hint = f"; {kept:#x} is what is left" * fits
+    edits = [Edit(mask.span, f"{kept:#x}")] * fits
+    fitting.wrong(mask.span, f"mask {bits:#x}: {problem}{hint}", *edits)
 
 
 def _limit(fitting: _Fitting, limit: LimitStatement, group: str) -> None:

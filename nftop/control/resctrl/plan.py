@@ -24,8 +24,8 @@ from nftop.control.resctrl.operations import (
     steps,
 )
 from nftop.control.revert import is_birth
-from nftop.control.rules import MB, LimitRule, Rules, untouchable
-from nftop.control.wording import counted, describe
+from nftop.control.rules import MB, LimitRule, Rules, mask_problem, untouchable
+from nftop.control.wording import describe
 from nftop.model.change import (
     Action,
     Cell,
@@ -44,7 +44,6 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, owner_of
 from nftop.model.struct import dataclass, field, replace
 
@@ -213,13 +212,8 @@ def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | 
     rule, where = result.rules.masks.get(resource), f"{resource} {domain}={bits:x}"
     if rule is None:
         result.refusals.append(f"{where}: the kernel does not tell the ways of {resource}")
-    elif not 0 <= bits < 1 << rule.ways:
-        full = (1 << rule.ways) - 1
-        result.refusals.append(f"{where}: the cache has {rule.ways} ways, so {full:x} at most")
-    elif bits.bit_count() < rule.min_bits:
-        result.refusals.append(f"{where}: a class has {counted(rule.min_bits, 'way')} at least")
-    elif not rule.sparse and not Cbm(bits, rule.ways).contiguous:
-        result.refusals.append(f"{where}: this CPU takes only ways that are side by side")
+    elif problem := mask_problem(rule, bits):
+        result.refusals.append(f"{where}: {problem}")
     else:
         return f"{bits:x}"
     return None

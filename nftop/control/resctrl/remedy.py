@@ -121,7 +121,7 @@ def _cache(incident: Incident, frame: Frame, l3: L3Domain, without: str | None) 
         else:
             bits["used"] |= mask.bits
     io = domain.io.cbm.bits if isinstance(domain.io, IoWays) else 0
-    least = frame.limits.min_bits or 1
+    least = _least(frame)
     return _Cache(domain, domain.ways, bits["victims"], bits["forwarding"], bits["used"], io, least)
 
 
@@ -228,6 +228,11 @@ def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str, why: str
     return _drafted(frame, program, wanted)
 
 
+def _least(frame: Frame) -> int:
+    """Least ways of a mask; where unknown that of Haswell, which every later CPU accepts too."""
+    return 2 if frame.limits.min_bits is None else frame.limits.min_bits
+
+
 def _rules(frame: Frame) -> Rules:
     """What the host accepts, as far as a frame has it; the editor reads it from the host."""
     limits = frame.limits
@@ -236,7 +241,7 @@ def _rules(frame: Frame) -> Rules:
     for domain in frame.domains:
         if domain.ways is None:
             continue
-        rule = MaskRule(domain.ways, limits.min_bits or 1, bool(limits.sparse))
+        rule = MaskRule(domain.ways, _least(frame), bool(limits.sparse))
         masks |= dict.fromkeys(("L3", "L3DATA", "L3CODE"), rule)
         if isinstance(domain.io, IoWays):
             io[int(domain.l3)] = domain.io.cbm.bits, domain.io.provenance

@@ -391,8 +391,8 @@ def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: 
     shifted = shift(before, after)
     was, now = median(before), median(after)
     enough = abs(now - was) >= LEAST_RATIO * abs(was) and now != was
-    sure = shifted.sure if over else abs(shifted.z) >= _EXAMINED_Z
-    if enough and (sure or shifted.clear):
+    significant = shifted.significant if over else abs(shifted.z) >= _EXAMINED_Z
+    if enough and (significant or shifted.clear):
         up = now > was
         if metric.good is None:
             return "more" if up else "less"

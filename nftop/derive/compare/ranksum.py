@@ -27,8 +27,8 @@ from nftop.model.column import Floats
 from nftop.model.struct import dataclass
 
 # Two-sided, normal: by chance less than once in 10 000, and once in 100. Simulated (the tests do),
-# noise that persists, with lag-1 correlations up to 0.98, is `sure` to be a shift less than once in
-# 1000.
+# noise that persists, with lag-1 correlations up to 0.98, is a `significant` shift less than once
+# in 1000.
 SURE_Z, LIKELY_Z = 3.89, 2.58
 # Persistence beyond this can't be told from drift in as few ticks as there are.
 MOST_PERSISTENCE = 0.9
@@ -42,17 +42,17 @@ class Shift:
 
     Attributes:
         z: of the rank sum, positive if those after are larger; 0 if either is empty.
-        sure: significant, by `SURE_Z`.
+        significant: beyond `SURE_Z`.
         clear: apart from outliers the samples do not overlap, and are further apart than each is
             wide.
     """
 
     z: float
-    sure: bool
+    significant: bool
     clear: bool
 
 
-_NONE = Shift(0.0, sure=False, clear=False)
+_NONE = Shift(0.0, significant=False, clear=False)
 
 
 def shift(before: Floats, after: Floats) -> Shift:
@@ -71,8 +71,8 @@ def shift(before: Floats, after: Floats) -> Shift:
     persistence = _lag1(ranks[:n], ranks[n:])
     inflation = (1 + persistence) / (1 - persistence)
     z = distance / math.sqrt(spread * inflation)
-    sure = deviate(abs(z), total - 2) >= SURE_Z
-    return Shift(z, sure=sure, clear=_is_clear(before, after))
+    significant = deviate(abs(z), total - 2) >= SURE_Z
+    return Shift(z, significant=significant, clear=_is_clear(before, after))
 
 
 def persistence_of(before: Floats, after: Floats) -> float:
@@ -173,7 +173,7 @@ def least_shift(
         after: float64 (m,), likewise.
         least_z: least significant normal deviate.
         floor: least difference of medians.
-        studentized: use Student's distribution, as `Shift.sure` does.
+        studentized: use Student's distribution, as `Shift.significant` does.
     """
     n, m = len(before), len(after)
     total = n + m

@@ -59,7 +59,7 @@ def step_frequencies(
     if state.topology is topology and (state.table is table or state.table == table):
         return state
     if isinstance(table, Missing):
-        return FrequencyState(table, topology, *_untold(table, topology))
+        return FrequencyState(table, topology, *_unavailable(table, topology))
     rows = [_row(table, info.cpu, online=info.online) for info in topology.cpus]
     columns = {metric.id: _column(metric.id, rows) for metric in FREQUENCY_METRICS}
     kinds = _priorities(table, topology)
@@ -69,7 +69,7 @@ def step_frequencies(
     return FrequencyState(table, topology, columns, settings)
 
 
-def _untold(
+def _unavailable(
     why: Missing, topology: Topology
 ) -> tuple[Mapping[str, Column], tuple[CpuSetting, ...]]:
     """Reasons for all rows; base frequencies may be in an older recording's topology."""

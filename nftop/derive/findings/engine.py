@@ -25,7 +25,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
 from nftop.derive.frame import FRAME
-from nftop.derive.nf.departures import Gone, GoneState, step_gone
+from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.derive.stage import FoldStage, FoldTick
@@ -80,7 +80,7 @@ class FindingState:
     topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
-    gone: GoneState = field(default_factory=GoneState)
+    gone: DepartureState = field(default_factory=DepartureState)
 
 
 class _Tick(NamedTuple):
@@ -94,7 +94,7 @@ class _Tick(NamedTuple):
 def step_findings(
     state: FindingState,
     frame: Frame,
-    crowd: Mapping[int, Sequence[str]],
+    other_pollers: Mapping[int, Sequence[str]],
     *,
     pace_s: float,
     rules: Sequence[Rule] | None = None,
@@ -103,7 +103,7 @@ def step_findings(
 ) -> tuple[FindingState, tuple[Finding, ...]]:
     """Fold one frame in; its findings, by rules the most severe first, then by place.
 
-    `crowd`: as `FindingInputs` has it. `pace_s`: requested seconds between samples.
+    `other_pollers`: as `FindingInputs` has it. `pace_s`: requested seconds between samples.
     `recent`: rates of the last minutes. `settings`: the operator's limits, and muted rules.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
@@ -113,8 +113,8 @@ def step_findings(
         passed_s = pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
-    gone = step_gone(state.gone, frame)
-    seen = FindingInputs(frame, crowd, gone.gone, recent or {})
+    gone = step_departures(state.gone, frame)
+    seen = FindingInputs(frame, other_pollers, gone.gone, recent or {})
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
         measured = rule.measure(seen)
@@ -373,13 +373,13 @@ class FindingOutput(NamedTuple):
     """Findings of a tick, and functions that left."""
 
     findings: tuple[Finding, ...]
-    gone: tuple[Gone, ...]
+    gone: tuple[NfSighting, ...]
 
 
 def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutput]:
-    crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
+    other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
     state, findings = step_findings(
-        state, tick.output(FRAME), crowd, pace_s=tick.pace_s, recent=tick.output(RECENT),
+        state, tick.output(FRAME), other_pollers, pace_s=tick.pace_s, recent=tick.output(RECENT),
         settings=tick.rules,
     )  # fmt: skip
     return state, FindingOutput(findings, state.gone.gone)

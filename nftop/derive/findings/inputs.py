@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.nf.departures import Gone
+from nftop.derive.nf.departures import NfSighting
 from nftop.derive.nf.recent import Recent
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
@@ -29,15 +29,15 @@ class FindingInputs:
 
     Attributes:
         frame: of one tick, its findings aside.
-        crowd: by row of its CPUs, who never sleeps there beside the function's own thread, as
-            `crowd.others` words it (untrusted text); rows without any may be absent.
-        gone: functions that were here a while ago.
+        other_pollers: by row of its CPUs, descriptions of the threads that never sleep there beside
+            the function's own (`Occupant.others`, untrusted text); rows without any may be absent.
+        gone: functions that departed a while ago.
         recent: rates of the last minutes by `NfRow.key`.
     """
 
     frame: Frame
-    crowd: Mapping[int, Sequence[str]]
-    gone: Sequence[Gone] = ()
+    other_pollers: Mapping[int, Sequence[str]]
+    gone: Sequence[NfSighting] = ()
     recent: Recent = field(default_factory=dict)
 
     @cached_property

@@ -151,7 +151,7 @@ def _own_counts(seen: FindingInputs, of_rows: Column) -> Column:
 
 def others_here(seen: FindingInputs) -> Measured:
     """How many threads never sleep on a CPU beside that of its network function, and who."""
-    others = [seen.crowd.get(row, ()) for row in seen.rows.tolist()]
+    others = [seen.other_pollers.get(row, ()) for row in seen.rows.tolist()]
     words = {"nf": seen.nf_names, "who": [", ".join(other) for other in others]}
     return Measured(_keys(seen.cpus), numbers([float(len(other)) for other in others]), words=words)
 

@@ -283,7 +283,9 @@ def noisy_neighbour(seen: FindingInputs) -> Measured:
     """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
     keys, traffic, messages, names = [], {}, [], []
     for index, (group, cache, places) in enumerate(polled_classes(seen)):
-        others = sorted(neighbours(seen, group, cache), key=lambda one: one.sure, reverse=True)
+        others = sorted(
+            neighbours(seen, group, cache), key=lambda one: one.sort_traffic, reverse=True
+        )
         keys.append(FindingKey(class_text(group, cache), group.clos))
         traffic[index] = others[0].traffic if others else _UNSHARED
         messages.append(others[0].message if others else "")
@@ -345,8 +347,8 @@ class Neighbour:
         return f"class {name}, {self.ways} way{'s' if self.ways > 1 else ''} in common"
 
     @property
-    def sure(self) -> float:
-        """To sort by: what is known before what is not, the most first."""
+    def sort_traffic(self) -> float:
+        """Memory traffic to sort by; -1 if it is unknown, so that it comes last."""
         return -1.0 if isinstance(self.traffic, Missing) else self.traffic
 
 

@@ -23,11 +23,12 @@ from nftop.model.struct import dataclass, replace
 
 # From this share of a package's packets on, what its devices do is most likely one NF's.
 _LIKELY_SHARE = 2 / 3
-# Half of a class's memory traffic, and 500 MB/s, to another package.
+# A quarter of a class's memory traffic, and 500 MB/s, to another package.
 _REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
 _REMOTE_MEMORY_SHARE = 0.25
-# Bursts of 32 packets cost two writes of registers, to receive and to send: 1 for 16 packets.
-_NORMAL_WRITES_PER_PACKET = 1 / 10
+# A burst of 32 packets costs two writes of registers, to receive and to send: 1 per 16 packets. The
+# limit allows bursts of 20 packets.
+_MAX_BATCHED_WRITES_PER_PACKET = 1 / 10
 # A read takes about a microsecond: so many cost a hundredth of a core. Who asks NICs for their
 # statistics has a thousand.
 _FEW_READS_PER_S = 10_000.0
@@ -273,8 +274,8 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
         finding = findings.get(class_text(group, cache))
         if finding is None:
             continue
-        others = sorted(neighbours(inputs.seen, group, cache), key=_sure, reverse=True)
-        noisy = [item for item in others if item.sure > limit] or others[:1]
+        others = sorted(neighbours(inputs.seen, group, cache), key=_sort_traffic, reverse=True)
+        noisy = [item for item in others if item.sort_traffic > limit] or others[:1]
         for item in noisy:
             key = item.group, cache.l3, bool(item.cpus)
             merged.setdefault(key, []).append((group, item, finding))
@@ -282,8 +283,8 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
         yield _neighbour(inputs, key, rows)
 
 
-def _sure(item: Neighbour) -> float:
-    return item.sure
+def _sort_traffic(item: Neighbour) -> float:
+    return item.sort_traffic
 
 
 def _neighbour(
@@ -431,7 +432,10 @@ def _is_normal(findings: Sequence[Finding], nfs: Sequence[NfRow], row: PackageRo
     if isinstance(writes, Missing) or not nfs:
         return False
     packets = sum(map(_packets, nfs))
-    return _normal_for("mmio-writes", nfs[0].name) and writes <= packets * _NORMAL_WRITES_PER_PACKET
+    return (
+        _normal_for("mmio-writes", nfs[0].name)
+        and writes <= packets * _MAX_BATCHED_WRITES_PER_PACKET
+    )
 
 
 def _normal_for(rule_id: str, name: str) -> bool:

@@ -568,8 +568,8 @@ def _cpus(lists: Iterable[tuple[Cpu, ...]]) -> tuple[Cpu, ...]:
 def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents]:
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
-    crowd = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    seen = FindingInputs(frame, crowd, gone, tick.output(RECENT))
+    other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
+    seen = FindingInputs(frame, other_pollers, gone, tick.output(RECENT))
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}

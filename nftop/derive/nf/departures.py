@@ -19,8 +19,8 @@ _MOST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """One function, at the last reading that had it.
+class NfSighting:
+    """One function at the last reading that had it.
 
     Attributes:
         key, name, pid, kind: as in `NfRow` (the name is untrusted text).
@@ -36,35 +36,35 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class GoneState:
-    """Functions present by key, and functions gone, latest last."""
+class DepartureState:
+    """Functions that are present, by key, and those that departed, latest last."""
 
-    here: Mapping[str, Gone] = field(default_factory=dict)
-    gone: tuple[Gone, ...] = ()
+    present: Mapping[str, NfSighting] = field(default_factory=dict)
+    gone: tuple[NfSighting, ...] = ()
 
 
-def step_gone(state: GoneState, frame: Frame) -> GoneState:
+def step_departures(state: DepartureState, frame: Frame) -> DepartureState:
     """Fold one frame in.
 
     A process that another source reports (OVS and DPDK) is not gone; the kernel is never gone.
     """
-    here: dict[str, Gone] = {}
+    present: dict[str, NfSighting] = {}
     for nf in frame.nfs:
         if not nf.pid:
             continue
-        known = state.here.get(nf.key)
-        here[nf.key] = (
-            Gone(nf.key, nf.name, nf.pid, nf.kind, frame.wall_ns, frame.monotonic_ns)
+        known = state.present.get(nf.key)
+        present[nf.key] = (
+            NfSighting(nf.key, nf.name, nf.pid, nf.kind, frame.wall_ns, frame.monotonic_ns)
             if known is None or _answers(frame, nf.kind)
             else known
         )
-    pids = {value.pid for value in here.values()}
-    left = [known for key, known in state.here.items() if key not in here]
+    pids = {value.pid for value in present.values()}
+    left = [known for key, known in state.present.items() if key not in present]
     left = [known for known in left if known.pid not in pids]
-    here |= {known.key: known for known in left if not _answers(frame, known.kind)}
-    gone = [*state.gone, *(known for known in left if known.key not in here)]
-    kept = [item for item in gone if item.key not in here and _is_recent(item, frame)]
-    return GoneState(here, tuple(kept[-_MOST:]))
+    present |= {known.key: known for known in left if not _answers(frame, known.kind)}
+    gone = [*state.gone, *(known for known in left if known.key not in present)]
+    kept = [item for item in gone if item.key not in present and _is_recent(item, frame)]
+    return DepartureState(present, tuple(kept[-_MOST:]))
 
 
 def _answers(frame: Frame, kind: str) -> bool:
@@ -72,5 +72,5 @@ def _answers(frame: Frame, kind: str) -> bool:
     return source is not None and source.reason is Reason.PRESENT
 
 
-def _is_recent(departed: Gone, frame: Frame) -> bool:
+def _is_recent(departed: NfSighting, frame: Frame) -> bool:
     return 0 <= frame.monotonic_ns - departed.until_monotonic_ns <= GONE_FOR_S * 1e9

@@ -251,18 +251,18 @@ def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> Inter
         # A counter stepped back: another interface of that name, or another driver.
         rates: tuple[Reading, ...] = (RESTARTED,) * 3
     else:
-        untold = Missing(Reason.SOURCE, "no device is behind it that could drop")
+        absent = Missing(Reason.SOURCE, "no device is behind it that could drop")
         rates = (
-            _rate(None if old is None else old.rx_packets, new.rx_packets, elapsed_s, untold),
-            _rate(None if old is None else old.tx_packets, new.tx_packets, elapsed_s, untold),
-            _rate(None if old is None else old.rx_missed, new.rx_missed, elapsed_s, untold),
+            _rate(None if old is None else old.rx_packets, new.rx_packets, elapsed_s, absent),
+            _rate(None if old is None else old.tx_packets, new.tx_packets, elapsed_s, absent),
+            _rate(None if old is None else old.rx_missed, new.rx_missed, elapsed_s, absent),
         )
     return InterfaceRow(new.name, new.kind, new.driver, new.node, new.owner, *rates)
 
 
-def _rate(old: int | None, new: int | None, elapsed_s: float, untold: Missing) -> Reading:
+def _rate(old: int | None, new: int | None, elapsed_s: float, absent: Missing) -> Reading:
     if new is None:
-        return untold
+        return absent
     if old is None or elapsed_s <= 0:
         return _WARMING
     return RESTARTED if new < old else (new - old) / elapsed_s

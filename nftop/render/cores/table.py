@@ -101,8 +101,8 @@ def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> 
 
     Cycles of another clock than the core's are no bound: a core in turbo has more.
     """
-    sure = not (metric.per_clock and is_other(clock))
-    return metric.bounded and saturated is not True and sure
+    per_core_clock = not (metric.per_clock and is_other(clock))
+    return metric.bounded and saturated is not True and per_core_clock
 
 
 def saturated_text(by: Sequence[str]) -> str:

@@ -183,7 +183,7 @@ def _states(row: SstPackage) -> str:
 
 
 def _switch(state: Switch) -> str:
-    return {True: "on", False: "off", None: "untold"}[state]
+    return {True: "on", False: "off", None: "unknown"}[state]
 
 
 def _others(table: CpufreqTable) -> str:

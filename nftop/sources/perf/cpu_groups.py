@@ -1,6 +1,6 @@
-"""The groups of all cores: opened, followed through hotplug, replaced by smaller ones.
+"""Counter groups of every CPU: opened, followed through hotplug, replaced by smaller ones.
 
-A row per CPU. It counts with the best step of the survey that opens and runs *on that CPU*: the NMI
+A row counts with the best step of the survey that opens and runs *on that CPU*: the NMI
 watchdog, for example, holds a counter on housekeeping CPUs and none on nohz_full ones. A row that
 counts nothing has a problem, and is tried again after a while.
 
@@ -39,7 +39,7 @@ from nftop.sources.perf.problems import (
     never_ran,
 )
 
-FIRST_NS, MOST_NS = 30_000_000_000, 300_000_000_000
+RETRY_MIN_NS, RETRY_MAX_NS = 30_000_000_000, 300_000_000_000
 
 # Losses for these reasons may pass. A trial is one more group of a CPU. It runs in the last tenth
 # of a tick, like multiplexed groups, and disturbs no other group. If it ran, there is room for it.
@@ -146,22 +146,22 @@ class RetryPace:
 
     def __init__(self) -> None:
         self._lost: frozenset[tuple[int, TrialCandidate]] = frozenset()
-        self._wait_ns = FIRST_NS
+        self._wait_ns = RETRY_MIN_NS
         self._at_ns = 0
 
     def is_due(self, now_ns: int, lost: frozenset[tuple[int, TrialCandidate]]) -> bool:
         """Whether to retry now. Called every tick; `lost` is what to try, by CPU."""
         if lost != self._lost:
-            self._lost, self._wait_ns = lost, FIRST_NS
-            self._at_ns = now_ns + FIRST_NS
+            self._lost, self._wait_ns = lost, RETRY_MIN_NS
+            self._at_ns = now_ns + RETRY_MIN_NS
         if not lost or now_ns < self._at_ns:
             return False
-        self._wait_ns = min(2 * self._wait_ns, MOST_NS)
+        self._wait_ns = min(2 * self._wait_ns, RETRY_MAX_NS)
         self._at_ns = now_ns + self._wait_ns
         return True
 
 
-class CoreGroups:
+class CpuGroups:
     """The groups of every CPU followed. Not thread-safe.
 
     Attributes:

@@ -25,7 +25,7 @@ from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S
 from nftop.sources.host.sysfs import OnlineCpus
 from nftop.sources.perf import probe
 from nftop.sources.perf.abi import Kernel, host_kernel, raise_open_files
-from nftop.sources.perf.cpu_groups import CoreGroups, RetryPace
+from nftop.sources.perf.cpu_groups import CpuGroups, RetryPace
 from nftop.sources.perf.group import CpuRow, Fault, GroupReadings
 from nftop.sources.perf.problems import (
     CAME_BACK,
@@ -50,7 +50,7 @@ class TableLayout:
     def __init__(
         self,
         uarch: Uarch,
-        cores: CoreGroups,
+        cores: CpuGroups,
         *,
         turns: bool = True,
         focused: Collection[int] | None = None,
@@ -210,7 +210,7 @@ class TableLayout:
         return reasons, details
 
 
-def _extras(uarch: Uarch, cores: CoreGroups, *, turns: bool) -> frozenset[str]:
+def _extras(uarch: Uarch, cores: CpuGroups, *, turns: bool) -> frozenset[str]:
     """Events whose absence is no fault."""
     counting = [
         {name for group in cores.members(row) for name in group.names}
@@ -240,7 +240,7 @@ _NO_TABLE = CounterProblem(
 
 
 def table_checks(
-    name: str, uarch: Uarch, cores: CoreGroups, *, turns: bool = True
+    name: str, uarch: Uarch, cores: CpuGroups, *, turns: bool = True
 ) -> tuple[Check, ...]:
     """A check of the source, one for CPUs that count nothing, and for what is missing.
 
@@ -281,7 +281,7 @@ def table_checks(
 
 
 def counter_checks(
-    name: str, kernel: Kernel, cores: CoreGroups, root: Path = Path("/")
+    name: str, kernel: Kernel, cores: CpuGroups, root: Path = Path("/")
 ) -> tuple[Check, ...]:
     """How many counters are free and which processes hold perf events, if a group never ran.
 
@@ -306,7 +306,7 @@ def counter_checks(
     return (Check(f"{name} counters", Reason.TAKEN, text),)
 
 
-def _lacks_counter(row: CpuRow, cores: CoreGroups) -> bool:
+def _lacks_counter(row: CpuRow, cores: CpuGroups) -> bool:
     problems = (row.problem, row.left, *cores.absences(row).values())
     return any(problem is not None and problem.reason is Reason.TAKEN for problem in problems)
 
@@ -367,7 +367,7 @@ class PerfSource:
         self._clock_ns = clock_ns
         self._online = OnlineCpus(root)
         self._cpus: tuple[Cpu, ...] = ()
-        self._cores: CoreGroups | None = None
+        self._cores: CpuGroups | None = None
         self._layout: TableLayout | None = None
         self._problem: CounterProblem | None = None
         self._retry_at_ns = 0
@@ -453,7 +453,7 @@ class PerfSource:
         online = self._online.read()
         return online if self._wanted is None else tuple(c for c in online if c in self._wanted)
 
-    def _follow(self, cpus: tuple[Cpu, ...]) -> CoreGroups | None:
+    def _follow(self, cpus: tuple[Cpu, ...]) -> CpuGroups | None:
         """The groups of these CPUs, opened or reopened if necessary; None: see `_problem`."""
         ailing = self._cores is None or self._cores.ailing
         retry = ailing and self._clock_ns() >= self._retry_at_ns
@@ -482,7 +482,7 @@ class PerfSource:
         result = self._survey(cpus)
         self._problem = result.problem
         if result.problem is None:
-            self._cores = CoreGroups(
+            self._cores = CpuGroups(
                 self._kernel,
                 result,
                 quiet=self._quiet,
@@ -504,7 +504,7 @@ class PerfSource:
                 break
         return result
 
-    def _read(self, cores: CoreGroups, layout: TableLayout) -> CounterTable:
+    def _read(self, cores: CpuGroups, layout: TableLayout) -> CounterTable:
         readings = cores.rotation.read()
         table = layout.table(readings, self._root)
         if self._focus_layout is not None:

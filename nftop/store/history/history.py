@@ -77,7 +77,7 @@ class SampleRings:
     def series(
         self, metric: str, key: ClassKey, points: int, span_s: float, until_ns: int | None
     ) -> HistorySeries:
-        """One of `CACHE_KEPT` over time, as `History.series`."""
+        """One of `CACHE_KEPT` over time, as `TickHistory.series`."""
         return self._caches.series(metric, key, points, span_s, until_ns)
 
     def nf_matrix(
@@ -180,7 +180,7 @@ class Ring:
     def series(
         self, metric: str, key: Hashable, points: int, span_s: float, until_ns: int | None = None
     ) -> HistorySeries:
-        """One metric of one row over time; see `History.series`."""
+        """One metric of one row over time; see `TickHistory.series`."""
         times, covers, values = self._column(self.metrics[metric], key)
         if until_ns is not None:
             known = int(np.searchsorted(times, until_ns, side="right"))

@@ -12,10 +12,10 @@ from textual.screen import Screen
 from nftop.render.base.line import Tone
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 Result = TypeVar("Result")

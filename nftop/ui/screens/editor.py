@@ -32,11 +32,11 @@ from nftop.render.editor.model import EditorState
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
 from nftop.ui.keys import EDITOR, KeyRow, bindings
 from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.page import PageScreen, PageText

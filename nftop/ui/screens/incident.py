@@ -26,9 +26,9 @@ from nftop.render.incidents.page import (
 )
 from nftop.session.feed import Feed
 from nftop.store.history.history import SENT
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView

@@ -21,11 +21,11 @@ from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
 from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.history import TickHistory
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen

@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.screen import ModalScreen
 
 from nftop.render.frame.menu import MenuRow, menu_lines
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.view import ColumnState, ScreenView
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines

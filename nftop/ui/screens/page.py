@@ -16,11 +16,11 @@ from nftop.model.error_text import describe_error
 from nftop.render.base.line import Line, paragraph, selected
 from nftop.render.pages.doctor import doctor_lines
 from nftop.render.pages.help import help_lines
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_table import help_content
 from nftop.ui.keys import DOCTOR, HELP, PAGE, KeyRow, bindings
 from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines

@@ -14,9 +14,9 @@ from nftop.control.cpufreq.choices import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
 from nftop.render.power.priority import Effect, priority_lines
+from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import PRIORITY, KeyRow, bindings
 from nftop.ui.options import Options
-from nftop.ui.pending_change import ChangeControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.session_view import SessionView

@@ -65,7 +65,7 @@ def l3(bits: int, group: str = "vpp", domain: int = 0) -> SetSchemata:
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        (l3(0x800), "the cache has 11 ways, so 7ff at most"),
+        (l3(0x800), "the cache has 11 ways, 0x7ff at most"),
         (l3(0), "a class has 2 ways at least"),
         (l3(1), "a class has 2 ways at least"),
         (l3(0x5), "side by side"),
@@ -73,7 +73,7 @@ def l3(bits: int, group: str = "vpp", domain: int = 0) -> SetSchemata:
         (l3(0xF, "nobody"), "there is no group nobody"),
         (l3(0xF, domain=3), "L3 has no domain 3; it has 0"),
         (SetSchemata("vpp", "L3CODE", ((0, 3),)), "vpp has no L3CODE; it has L2, L3, MB"),
-        (SetSchemata("vpp", "L2", ((5, 0x100),)), "the cache has 8 ways, so ff at most"),
+        (SetSchemata("vpp", "L2", ((5, 0x100),)), "the cache has 8 ways, 0xff at most"),
         (SetSchemata("vpp", "L2", ((5, 0),)), "a class has 1 way at least"),
         (SetSchemata("vpp", "MB", ((0, 9),)), "MB 0=9: between 10 and 100 % here; 100 is no limit"),
         (SetSchemata("vpp", "MB", ((0, 101),)), "MB 0=101: between 10 and 100 % here"),

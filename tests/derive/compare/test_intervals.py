@@ -63,7 +63,7 @@ def test_without_blocks_drift_would_be_a_difference() -> None:
     sure = 0
     for _ in range(100):
         values = NOISES["a random walk"](random, 600)
-        sure += shift(values[:300], values[300:]).sure
+        sure += shift(values[:300], values[300:]).significant
     assert sure > 15
 
 

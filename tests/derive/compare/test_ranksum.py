@@ -47,7 +47,7 @@ def test_noise_is_no_shift_but_for_the_stated_rate(name: str, n: int, m: int) ->
         values = noise(random, n + m)
         found.append(shift(values[:n], values[n:]))
     assert np.mean([abs(item.z) >= LIKELY_Z or item.clear for item in found]) <= likely
-    assert np.mean([item.sure or item.clear for item in found]) <= sure
+    assert np.mean([item.significant or item.clear for item in found]) <= sure
 
 
 def runs(random: np.random.Generator, ratio: float, count: int, n: int) -> Floats:
@@ -65,7 +65,7 @@ def test_noise_that_persists_is_a_shift_in_less_than_one_of_a_thousand_cases() -
     for ratio in (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98):
         for n, m in ((20, 20), (60, 20), (60, 60)):
             each = runs(random, ratio, count, n + m)
-            told[ratio, n, m] = sum(shift(row[:n], row[n:]).sure for row in each)
+            told[ratio, n, m] = sum(shift(row[:n], row[n:]).significant for row in each)
     print("sure by chance, of", count, told)
     assert sum(told.values()) / (len(told) * count) < 0.0005
     assert max(told.values()) / count < 0.0025, "which 4 of 1500 would be"
@@ -81,14 +81,15 @@ def test_a_shift_of_six_deviations_is_found(n: int, m: int, least: float) -> Non
         before, after = random.standard_normal(n), random.standard_normal(m) + 6.0
         one = shift(before, after)
         assert shift(after, before).z == pytest.approx(-one.z)
-        found.append(one.z > LIKELY_Z and (one.sure or one.clear))
+        found.append(one.z > LIKELY_Z and (one.significant or one.clear))
     assert np.mean(found) >= least
 
 
 def test_a_small_shift_is_found_with_samples_enough() -> None:
     random = np.random.default_rng(3)
     found = [
-        shift(random.standard_normal(60), random.standard_normal(60) + 1.2).sure for _ in range(200)
+        shift(random.standard_normal(60), random.standard_normal(60) + 1.2).significant
+        for _ in range(200)
     ]
     assert np.mean(found) > 0.9
 
@@ -110,7 +111,7 @@ def test_any_two_samples_give_a_number(before: list[float], after: list[float]) 
     found = shift(np.array(before), np.array(after))
     assert np.isfinite(found.z)
     if not before or not after or len({*before, *after}) == 1:
-        assert (found.z, found.sure, found.clear) == (0.0, False, False)
+        assert (found.z, found.significant, found.clear) == (0.0, False, False)
 
 
 def test_clear_is_further_than_either_is_wide() -> None:

@@ -39,7 +39,7 @@ def test_from_the_least_number_on_separated_samples_are_found(
     found = {}
     for count in (least - 8, least, least + 5):
         shifts = [shift(*separated(random, count)) for _ in range(800)]
-        found[count] = np.mean([item.sure if studentized else abs(item.z) >= least_z
+        found[count] = np.mean([item.significant if studentized else abs(item.z) >= least_z
                                 for item in shifts])  # fmt: skip
     print("separated samples found:", found)
     assert found[least - 8] < 0.85 and found[least] > 0.93 and found[least + 5] > 0.97

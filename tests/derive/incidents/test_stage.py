@@ -17,7 +17,7 @@ from nftop.derive.incidents.stage import (
     culprit_focus,
     step_incidents,
 )
-from nftop.derive.nf.departures import Gone
+from nftop.derive.nf.departures import NfSighting
 from nftop.derive.nf.recent import RecentState, step_recent
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import column
@@ -43,7 +43,11 @@ class Fold:
         self.state, self.recent, self.second = IncidentState(), RecentState(), 0
 
     def tick(
-        self, *findings: Finding, drops: float = 0.0, gone: tuple[Gone, ...] = (), **parties: Any
+        self,
+        *findings: Finding,
+        drops: float = 0.0,
+        gone: tuple[NfSighting, ...] = (),
+        **parties: Any,
     ) -> Incidents:
         """Findings' `since_ns` is a second of the test's clock."""
         base = frame(8, self.second)
@@ -252,7 +256,7 @@ def test_a_culprit_that_is_known_less_exactly_for_a_tick_stays() -> None:
 
 
 def test_a_function_that_is_gone_is_the_worst() -> None:
-    departed = Gone("k", "ovs", 7, "ovs", WALL_NS, 0)
+    departed = NfSighting("k", "ovs", 7, "ovs", WALL_NS, 0)
     finding = Finding("gone", "rx_packets_per_s", "nf ovs", "pid 7 was here", 0)
     [one] = Fold().tick(since(finding, 0), gone=(departed,)).active
     assert (one.kind, one.severity) == ("gone", Severity.BAD)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nftop.sources.perf.cpu_groups import FIRST_NS
+from nftop.sources.perf.cpu_groups import RETRY_MIN_NS
 from tests.lab.tests.labs import enter, needs_lab
 
 pytestmark = needs_lab
@@ -26,7 +26,7 @@ def test_top_down_is_back_once_the_counters_are(watchdog: str) -> None:
     assert told["after"] == pytest.approx(told["before"], abs=0.01)
     assert told["went"] <= 4
     # A turn or two more: of the plans the best has the first.
-    assert 20 <= told["back"] <= FIRST_NS // S + 6
+    assert 20 <= told["back"] <= RETRY_MIN_NS // S + 6
     assert told["lacking"] == 0
     assert told["turns"] == 3
     assert ("NMI watchdog" in told["gaps"]) is (watchdog == "on")

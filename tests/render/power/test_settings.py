@@ -86,7 +86,7 @@ def test_the_host_s_line_says_driver_turbo_mesh_sst_and_who_else() -> None:
     )
     assert text == (
         "cpufreq: intel_pstate, turbo off; mesh 1.2-2.4 GHz; "
-        "SST-BF on, SST-TF off, SST-CP untold; tuned may set frequencies here too"
+        "SST-BF on, SST-TF off, SST-CP unknown; tuned may set frequencies here too"
     )
     apart = (mesh[0], replace(mesh[1], max_hz=2000 * MHZ))
     assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in said(told(uncore=apart))

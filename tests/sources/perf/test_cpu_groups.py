@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
-from nftop.sources.perf.cpu_groups import FIRST_NS, MOST_NS, RetryPace
+from nftop.sources.perf.cpu_groups import RETRY_MAX_NS, RETRY_MIN_NS, RetryPace
 from tests.samples import topology
 from tests.sources.perf.test_group import (
     SECOND,
@@ -30,7 +30,7 @@ from tests.sources.perf_kernel import INSTRUCTIONS, STARTED_NS, Event, FakeKerne
 
 __all__ = ["rates"]  # a fixture that every test here needs, too
 CPUS = topology(4)
-TICKS = FIRST_NS // SECOND
+TICKS = RETRY_MIN_NS // SECOND
 LOST = frozenset({(0, (0, None))})
 
 
@@ -208,25 +208,25 @@ def test_a_cpu_that_goes_during_its_trial_leaves_nothing_open(tmp_path: Path, go
 
 @given(st.lists(st.integers(0, 40 * SECOND), min_size=1, max_size=200))
 def test_the_pace_is_never_faster_than_it_says(steps: list[int]) -> None:
-    pace, now, wait, last = RetryPace(), 0, FIRST_NS, 0
+    pace, now, wait, last = RetryPace(), 0, RETRY_MIN_NS, 0
     assert not pace.is_due(0, LOST)
     for step in steps:
         now += step
         due = pace.is_due(now, LOST)
         assert due == (now - last >= wait)
         if due:
-            last, wait = now, min(2 * wait, MOST_NS)
+            last, wait = now, min(2 * wait, RETRY_MAX_NS)
 
 
 def test_the_pace_begins_anew_when_something_has_changed() -> None:
     pace = RetryPace()
-    for now in range(0, 20 * MOST_NS, FIRST_NS):
+    for now in range(0, 20 * RETRY_MAX_NS, RETRY_MIN_NS):
         pace.is_due(now, LOST)
     more = LOST | {(1, (0, 2))}
     assert not pace.is_due(now, more)
-    assert not pace.is_due(now + FIRST_NS - 1, more)
-    assert pace.is_due(now + FIRST_NS, more)
-    assert not pace.is_due(now + MOST_NS, frozenset())
+    assert not pace.is_due(now + RETRY_MIN_NS - 1, more)
+    assert pace.is_due(now + RETRY_MIN_NS, more)
+    assert not pace.is_due(now + RETRY_MAX_NS, frozenset())
 
 
 def test_an_event_that_is_absent_now_has_not_stepped_back(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Turning
-from nftop.sources.perf.cpu_groups import FIRST_NS
+from nftop.sources.perf.cpu_groups import RETRY_MIN_NS
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch.table import parse
 from tests.sources import perf_kernel
@@ -440,7 +440,7 @@ def test_whatever_happens_numbers_are_true_and_one_group_runs(
             elif what == "wait":
                 fake.pass_ns(RETRY_AFTER_NS)
             elif what == "try":
-                fake.pass_ns(FIRST_NS)
+                fake.pass_ns(RETRY_MIN_NS)
             if what in ("on", "blink"):
                 fake.online.add(cpu)
             fake.tell()

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from nftop.model.change import Outcome, Proposal, Receipt
-from nftop.ui.pending_change import ChangeControl
+from nftop.ui.change_control import ChangeControl
 
 KEEP_WITHIN_S = 0.2
 

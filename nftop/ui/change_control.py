@@ -29,9 +29,9 @@ from nftop.render.frame.changes import (
 
 Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
 _LOOK_S = 0.2  # reaction time to a key, and period of polling the guard
-# Outcomes without any write; after any other, what may have been written is reverted.
+# Outcomes that wrote nothing.
 _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
-# After any other outcome the change is reverted as far as possible.
+# Outcomes after which the change, or some of it, may still be on the host.
 _MAY_STAND: tuple[Outcome, ...] = ("kept", "failed")
 # Applied and reverted: more than a frame keeps of observed changes.
 _MOST_OWN = 4 * MOST
@@ -140,13 +140,13 @@ class ChangeControl:
                 receipt = self._settled(pending, receipt.changes, until_ns)
             elif receipt.outcome not in _UNWRITTEN:
                 self._wrote(proposal.changes, began_ns)
-                self._took_back(proposal.changes, began_ns)
+                self._may_have_reverted(proposal.changes, began_ns)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             hint = "; `nftop recover` says what it left" * self.gate.persistent
             receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
             self._stop_waiting(None)
             self._wrote(proposal.changes, began_ns)
-            self._took_back(proposal.changes, began_ns)
+            self._may_have_reverted(proposal.changes, began_ns)
         if self._closing and (receipt.outcome != "kept" or receipt.unmet):
             self.left = receipt
         self.last = receipt, self._expired
@@ -269,7 +269,7 @@ class ChangeControl:
                 receipt, began_ns = pending.settled(0.0), min(began_ns, until_ns)
                 self._expired = receipt is not None and _is_expiry(receipt, until_ns)
         if receipt.outcome != "kept":
-            self._took_back(changes, began_ns)
+            self._may_have_reverted(changes, began_ns)
         self._stop_waiting(began_ns if receipt.outcome not in _MAY_STAND else None)
         return receipt
 
@@ -278,7 +278,8 @@ class ChangeControl:
         one = OwnChange(changes, began_ns, time.monotonic_ns())
         self.own_changes = (*self.own_changes, one)[-_MOST_OWN:]
 
-    def _took_back(self, changes: tuple[Change, ...], began_ns: int) -> None:
+    def _may_have_reverted(self, changes: tuple[Change, ...], began_ns: int) -> None:
+        """Record the writes of a revert, whether it was complete or not."""
         back = tuple(Change(change.cell, change.new, change.old) for change in reversed(changes))
         self._wrote(back, began_ns)
 
