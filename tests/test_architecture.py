@@ -56,7 +56,7 @@ SCREENS = {
     for name in (
         "options",
         "editor_model",
-        "pending_change",
+        "change_control",
         "screens/confirm",
         "screens/editor",
         "screens/incident",  # the draft that would mend it, for the editor
