@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.nf.rates import NO_VECTORS
+from nftop.derive.saturation import Room, room_of_all
 from nftop.model.baseline import NO_BASELINE
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
@@ -340,6 +341,9 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         "llc_misses_per_packet": columns["llc_misses_per_packet"][0],
     }
     readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}
+    busy = max((columns["busy_ratio"].values[row] for row in rows), default=0.5)
+    room = room_of_all([Room(1.0 - float(busy), 0.0)], nf.readings["rx_packets_per_s"])
+    readings |= {"room_ratio": room.ratio, "room_packets_per_s": room.packets_per_s}
     readings |= {node.id: columns[node.id][rows[0] if rows else 0] for node in NF_NODES}
     no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
     rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]

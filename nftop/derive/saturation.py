@@ -9,16 +9,19 @@ Evidence, strongest first:
 
 The last two can show that a core was saturated, never that it was not. A core that shares its CPU
 (RUN below 95 %) drops packets while it waits, so they show nothing of it.
+
+Packets per second are clock / CPP (equation 5 of the paper, 2 of its sequel). With bCPP for CPP
+that is all a core can take, so its room is clock / bCPP - packets = packets x (1 / busy - 1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nftop.derive.nf.rates import WHOLE_RATIO, NfCore
 from nftop.model.frame import Direction
 from nftop.model.metrics.saturation import DROPPING_RATIO, SATURATED_RATIO
-from nftop.model.reading import Missing
+from nftop.model.reading import Missing, Reading, Reason, quotient
 from nftop.model.struct import dataclass
 
 
@@ -84,3 +87,53 @@ def _drops(core: NfCore) -> bool:
     if isinstance(missed, Missing) or isinstance(packets, Missing):
         return False
     return missed > DROPPING_RATIO * (packets + missed)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much more a core, or a network function, can take.
+
+    Attributes:
+        ratio: share of its time that is left, 0..1.
+        packets_per_s: more than now, at the cost that a packet has now.
+    """
+
+    ratio: Reading
+    packets_per_s: Reading
+
+
+_NONE = Room(0.0, 0.0)
+_NO_COST = Missing(Reason.IDLE, "no packets, so none whose cost is known")
+_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+
+
+def room_of(core: NfCore, direction: Direction = "rx") -> Room:
+    """Room of one core: none if it drops or its vectors are full, whatever its busy time."""
+    by = saturation_of(core, direction).by
+    if by and by != ("busy",):
+        return _NONE
+    return _room(core.busy_ratio, core.packets_per_s)
+
+
+def room_of_all(cores: Sequence[Room], packets_per_s: Reading) -> Room:
+    """Room of a network function: until its busiest core is full, if packets stay spread as now."""
+    shares = [core.ratio for core in cores]
+    if any(share == 0.0 for share in shares):
+        return _NONE
+    absent = next((share for share in shares if isinstance(share, Missing)), None)
+    if absent is not None or not shares:
+        why = absent or _NOBODY
+        return Room(why, why)
+    least = min(share for share in shares if not isinstance(share, Missing))
+    return Room(least, _room(1.0 - least, packets_per_s).packets_per_s)
+
+
+def _room(busy: Reading, packets_per_s: Reading) -> Room:
+    if isinstance(busy, Missing):
+        return Room(busy, busy)
+    busy = min(busy, 1.0)
+    most = quotient(packets_per_s, busy)
+    if isinstance(most, Missing) or isinstance(packets_per_s, Missing):
+        idle = isinstance(most, Missing) and most.reason is Reason.IDLE
+        return Room(1.0 - busy, _NO_COST if idle else most)
+    return Room(1.0 - busy, _NO_COST if most == 0.0 else most - packets_per_s)

@@ -10,7 +10,14 @@ import pytest
 
 from nftop.derive.nf.kinds.vpp import fills, rate_packets, step_nodes
 from nftop.derive.nf.rates import NfCore
-from nftop.derive.saturation import Saturation, saturation_of, saturation_of_all
+from nftop.derive.saturation import (
+    Room,
+    Saturation,
+    room_of,
+    room_of_all,
+    saturation_of,
+    saturation_of_all,
+)
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.metrics.saturation import DROPPING_RATIO, SATURATED_RATIO, VPP_FRAME
@@ -219,3 +226,57 @@ def test_drops_of_a_switchs_ports_are_its_only_pmds() -> None:
     assert two.nfs[0].saturated_by == ("busy",)
     none = fold(START, at(1, 1, 2, missed=0), at(2, 1, 2, missed=0))[-1]
     assert cpu(none, "missed_packets_per_s") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("told", "share", "packets_per_s"),
+    [
+        ({"busy_ratio": 0.25}, 0.75, 3e6),
+        ({"busy_ratio": 0.8}, 0.2, 0.25e6),
+        ({"busy_ratio": 1.001}, 0.0, 0.0),
+        ({"missed_packets_per_s": MANY}, 0.0, 0.0),
+        ({"missed_packets_per_s": MANY, "busy_ratio": 0.96}, 0.0, 0.0),
+        ({"missed_packets_per_s": MANY, "busy_ratio": 0.5}, 0.5, 1e6),
+        ({"vector_fill_ratio": 1.0}, 0.0, 0.0),
+        ({}, Reason.SOURCE, Reason.SOURCE),
+        ({"busy_ratio": 0.5, "packets_per_s": Missing(Reason.RESET)}, 0.5, Reason.RESET),
+        ({"busy_ratio": 0.0, "packets_per_s": 0.0}, 1.0, Reason.IDLE),
+        ({"busy_ratio": 0.01, "packets_per_s": 0.0}, 0.99, Reason.IDLE),
+    ],
+)
+def test_the_room_of_a_core_is_what_it_does_not_use_at_todays_cost(
+    told: dict[str, Reading], share: float | Reason, packets_per_s: float | Reason
+) -> None:
+    room = room_of(core(**told))
+    for reading, wanted in ((room.ratio, share), (room.packets_per_s, packets_per_s)):
+        if isinstance(wanted, Reason):
+            assert reason(reading) is wanted
+        else:
+            assert reading == pytest.approx(wanted)
+
+
+def test_the_room_of_an_nf_is_that_of_its_busiest_core() -> None:
+    cores = [Room(0.5, 1e6), Room(0.2, 1e5)]
+    room = room_of_all(cores, 4e6)
+    assert room.ratio == 0.2 and room.packets_per_s == pytest.approx(1e6)
+    unknown = Room(UNTOLD, UNTOLD)
+    assert reason(room_of_all([*cores, unknown], 4e6).ratio) is Reason.SOURCE
+    assert room_of_all([*cores, unknown, Room(0.0, 0.0)], 4e6) == Room(0.0, 0.0)
+    assert reason(room_of_all([], 4e6).ratio) is Reason.IDLE
+
+
+def test_room_is_by_cpu_and_by_nf() -> None:
+    frames = fold(START, *(ovs(t, working(1, t, 6 * 10**6, 0.6), working(2, t, 10**6, 0.2))
+                           for t in (1, 2)))  # fmt: skip
+    frame = frames[-1]
+    assert [cpu(frame, "room_ratio", row) for row in (1, 2)] == pytest.approx([0.4, 0.8])
+    rooms = [cpu(frame, "room_packets_per_s", row) for row in (1, 2)]
+    assert rooms == pytest.approx([4e6, 4e6])
+    assert nf(frame, "room_ratio") == pytest.approx(0.4)
+    assert nf(frame, "room_packets_per_s") == pytest.approx(7e6 * (1 / 0.6 - 1))
+    assert reason(cpu(frame, "room_ratio", 0)) is Reason.UNDEFINED
+    clock = cpu(frame, "tsc_hz")
+    cost, packets = cpu(frame, "busy_cpp"), cpu(frame, "packets_per_s")
+    assert not isinstance(clock, Missing) and not isinstance(cost, Missing)
+    assert not isinstance(packets, Missing)
+    assert rooms[0] == pytest.approx(clock / cost - packets), "equation 5"

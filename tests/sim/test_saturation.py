@@ -58,3 +58,24 @@ def test_who_has_idle_time_is_not_saturated() -> None:
     assert row_of(frame, "vpp").saturated_by == ("busy", "vectors")
     # One core of `north` drops because it waits for its CPU.
     assert row_of(frame, "north").saturated is None
+
+
+def test_room_is_what_the_model_can_take_more() -> None:
+    """OVS takes 70 % or so of what its cores can, at a cost that does not depend on the load."""
+    _, frame = at("default", 5)
+    whole = workloads.core_hz() * workloads.load("ovs").packets_per_cycle
+    ovs = row_of(frame, "ovs")
+    columns, row_in = frame.cpus.columns, frame.cpus.topology.row_of
+    for cpu in ovs.cpus:
+        packets = columns["packets_per_s"][row_in[cpu]]
+        room = columns["room_packets_per_s"][row_in[cpu]]
+        assert not isinstance(packets, Missing) and not isinstance(room, Missing)
+        assert packets + room == pytest.approx(whole, rel=0.001)
+    shares = [columns["room_ratio"][row_in[cpu]] for cpu in ovs.cpus]
+    assert ovs.readings["room_ratio"] == min(share for share in shares if isinstance(share, float))
+    assert row_of(frame, "vpp").readings["room_packets_per_s"] == 0.0
+    why = row_of(frame, "south").readings["room_ratio"]
+    assert isinstance(why, Missing) and why.reason is Reason.SOURCE
+    _, lossy = at("noisy", 90)
+    north = row_of(lossy, "north").readings
+    assert (north["room_ratio"], north["room_packets_per_s"]) == (0.0, 0.0)

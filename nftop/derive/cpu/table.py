@@ -22,7 +22,7 @@ from nftop.derive.occupants import (
     own_times,
     unattached,
 )
-from nftop.derive.saturation import UNKNOWN, Saturation, saturation_of
+from nftop.derive.saturation import UNKNOWN, Room, Saturation, room_of, saturation_of
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (
@@ -257,6 +257,8 @@ def _poller_columns(
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
         "missed_packets_per_s": of_pollers(lambda _, poller: _missed(poller, packets_of(poller))),
         "vector_fill_ratio": of_pollers(lambda _, poller: _of_core(poller, "vector_fill_ratio")),
+        "room_ratio": of_pollers(lambda row, poller: _room(poller, own[row]).ratio),
+        "room_packets_per_s": of_pollers(lambda row, poller: _room(poller, own[row]).packets_per_s),
         "run_ratio": of_pollers(lambda _, poller: _worst(poller, "run_ratio", min)),
         "wait_ratio": of_pollers(lambda _, poller: _worst(poller, "wait_ratio", max)),
     }
@@ -270,6 +272,15 @@ def _saturation(poller: Occupant, own: OwnTime | None) -> Saturation:
         return UNKNOWN
     nf, core = poller.cores[0]
     return saturation_of(core, nf.direction)
+
+
+def _room(poller: Occupant, own: OwnTime | None) -> Room:
+    why = poller.uncounted(own)
+    if why is None and len(poller.cores) == 1:
+        nf, core = poller.cores[0]
+        return room_of(core, nf.direction)
+    why = why or (_SHARED_BUSY if poller.cores else _UNKNOWN_BUSY)
+    return Room(why, why)
 
 
 def _of_core(poller: Occupant, name: str) -> Reading:

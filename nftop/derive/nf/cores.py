@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.derive.cache.table import ClassTables
 from nftop.derive.nf.rates import NfCore, NfRates
+from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
@@ -40,11 +41,15 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
     row_of = context.cpus.topology.row_of
     rows = [row_of[cpu] for cpu in row.cpus if cpu in row_of]
     classes = _classes(context.cpus, rows)
+    rooms = [room_of(core, nf.direction) for core in nf.cores]
+    room = room_of_all(rooms, nf.packets_per_s)
     return replace(
         row,
         readings={
             **row.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
+            "room_ratio": nf.uncounted or room.ratio,
+            "room_packets_per_s": nf.uncounted or room.packets_per_s,
             "vector_fill_ratio": nf.uncounted or _fullest(nf.cores),
             "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.struct import replace
 
@@ -42,6 +43,35 @@ _SATURATED_BY = Metric(
     origin="nftop's own definition, of the NF's counters",
 )
 
+_COST_EQUATIONS = (
+    f"{PAPER}, equation 5 with the cost of work, as equations 1 and 2 of its sequel (Benchmarking "
+    "Software Data Planes, Intel Xeon Skylake vs. Broadwell)"
+)
+_ROOM = Metric(
+    id="room_ratio",
+    label="ROOM",
+    unit=Unit.RATIO,
+    scope="cpu",
+    meaning="How much more the core can take: the share of its time that is left. None is left "
+    "where it drops packets or its vectors are full; unknown where the NF does not tell its busy "
+    "time.",
+    formula="1 - busy_ratio of the NF; 0 where saturated_by has vectors or drops",
+    origin="busy_ratio, saturated_by",
+    good="high",
+)
+_ROOM_PACKETS = Metric(
+    id="room_packets_per_s",
+    label="ROOMpps",
+    unit=Unit.PACKETS_PER_S,
+    scope="cpu",
+    meaning="How many packets per second the core could take in more than now, if a packet goes on "
+    "to cost what it costs now. Longer vectors make packets cheaper as the load grows, so it may "
+    "be more.",
+    formula="clock / busy_cpp - packets_per_s = packets_per_s x (1 / busy_ratio - 1)",
+    origin=_COST_EQUATIONS,
+    good="high",
+)
+
 SATURATION_CPU_METRICS: tuple[Metric, ...] = (
     Metric(
         id="missed_packets_per_s",
@@ -57,6 +87,8 @@ SATURATION_CPU_METRICS: tuple[Metric, ...] = (
         bad_above=0.0,
     ),
     _VECTORS,
+    _ROOM,
+    _ROOM_PACKETS,
 )
 SATURATION_NF_METRICS: tuple[Metric, ...] = (
     replace(
@@ -64,6 +96,22 @@ SATURATION_NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning=f"{_VECTORS.meaning} The fullest of its workers.",
         formula="max(vector_fill_ratio of its cores)",
+    ),
+    replace(
+        _ROOM,
+        scope="nf",
+        meaning="How much more the network function can take: what is left of its busiest core, "
+        "since more packets come to all its cores as they do now. None where a core drops packets "
+        "or its vectors are full; unknown where one does not tell its busy time.",
+        formula="min(room_ratio of its cores)",
+    ),
+    replace(
+        _ROOM_PACKETS,
+        scope="nf",
+        meaning="How many packets per second it could take in more than now, until its busiest "
+        "core is full, if packets stay spread over its cores and go on to cost what they cost now.",
+        formula="rx_packets_per_s (tx_packets_per_s where it only generates) x (1 / (1 - "
+        "room_ratio) - 1)",
     ),
 )
 # Words, of `CpuTable.saturated_by` and `NfRow.saturated_by`.

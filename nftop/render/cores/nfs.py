@@ -10,7 +10,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.nf.kinds import NF_ADDRESSES
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
@@ -48,8 +48,8 @@ _CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=10)
 _TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, right=False, priority=6)
 _CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)
 _USUAL = TableColumn("usual", "vs.10m", 7, priority=4)
-_ROOM = TableColumn("room", "ROOM", 6, priority=5)
-_ROOM_RATE = TableColumn("room_per_s", "Mpps", 6, priority=10)
+_ROOM = TableColumn("room_ratio", "ROOM", 6, priority=5)
+_ROOM_RATE = TableColumn("room_packets_per_s", "Mpps", 6, priority=10)
 _COLUMNS = (
     _NAME,
     _CPUS,
@@ -70,7 +70,6 @@ _COLUMNS = (
 _MISSES = "llc_misses_per_packet"
 _SHORT_TREND = 10  # cells, on a narrow screen
 _LONG_TRENDS_FROM = 100
-_ROOM_UNKNOWN = Missing(Reason.SOURCE)
 _COVERAGES = tuple(
     dict.fromkeys(nf_metric.coverage for nf_metric in NF_METRICS if nf_metric.coverage)
 )
@@ -195,28 +194,8 @@ def _usual_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) 
     return [number_cell(change, Unit.CHANGE, col.width, tone=tone)]
 
 
-def room_of(frame: Frame, nf: NfRow) -> tuple[Reading, Reading]:
-    """Share of its cores' time that is left, and the packets per second it comes to.
-
-    1 - busy of the cores, and packets x (1 / busy - 1): at the cost that a packet has now. Only
-    where the NF itself separates work from empty polls.
-    """
-    cpus = frame.cpus
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
-    busy = cpus.columns["busy_ratio"]
-    if not rows or any(cpus.saturated[row] is None for row in rows):
-        return _ROOM_UNKNOWN, _ROOM_UNKNOWN
-    if not busy.present[rows].all():
-        return _ROOM_UNKNOWN, _ROOM_UNKNOWN
-    used = min(float(busy.values[rows].mean()), 1.0)
-    packets = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
-    if isinstance(packets, Missing) or used <= 0:
-        return 1 - used, _ROOM_UNKNOWN
-    return 1 - used, packets * (1 / used - 1)
-
-
-def _room_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
-    share, rate = room_of(frame, nf)
+def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    share, rate = nf.readings[_ROOM.key], nf.readings[_ROOM_RATE.key]
     if col.key == _ROOM_RATE.key:
         blank = isinstance(rate, Missing) or rate < _LEAST_ROOM_PER_S
         return [Span(" " * col.width, Tone.PLAIN)] if blank else [
