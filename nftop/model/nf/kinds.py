@@ -87,7 +87,7 @@ def register_nf_kind(kind: NfKind) -> None:
 # - DPDK, lib/eal/linux/eal.c: `lcore-slave-N` until 20.08, `lcore-worker-N` until 22.07,
 #   `rte-worker-N` until 23.07, `dpdk-workerN` since.
 # - Open vSwitch, lib/dpif-netdev.c: `pmd-cNN/id:M`, where NN is the CPU it polls on.
-# - VPP, src/vlib/threads.c: `vpp_main`, `vpp_wk_N`. grout: `grout:wN`.
+# - VPP, src/vlib/threads.c: `vpp_main`, `vpp_wk_N`.
 for _kind in (
     NfKind(
         "dpdk",
@@ -112,7 +112,6 @@ for _kind in (
         ),
         address="stats.sock",
     ),
-    NfKind("grout", (ThreadRole("grout_worker", "grout:w([0-9]+)"),)),
     NfKind("kernel", address="/proc/net/dev", source="netdev"),
 ):
     register_nf_kind(_kind)

@@ -20,7 +20,7 @@ from nftop.sources.process.threads import (
     parse_status,
 )
 
-# Names that DPDK 22.11 (Debian 12), OVS, VPP, grout and QEMU were seen to use, and older ones.
+# Names that DPDK 22.11 (Debian 12), OVS, VPP and QEMU were seen to use, and older ones.
 ROLES = {
     "rte-worker-1": Role("dpdk_lcore", 1),
     "rte-worker-127": Role("dpdk_lcore", 127),
@@ -31,7 +31,6 @@ ROLES = {
     "pmd-c100/id:100": Role("ovs_pmd", 100),
     "vpp_main": Role("vpp_main"),
     "vpp_wk_0": Role("vpp_worker", 0),
-    "grout:w2": Role("grout_worker", 2),
     "CPU 0/KVM": Role("qemu_vcpu", 0),
     "CPU 11/TCG": Role("qemu_vcpu", 11),
     "rte-worker-": Role(""),

@@ -84,7 +84,7 @@ async def test_without_any_it_names_the_sources_that_have_not_answered() -> None
 
 def test_every_source_of_network_functions_has_an_address() -> None:
     kinds = {NF_SOURCES.get(kind, kind) for kind in (*NF_KINDS.values(), "kernel")}
-    assert kinds - {"grout"} == set(NF_ADDRESSES), "of grout nftop reads no statistics"
+    assert kinds == set(NF_ADDRESSES)
 
 
 async def test_the_cursor_moves_and_its_cpu_goes_along() -> None:
