@@ -212,31 +212,45 @@ def _meanings(options: argparse.Namespace) -> int:
 def _references(options: argparse.Namespace) -> int:
     from nftop.export.json.references import references_json  # noqa: PLC0415 - only here
     from nftop.papers.changes import changes_of  # noqa: PLC0415
+    from nftop.papers.printed import printed_tables  # noqa: PLC0415
     from nftop.papers.rows import matching, rows  # noqa: PLC0415
     from nftop.papers.table import tool_tables  # noqa: PLC0415
-    from nftop.render.pages.references import of_metric, of_workload, overview  # noqa: PLC0415
+    from nftop.render.pages import references as pages  # noqa: PLC0415
 
     uarch, name = options.uarch and options.uarch.upper(), options.metric
     uarch = None if uarch == "ALL" else uarch
     references, changes = matching(uarch=uarch), changes_of(uarch=uarch)
+    tables = printed_tables(uarch=uarch)
+    papers = [*dict.fromkeys(table.paper for table in printed_tables())]
     if name is None and options.all:
-        text = of_workload(references, changes)
+        text = pages.of_workload(references, changes)
     elif name is None:
-        text = overview(references, changes, tool_tables() if uarch is None else ())
+        text = pages.overview(references, changes, tool_tables() if uarch is None else ())
     elif name in {row.workload for row in rows()}:
         references, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
-        text = of_workload(references, changes)
+        text, tables = pages.of_workload(references, changes), ()
+    elif name in papers:
+        text, references, changes = "", (), ()
+        tables = printed_tables(paper=name, uarch=uarch)
     else:
         references = tuple(row for row in references if name in row.figures)
         changes = tuple(change for change in changes if change.metric == name)
-        text = of_metric(name, references, changes)
-    if not references and not changes:
+        tables = printed_tables(metric=name, uarch=uarch)
+        text = pages.of_metric(name, references, changes)
+    if not references and not changes and not tables:
         workloads = dict.fromkeys(row.workload for row in rows())
         metrics = dict.fromkeys(metric for row in rows() for metric in row.figures)
-        say(f"of {', '.join(dict.fromkeys(row.uarch for row in rows()))}: {' '.join(workloads)}")
+        metrics |= dict.fromkeys(
+            column.metric for item in printed_tables() for column in item.columns if column.metric
+        )
+        uarchs = dict.fromkeys(row.uarch for row in rows())
+        uarchs |= dict.fromkeys(item.uarch for item in printed_tables() if item.uarch)
+        say(f"of {', '.join(uarchs)}: {' '.join((*workloads, *papers))}")
         say(f"metrics: {' '.join(metrics)}")
         return fail(f"no paper has {printable(name or options.uarch)!r} of that", USAGE)
-    text = "\n".join(references_json(references, changes)) if options.json else text
+    whole = pages.printed if name is not None or options.all else pages.contents
+    text = "\n\n".join(filter(None, (text, whole(tables))))
+    text = "\n".join(references_json(references, changes, tables)) if options.json else text
     put(sys.stdout, text + "\n")
     return OK
 

@@ -6,18 +6,28 @@ from collections.abc import Iterator, Sequence
 
 from nftop.export.json.encode import json_bytes, picked
 from nftop.papers.changes import PaperChange
+from nftop.papers.printed import PrintedTable, number
 from nftop.papers.rows import Figure, PaperRow
 
 SCHEMA, CHANGE_SCHEMA = "nftop.reference/1", "nftop.reference_change/1"
+TABLE_SCHEMA = "nftop.reference_table/1"
 _CHANGE = "metric workloads smt cpu uarch against low high points about source"
 
 
-def references_json(rows: Sequence[PaperRow], changes: Sequence[PaperChange]) -> Iterator[str]:
-    """Lines: the runs, then the changes. Values are in nftop's units, ratios 0..1."""
+def references_json(
+    rows: Sequence[PaperRow], changes: Sequence[PaperChange], tables: Sequence[PrintedTable] = ()
+) -> Iterator[str]:
+    """Lines: the runs, the changes, the tables as printed.
+
+    Values of runs and changes are in nftop's units, ratios 0..1; those of tables in their columns'
+    units, null for a cell without a number.
+    """
     for row in rows:
         yield json_bytes(_row(row)).decode()
     for change in changes:
         yield json_bytes({"schema": CHANGE_SCHEMA, **picked(change, _CHANGE)}).decode()
+    for table in tables:
+        yield json_bytes(_table(table)).decode()
 
 
 def _row(row: PaperRow) -> dict[str, object]:
@@ -42,4 +52,23 @@ def _figure(figure: Figure) -> dict[str, object]:
         "printed": f"{figure.printed} {figure.unit}".strip() or None,
         "source": figure.source,
         "repair": figure.repair or None,
+    }
+
+
+def _table(table: PrintedTable) -> dict[str, object]:
+    return {
+        "schema": TABLE_SCHEMA,
+        "paper": table.paper_title,
+        "name": table.paper,
+        **picked(table, "label title section"),
+        "cpu": table.cpu or None,
+        "uarch": table.uarch or None,
+        "note": table.note or None,
+        "keys": table.keys,
+        "columns": [
+            {"printed": item.printed, "metric": item.metric or None, "unit": item.unit or None}
+            for item in table.columns
+        ],
+        "rows": [[*row] for row in table.rows],
+        "values": [[*map(number, row[table.keys :])] for row in table.rows],
     }

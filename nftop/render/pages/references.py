@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
 from nftop.papers.changes import PaperChange
+from nftop.papers.printed import PrintedTable
 from nftop.papers.rows import Figure, PaperRow
 from nftop.papers.table import ToolTable
 
@@ -18,6 +20,8 @@ _COLUMNS = (
     ("pcie_writes_per_packet", "wr/pkt"), ("pcie_reads_per_packet", "rd/pkt"),
 )  # fmt: skip
 _TITLE = 27
+_WIDTH = 80
+_HEADER = 13  # cells of a header's line, at most
 _PER_CORE = """\
 With hyper-threading (HT) the papers count by physical core, nftop by CPU: there
 a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
@@ -72,6 +76,50 @@ def of_workload(rows: Sequence[PaperRow], changes: Sequence[PaperChange] = ()) -
         blocks.append("\n".join(lines))
     blocks += ["\n".join(_changes(changes, sources=True))] if changes else []
     return "\n\n".join(blocks)
+
+
+def contents(tables: Sequence[PrintedTable]) -> str:
+    """Titles of tables by paper."""
+    blocks = []
+    for (paper, title), mine in groupby(tables, key=lambda table: (table.paper, table.paper_title)):
+        lines = [*textwrap.wrap(title, _WIDTH), f"`nftop explain {paper} --references`:"]
+        for table in mine:
+            text = f"{table.label}: {table.title}"
+            lines += textwrap.wrap(text, _WIDTH - 2, initial_indent="  ", subsequent_indent="    ")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def printed(tables: Sequence[PrintedTable]) -> str:
+    """Tables with all their cells."""
+    return "\n\n".join("\n".join(_table(table)) for table in tables)
+
+
+def _table(table: PrintedTable) -> list[str]:
+    heads = [textwrap.wrap(column.printed, _HEADER) or [""] for column in table.columns]
+    widths = [
+        max(map(len, (*head, *(row[at] for row in table.rows)))) for at, head in enumerate(heads)
+    ]
+    height = max(map(len, heads))
+    above = [[""] * (height - len(head)) + head for head in heads]
+    drawn = [[head[line] for head in above] for line in range(height)] + [*map(list, table.rows)]
+    units = dict.fromkeys(column.unit for column in table.columns if column.unit)
+    unit = f" [{', '.join(units)}]" if units else ""
+    return [
+        *textwrap.wrap(f"{table.label}: {table.title}{unit}", _WIDTH),
+        *textwrap.wrap(f"{table.paper_title}; section {table.section}", _WIDTH),
+        f"{table.cpu or 'CPU not named'}" + (f" ({table.uarch})" if table.uarch else ""),
+        *textwrap.wrap(table.note, _WIDTH),
+        *(_line(cells, widths, table.keys) for cells in drawn),
+    ]
+
+
+def _line(cells: list[str], widths: list[int], keys: int) -> str:
+    aligned = [
+        f"{cell:<{width}}" if at < keys else f"{cell:>{width}}"
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"  {'  '.join(aligned)}".rstrip()
 
 
 def _section(rows: list[PaperRow]) -> list[str]:

@@ -51,6 +51,26 @@ def test_all_is_every_number_of_every_run() -> None:
     assert "the scan has 443" in text
 
 
+def test_tables_as_printed_are_listed_and_shown() -> None:
+    overview = references()
+    assert overview.count("  Table ") == 21
+    assert "`nftop explain nfv_rdt --references`:" in overview
+    latency = [line.split() for line in references("latency").splitlines()]
+    assert latency[0] == ["latency"]
+    assert "1518 104 141 108 119".split() in latency
+    assert "Table 4:" not in references("latency", "--json")
+    text = references("nfv_rdt")
+    assert "0xFFFFF0 has more bits than the processor has ways (20)" in text
+    assert text.count("\nXeon E5-2658 v3 (HSX)\n") == 21
+    assert "Xeon Gold 6252N" in references("--all")
+    assert "VPP A" in references("cpp")
+    tables = [json.loads(line) for line in references("llc_misses", "--json").splitlines()]
+    (pqos,) = tables
+    assert (pqos["schema"], pqos["uarch"]) == ("nftop.reference_table/1", "CLX")
+    assert pqos["rows"][1] == ["21", "1.45", "3077k", "880.0", "254.1", "0.1"]
+    assert pqos["values"][1] == [1.45, 3077e3, 880, 254.1, 0.1]
+
+
 def test_json_says_the_same_in_nftop_s_units() -> None:
     lines = [json.loads(line) for line in references("vpp_ip4", "--json").splitlines()]
     runs = [line for line in lines if line["schema"] == "nftop.reference/1"]
@@ -74,7 +94,7 @@ def test_json_says_the_same_in_nftop_s_units() -> None:
 def test_what_no_paper_has_is_said(arguments: list[str]) -> None:
     done = called("explain", "--references", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "of BDX, SKX: coremark testpmd" in done.stderr
+    assert "of BDX, SKX, HSX, CLX: coremark testpmd" in done.stderr
     assert "no paper has" in done.stderr
 
 
