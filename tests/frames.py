@@ -125,7 +125,11 @@ def frame(
         "min_frequency_hz": column(np.full(n_cpus, 0.8e9)),
         "max_frequency_hz": column(np.full(n_cpus, 3.5e9)),
         "coverage": column(np.where(everywhere == 3, 0.66, 1.0)),
+        "llc_misses_per_s": missing(n_cpus, no_misses),
+        "local_dram_per_s": missing(n_cpus, no_misses),
+        "remote_dram_per_s": missing(n_cpus, no_misses),
         "llc_misses_coverage": missing(n_cpus, no_misses),
+        "memory_loads_coverage": missing(n_cpus, no_misses),
     }
     columns["rx_packets_per_s"] = columns["packets_per_s"]
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")

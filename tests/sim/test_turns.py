@@ -16,6 +16,7 @@ from nftop.model.topology import Topology
 from nftop.render.cores.table import estimates
 from nftop.sim import workloads
 from nftop.sim.payloads import counter_table
+from nftop.sim.workloads import INDEX
 from nftop.uarch import table
 from tests.sim.hosts import Frozen, S, value
 from tests.sim.paper import printed
@@ -23,7 +24,10 @@ from tests.sim.paper import printed
 PERIOD = 20 * S
 # What rests on counters that have but a turn now and then, in the demo.
 TURNS = {m.id for m in TMA_METRICS if m.coverage == TMA_LEVEL_2_COVERAGE} | {
-    "llc_misses_per_packet"
+    "llc_misses_per_packet",
+    "llc_misses_per_s",
+    "local_dram_per_s",
+    "remote_dram_per_s",
 }
 # The FD.io paper's tables 10 to 13, per cent of slots: frontend latency, branch mispredicts, memory
 # bound, and the microcode sequencer, which stands for heavy operations.
@@ -85,6 +89,30 @@ def test_cache_misses_of_a_packet_are_the_lines_it_reads(task: str, workload: st
     assert value(frame, "llc_misses_coverage", cpu) == pytest.approx(1 / 30, rel=1e-9)
 
 
+def test_misses_and_loads_of_memory_are_of_every_cpu_polling_or_not() -> None:
+    host = Frozen()
+    host.tick(3 * S)
+    frame = host.tick(PERIOD)
+    columns = frame.cpus.columns
+    model = host.simulated.model
+    counted = model.exact(3 * S + PERIOD) - model.exact(3 * S)
+    grown = {name: counted[:, INDEX[name]] / (PERIOD / S) for name in ("llc_misses", "drd_miss")}
+    polling = columns["packets_per_s"].present
+    assert not polling.all()
+    for metric, wanted in {
+        "llc_misses_per_s": grown["llc_misses"],
+        "local_dram_per_s": 0.98 * grown["drd_miss"],
+        "remote_dram_per_s": 0.02 * grown["drd_miss"],
+    }.items():
+        assert columns[metric].present.all()
+        assert columns[metric].values == pytest.approx(
+            wanted, rel=1e-3, abs=2.0
+        )  # whole counts, of a turn
+    cpu = host.cpus_of("loop")[0]
+    per_packet = value(frame, "llc_misses_per_packet", cpu) * value(frame, "packets_per_s", cpu)
+    assert value(frame, "llc_misses_per_s", cpu) == pytest.approx(per_packet, rel=1e-6)
+
+
 def test_without_hyper_threading_one_turn_is_enough() -> None:
     model = Frozen().simulated.model
     cores = model.layout.topology.cpus[:44]
@@ -104,7 +132,7 @@ def test_without_hyper_threading_one_turn_is_enough() -> None:
     level_1 = [top_down[f"tma.{node}"][cpu] for node in ("retiring", "bad_speculation")]
     assert level_1 == pytest.approx([0.341, 0.038], abs=0.0005)
     assert top_down["tma.coverage"][cpu] == rates.share("llc_misses")[cpu] == 0.9
-    assert top_down["tma.level_2_coverage"][cpu] == 0.1
+    assert top_down["tma.level_2_coverage"][cpu] == 0.05
     assert rates.coverage[cpu] == 1.0
     per_cycle = 0.121 / 64 / 2 * 34.6e6 / workloads.core_hz()
     misses = rates.rate_by_cycles("llc_misses").values[cpu] / rates.core_cycles.values[cpu]

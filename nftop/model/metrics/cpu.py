@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from nftop.model.column import Column, product, ratio
-from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, CountedRates, Metric, Unit
+from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.metric import (
+    COVERAGE,
+    FAR_LOADS,
+    LLC_COVERAGE,
+    LOADS_COVERAGE,
+    NEAR_LOADS,
+    CountedRates,
+    Metric,
+    Unit,
+    counted_event,
+)
 from nftop.model.metrics.nf import BUSY_CPP, EQ5, EQ6, RX
 
 _PERF = "perf_event_open(2), generic hardware events"
@@ -21,6 +34,33 @@ def _frequency_hz(counted: CountedRates) -> Column:
     CPU_CLK_UNHALTED.REF_TSC), so the quotient is the turbo or throttle factor.
     """
     return product(ratio(counted.core_cycles, counted.rate("ref_cycles")), counted.rate("tsc"))
+
+
+def _memory_loads(
+    name: str,
+    label: str,
+    meaning: str,
+    events: tuple[str, ...],
+    *,
+    priority: float,
+    good: Literal["high", "low"] | None = None,
+) -> Metric:
+    return Metric(
+        id=name,
+        label=label,
+        unit=Unit.PER_S,
+        scope="cpu",
+        meaning=meaning,
+        formula="loads / cycles of the same group x cycles per second; where groups take turns, of "
+        "the last turn",
+        origin=f"{PAPER}, 15.7; MEM_LOAD_L3_MISS_RETIRED, on Xeon E5 v3 and v4 OFFCORE_RESPONSE to "
+        "demand reads of data",
+        good=good,
+        priority=priority,
+        coverage=LOADS_COVERAGE,
+        optional=True,
+        compute=lambda counted: counted.rate_by_cycles(counted_event(counted, events)),
+    )
 
 
 COUNTED_CPU_METRICS: tuple[Metric, ...] = (
@@ -135,6 +175,39 @@ COUNTED_CPU_METRICS: tuple[Metric, ...] = (
         priority=7.5,
         coverage=LLC_COVERAGE,
         optional=True,
+    ),
+    Metric(
+        id="llc_misses_per_s",
+        label="LLCM/s",
+        unit=Unit.PER_S,
+        scope="cpu",
+        meaning="Last-level cache misses per second of all that ran on the CPU, polling or not: "
+        "what it takes from memory by demand.",
+        formula="LLC misses / cycles of the same group x cycles per second; where groups take "
+        "turns, of the last turn",
+        origin="LONGEST_LAT_CACHE.MISS",
+        good="low",
+        priority=18,
+        coverage=LLC_COVERAGE,
+        optional=True,
+        compute=lambda counted: counted.rate_by_cycles("llc_misses"),
+    ),
+    _memory_loads(
+        "local_dram_per_s",
+        "MEM.near",
+        "Loads per second, of all that ran on the CPU, that the package's own memory served. "
+        "Prefetches and stores are not in it: see MBL.",
+        NEAR_LOADS,
+        priority=19,
+    ),
+    _memory_loads(
+        "remote_dram_per_s",
+        "MEM.far",
+        "Loads per second, of all that ran on the CPU, that another package's memory served: data "
+        "or descriptors on the wrong NUMA node. Prefetches and stores are not in it: see MBR.",
+        FAR_LOADS,
+        priority=19.5,
+        good="low",
     ),
     Metric(
         id="run_ratio",

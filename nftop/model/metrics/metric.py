@@ -123,10 +123,29 @@ def registered() -> tuple[Metric, ...]:
 
 COVERAGE = "coverage"
 LLC_COVERAGE = "llc_misses_coverage"
+LOADS_COVERAGE = "memory_loads_coverage"
 SHARE_OF_TIME = "sum over the groups that count it(delta(time running)) / delta(time enabled)"
 TIMES = "perf_event_open(2), PERF_FORMAT_TOTAL_TIME_*"
 
 ESTIMATE_SENTENCE = f"Below {ESTIMATE_BELOW:.0%} what rests on it is an estimate, shown with '~'."
+
+# Events of loads that memory served, by the tables' names: one of them on a CPU.
+NEAR_LOADS = (
+    "mem_load_l3_miss_retired_local_dram",
+    "mem_load_uops_l3_miss_retired_local_dram",
+    "offcore_response_local_dram",
+)
+FAR_LOADS = (
+    "mem_load_l3_miss_retired_remote_dram",
+    "mem_load_uops_l3_miss_retired_remote_dram_or_nofwd",
+    "offcore_response_remote_dram",
+)
+
+
+def counted_event(counted: CountedRates, names: tuple[str, ...]) -> str:
+    """The first of these events with a value on any CPU, else the first of them."""
+    return next((name for name in names if counted.rate(name).present.any()), names[0])
+
 
 COVERAGE_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -154,5 +173,18 @@ COVERAGE_METRICS: tuple[Metric, ...] = (
         good="high",
         optional=True,
         compute=lambda counted: counted.share("llc_misses"),
+    ),
+    Metric(
+        id=LOADS_COVERAGE,
+        label="MEM.cov",
+        unit=Unit.RATIO,
+        scope="cpu",
+        meaning="Share of the interval in which loads that memory served were counted. "
+        f"{ESTIMATE_SENTENCE}",
+        formula=SHARE_OF_TIME,
+        origin=TIMES,
+        good="high",
+        optional=True,
+        compute=lambda counted: counted.share(counted_event(counted, NEAR_LOADS)),
     ),
 )

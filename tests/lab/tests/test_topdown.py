@@ -26,7 +26,7 @@ from pathlib import Path
 from nftop.cli.compose.hosts import open_host
 from nftop.export.json.frame import frame_object
 
-def until(level, nodes):
+def until(level, nodes, metrics=()):
     feed = open_host(tma_level=level).feed(interval_s=0.2)
     reads = set()
     for number, frame in enumerate(feed.frames()):
@@ -36,14 +36,15 @@ def until(level, nodes):
         own = {"counter_reads": None, "counter_interrupts": None}
         own |= shown["self"].get("by_source", {}).get("perf", {})
         reads.add((own["counter_reads"], own["counter_interrupts"]))
-        if awake and all(cpu["tma"][node] is not None for cpu in awake for node in nodes):
-            return shown["host"]["uarch"], awake, sorted(reads - {(None, None)})
+        whole = all(cpu[name] is not None for cpu in shown["cpus"] for name in metrics)
+        if whole and awake and all(c["tma"][node] is not None for c in awake for node in nodes):
+            return shown["host"]["uarch"], awake, sorted(reads - {(None, None)}), shown["cpus"]
         assert number < 300, shown
 
 found = []
 for watchdog in "10":
     Path("/proc/sys/kernel/nmi_watchdog").write_text(watchdog)
-    found.append([until(2, NODES), until(1, ["retiring"])])
+    found.append([until(2, NODES, METRICS), until(1, ["retiring"])])
 print(json.dumps(found))
 """
 
@@ -70,18 +71,28 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
     wanted = expected(UARCHS[machine], smt=smt == "on", levels=2)
     nodes = [name.removeprefix("tma.") for name in wanted]
     turned = machine != "spr"
-    for full, short in answer(f"NODES = {nodes}\n{_UNTIL}", *lab):
-        uarch, awake, reads = full
+    model = steady.model(CPUS, smt=smt == "on")
+    misses = {
+        "llc_misses_per_s": steady.rates(model, "llc_misses"),
+        "local_dram_per_s": 0.98 * steady.rates(model, "drd_miss"),
+        "remote_dram_per_s": 0.02 * steady.rates(model, "drd_miss"),
+    }
+    for full, short in answer(f"NODES = {nodes}\nMETRICS = {list(misses)}\n{_UNTIL}", *lab):
+        uarch, awake, reads, cpus = full
         assert uarch == UARCHS[machine]
         # With turns two reads of each CPU and four interrupts, and one of each without.
         assert set(map(tuple, reads)) <= {(CPUS, CPUS), (2 * CPUS, 4 * CPUS)}
         assert ([2 * CPUS, 4 * CPUS] in reads) == turned
         assert len(awake) >= 2
+        # Of every CPU, polling or not; a count more or less in a slice is some tens.
+        for metric, per_s in misses.items():
+            shown = [cpu[metric] for cpu in cpus]
+            assert shown == pytest.approx(per_s, rel=1e-3, abs=60), metric
         for cpu in awake:
             for node in nodes:
                 ratio = wanted[f"tma.{node}"][cpu["cpu"]]
                 assert cpu["tma"][node] == pytest.approx(ratio, abs=1e-3), (cpu["cpu"], node)
-        _, awake, reads = short
+        _, awake, reads, _ = short
         assert reads == [[CPUS, CPUS]]
         for cpu in awake:
             ratio = wanted["tma.retiring"][cpu["cpu"]]

@@ -245,7 +245,7 @@ def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
     base = frame(8)
     assert "MISS/pkt" not in _detail(base, 1, 40, [])
     assert "MISS/pkt" not in frame_text(base, 120, False)
-    assert "MISS/pkt, MISS.cov: no counter was spare" in _text(
+    assert "MEM.far, MISS.cov, MEM.cov: no counter was spare" in _text(
         explain_lines(base, 1, cpu_metric("cpp"), 100)
     )
 

@@ -34,11 +34,11 @@ SKX = table.load("SKX").with_smt(on=True)
     [
         (ICX, 0, 6, 7),
         (ICX, 1, 2, 3),
-        (SPR, 0, 2, 3),
+        (SPR, 0, 4, 5),
         (SPR, 1, 1, 2),
         (SKX, 0, 4, 5),  # level 1 takes all four
         (SKX, 1, 4, 4),  # cycles by APERF
-        (table.load("SRF"), 0, 5, 6),
+        (table.load("SRF"), 0, 7, 8),
         (table.load("SRF"), 1, 4, 5),
     ],
 )
