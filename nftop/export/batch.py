@@ -14,6 +14,7 @@ from nftop.model.frame import Focus, Frame
 from nftop.model.struct import dataclass, field, replace
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
+from nftop.session.focus_target import FocusTarget, frames_of
 
 # Wide enough for every column of the catalogue.
 TEXT_WIDTH = 240
@@ -47,18 +48,25 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def run_batch(
-    feed: Feed, out: TextIO, *, form: str, count: int | None, width: int | None = None
+    feed: Feed,
+    out: TextIO,
+    *,
+    form: str,
+    count: int | None,
+    width: int | None = None,
+    target: FocusTarget | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write `count` frames, or all until the feed is stopped, flushing each.
 
     Text is `width` columns wide, TEXT_WIDTH by default. The feed's first frame has no rates and is
-    not written; its losses are in the next. Raises OutputError, and errors of the feed.
+    not written; its losses are in the next. `target` and `report` are those of `frames_of`. Raises
+    OutputError, and errors of the feed.
     """
     written = FORMATS[form]
     mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
-    feed.look_at(written.looking)
     put(out, written.before())
-    with closing(feed.frames()) as frames:
+    with closing(frames_of(feed, target, written.looking, report)) as frames:
         first = next(frames, None)
         before = () if first is None else first.lost
         for item in _first(frames, count):

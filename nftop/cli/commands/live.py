@@ -25,6 +25,7 @@ from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
+from nftop.session.focus_target import FocusTarget, target_of
 from nftop.store.user.columns import columns_file
 from nftop.store.user.config_dir import folder_of, read_profiles
 
@@ -44,6 +45,7 @@ def live(options: argparse.Namespace) -> int:
         here = open_requested(options)
         book = open_book(options, here.host)
         rules = open_rules(for_session=here.host.simulated)
+        target = _target(options, here)
     except ValueError as error:
         return fail(str(error), USAGE)
     if rules.problem:
@@ -56,11 +58,22 @@ def live(options: argparse.Namespace) -> int:
         "rules": rules.settings,
     }
     if wants_batch(options):
-        return batch(here.feed(**session), options)
+        return batch(here.feed(**session), options, target)
     if not has_screen():
         say("nftop: no terminal here, so frames as text (--batch)")
-        return batch(here.feed(**session), options)
+        return batch(here.feed(**session), options, target)
     return _live_screen(here, session, book, rules, options)
+
+
+def _target(options: argparse.Namespace, here: OpenHost) -> FocusTarget | None:
+    """Of --focus; ValueError if it names no CPU of the host, or goes with nothing that shows it."""
+    if options.focus is None:
+        return None
+    if options.form == "csv":
+        raise ValueError("--focus: CSV has a row per CPU only; --json has the core's tree")
+    if has_screen() and not wants_batch(options):
+        raise ValueError("--focus goes with --batch, --json, record and serve; here use key 6")
+    return target_of(options.focus, here.topology, shown=options.cpu_list, quiet=options.quiet_cpus)
 
 
 def _live_screen(
@@ -135,7 +148,7 @@ def wants_batch(options: argparse.Namespace) -> bool:
     return options.batch or options.form != "text" or options.count is not None
 
 
-def batch(feed: Feed, options: argparse.Namespace) -> int:
+def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = None) -> int:
     """Write frames to standard output. Raises OutputError, FeedError."""
     from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
 
@@ -144,7 +157,15 @@ def batch(feed: Feed, options: argparse.Namespace) -> int:
     with stopping(feed.stop) as ended:
         try:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            run_batch(feed, sys.stdout, form=options.form, count=options.count, width=width)
+            run_batch(
+                feed,
+                sys.stdout,
+                form=options.form,
+                count=options.count,
+                width=width,
+                target=target,
+                report=lambda problem: say(f"nftop: {printable(problem)}"),
+            )
         except (OutputError, FeedError):
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback

@@ -19,11 +19,12 @@ from nftop.cli.compose.recorders import default_sink, header_of
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
-from nftop.model.frame import Frame
+from nftop.model.frame import Focus, Frame
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
 from nftop.session.feed import FeedError
+from nftop.session.focus_target import FocusTarget, frames_of, target_of
 from nftop.session.live import Live
 from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
@@ -51,6 +52,9 @@ def record(options: argparse.Namespace) -> int:
     try:
         here = open_requested(options)
         book = open_book(options, here.host)
+        target = target_of(
+            options.focus, here.topology, shown=options.cpu_list, quiet=options.quiet_cpus
+        )
     except ValueError as error:
         return fail(str(error), USAGE)
     recorder = Recorder(header_of(here, options, book.begun))
@@ -65,7 +69,7 @@ def record(options: argparse.Namespace) -> int:
     )
     with stopping(feed.stop) as ended:
         try:
-            _run(feed, recorder, options.duration)
+            _run(feed, recorder, options.duration, target)
         finally:
             done = recorder.close()
     return _exit_code(done, recorder.broken, ended)
@@ -112,11 +116,17 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
     return FileSink(Path(options.output).absolute(), owner=caller(os.environ), rotation=rotation)
 
 
-def _run(feed: Live, recorder: Recorder, duration_ns: int | None) -> None:
+def _run(
+    feed: Live, recorder: Recorder, duration_ns: int | None, target: FocusTarget | None
+) -> None:
     """Record until the time is over, a signal arrives, or nothing more can be written."""
     began_ns: int | None = None
     problem = ""
-    with closing(feed.frames()) as frames:
+
+    def report(text: str) -> None:
+        say(f"nftop: {printable(text)}")
+
+    with closing(frames_of(feed, target, Focus(), report)) as frames:
         for frame in frames:
             began_ns = frame.monotonic_ns if began_ns is None else began_ns
             now = recorder.recording

@@ -16,6 +16,8 @@ from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Focus
 from nftop.model.rule_settings import RuleSettings
+from nftop.render.base.text import printable
+from nftop.session.focus_target import FocusTarget, frames_of, target_of
 
 # The first frame, without rates, is served only for this time.
 _SOON_S = 1.0
@@ -33,13 +35,16 @@ def serve(options: argparse.Namespace) -> int:
             here = open_requested(options)
             book = open_book(options, here.host)
             rules = open_rules().settings
+            target = target_of(
+                options.focus, here.topology, shown=options.cpu_list, quiet=options.quiet_cpus
+            )
         except ValueError as error:
             return fail(str(error), USAGE)
         # Before the frames, whose start moves all existing threads off the polling cores.
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
         say(f"nftop: {badge}http://{serving.where.shown}/metrics")
-        return _frames(here, options, board, book.begun, rules)
+        return _frames(here, options, board, (book.begun, rules, target))
     finally:
         serving.close()
 
@@ -48,9 +53,9 @@ def _frames(
     here: OpenHost,
     options: argparse.Namespace,
     board: Board,
-    baselines: Baselines | None,
-    rules: RuleSettings,
+    settings: tuple[Baselines | None, RuleSettings, FocusTarget | None],
 ) -> int:
+    baselines, rules, target = settings
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
@@ -59,11 +64,15 @@ def _frames(
         rules=rules,
         soon_s=_SOON_S,
     )
-    feed.look_at(Focus(traffic=options.traffic))
+    looking = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:
         try:
-            for frame in feed.frames():
+            for frame in frames_of(feed, target, looking, _report):
                 board.publish(frame)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)
     return OK if ended[:1] in ([], [signal.SIGTERM]) else 128 + ended[0]
+
+
+def _report(problem: str) -> None:
+    say(f"nftop: {printable(problem)}")

@@ -20,6 +20,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
         "cpu_list": None,
         "quiet_cpus": (),
         "tma_level": 2,
+        "focus": None,
         "queue_map": [],
         "baseline": None,
         "batch": False,
@@ -50,6 +51,12 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         "--tma-level", metavar="N", type=int, choices=(1, 2),
         help="top-down level to count (default 2). 1: if level 2 needs multiplexed counter groups, "
         "omit it and read each CPU once a tick",
+    )  # fmt: skip
+    parser.add_argument(
+        "--focus", metavar="CPU|NF",
+        help="also count this core in detail, as screen 6 does: top-down levels 3 and 4, latency "
+        "of reads, snoops, remote loads; a CPU, or a network function by name (its busiest CPU). "
+        "With --batch (text, --json), record and serve",
     )  # fmt: skip
     parser.add_argument(
         "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append",

@@ -11,6 +11,10 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`.
+- `focus`: the core counted in detail (`--focus`), null without one; `tree` has its top-down nodes,
+  each after its parent: `of` is `slots` or `cycles`, `beyond` whether it and all above it exceed
+  the vendor's thresholds, `coverage` the share of time counted. `probes` are further metrics of
+  the core.
 - `lost`: gaps of a replay since the previous tick, `{"ticks", "bytes", "why"}` each; `ticks` is
   null if unknown or if another session begins. `interval_s` is then null, as in every first frame.
 - `actions`: changes of cache classes first seen in this tick, by any program; `within_s` is the
@@ -36,6 +40,7 @@ from nftop.model.column import Block
 from nftop.model.frame import (
     Accelerator,
     BoxTraffic,
+    CoreFocus,
     CounterCost,
     CpuTable,
     Frame,
@@ -47,6 +52,7 @@ from nftop.model.frame import (
 )
 from nftop.model.incident import Incident, Party, Price, Victim
 from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
@@ -295,6 +301,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "groups": list(map(group_object, frame.groups)),
         "cache": cache_object(frame),
         "packages": list(map(_package, frame.packages)),
+        "focus": None if frame.focus is None else _focus(frame.focus),
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
         "interfaces": list(map(_interface, frame.interfaces)),
@@ -388,6 +395,23 @@ def _cpu(
     absent = zip(_CPU_METRICS, reasons, strict=True)
     result["missing"] = {n: _REASON_KEYS[code] for n, code in absent if code} | result["missing"]
     return result
+
+
+def _focus(focus: CoreFocus) -> dict[str, Any]:
+    return {
+        "cpus": list(focus.cpus),
+        "tree": [
+            with_missing(
+                picked(node, "name parent level of beyond"),
+                {"ratio": node.reading, "coverage": node.coverage},
+            )
+            for node in focus.tree
+        ],
+        "probes": with_missing(
+            {}, {metric.id: focus.readings[metric.id] for metric in CORE_METRICS}
+        ),
+        "coverage": with_missing({}, focus.coverage),
+    }
 
 
 def _package(row: PackageRow) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from nftop.export.json.encode import picked
 from nftop.export.openmetrics import writer as named
 from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
+    CoreFocus,
     CpuTable,
     Frame,
     GroupCacheRow,
@@ -65,6 +66,7 @@ def page(frame: Frame, tally: Tally, form: TextFormat) -> str:
     _sources(sheet, frame)
     _cpus(sheet, frame.cpus)
     _nfs(sheet, frame.nfs)
+    _focus(sheet, frame.focus)
     _packages(sheet, frame.packages)
     _groups(sheet, frame)
     sheet.add(
@@ -202,6 +204,26 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     sheet.add(named.NF_UP, ((mine, float(nf.problem is None)) for mine, nf in rows))
     for name, family in named.OF_NFS.items():
         sheet.add(family, ((mine, nf.readings[name]) for mine, nf in rows))
+
+
+def _focus(sheet: Sheet, focus: CoreFocus | None) -> None:
+    """The core counted in detail; what its CPU can't count is left out."""
+    if focus is None:
+        return
+    mine = labels(cpu=min(focus.cpus))
+    for name, family in named.OF_CORES.items():
+        reading = focus.readings[name]
+        if not isinstance(reading, Missing) or reading.reason is not Reason.HARDWARE:
+            sheet.add(family, [(mine, reading)])
+    shares = {f"tma.{node.name}": node.coverage for node in focus.tree} | dict(focus.coverage)
+    sheet.add(
+        named.CORE_COVERAGE,
+        (
+            (labels(cpu=min(focus.cpus), metric=family.sample), shares[name])
+            for name, family in named.OF_CORES.items()
+            if not isinstance(shares.get(name, Missing(Reason.SOURCE)), Missing)
+        ),
+    )
 
 
 def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from nftop.model.column import Column
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
@@ -112,6 +113,7 @@ def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, MetricFam
 # By metric id.
 OF_CPUS = _families(CPU_METRICS)
 OF_NFS = _families(NF_METRICS)
+OF_CORES = _families((*CORE_METRICS, *NODE_METRICS))
 OF_PACKAGES = _families((*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
 OF_GROUPS = _families(GROUP_METRICS)
 # A monitoring group has no capacity of its own.
@@ -119,6 +121,10 @@ OF_MONITORS = _families(
     (metric for metric in GROUP_METRICS if metric.id != "capacity_bytes"), scope="monitor"
 )
 
+CORE_COVERAGE = MetricFamily(
+    "nftop_core_coverage_ratio",
+    "Share of the interval in which the least counted event of this metric was counted.",
+)
 HOST = MetricFamily("nftop_host", "The host, and nftop's version.", "info")
 TIME = MetricFamily("nftop_frame_timestamp_seconds", "Time of these readings, Unix time.")
 INTERVAL = MetricFamily(

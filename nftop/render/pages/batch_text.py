@@ -22,6 +22,7 @@ from nftop.render.cores.table import table_lines
 from nftop.render.frame.findings import finding_text_lines
 from nftop.render.frame.header import ViewStatus, header_lines
 from nftop.render.incidents.line import incident_text_lines
+from nftop.render.topdown.tree import core_lines
 
 _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
@@ -84,7 +85,7 @@ def frame_text(
     """One frame as lines of at most `width` cells, ending with an empty line.
 
     Time (UTC), header (`mode`: `LIVE`, `REPLAY`), incidents, findings, network functions, packages,
-    cache classes, all CPUs, and the reasons of absences.
+    cache classes, all CPUs, the reasons of absences, and the core counted in detail.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
@@ -102,9 +103,16 @@ def frame_text(
         *table_lines(frame.cpus, _EVERYTHING, width),
         BLANK,
         *_reasons(frame, width),
+        *_focus(frame, width),
     ]
     text = "".join(f"{crop(item, width).text.rstrip()}\n" for item in lines) + "\n"
     return to_ascii(text) if ascii_only else text
+
+
+def _focus(frame: Frame, width: int) -> list[Line]:
+    rows = frame.cpus.topology.row_of
+    cpu = None if frame.focus is None else next((c for c in frame.focus.cpus if c in rows), None)
+    return [] if cpu is None else [BLANK, *core_lines(frame, rows[cpu], width, waited_s=0.0)]
 
 
 def _interval_s(frame: Frame) -> float | None:

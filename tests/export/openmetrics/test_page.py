@@ -14,6 +14,7 @@ from nftop.derive.fold import FoldState
 from nftop.export.openmetrics import writer
 from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import (
+    OF_CORES,
     OF_CPUS,
     OF_GROUPS,
     OF_MONITORS,
@@ -31,6 +32,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
 from nftop.model.reading import Missing, Reason
 from nftop.render.base.text import printable
+from nftop.sources.base import Focusing
 from nftop.sources.pcm.document import parse_json, table_of
 from nftop.sources.pcm.source import topology_of
 from tests import frames
@@ -41,7 +43,7 @@ from tests.render.incidents.scenes import incident
 from tests.samples import HOST, fold, sample
 from tests.sim.hosts import Frozen, S
 
-_TABLES = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
+_TABLES = (OF_CPUS, OF_CORES, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
 FAMILIES = [family for table in _TABLES for family in table.values()] + [
     var for var in vars(writer).values() if isinstance(var, MetricFamily)
 ]
@@ -84,12 +86,36 @@ def where(family: Read, **wanted: object) -> list[tuple[dict[str, str], float]]:
     return [(dict(key), value) for key, value in family.samples.items() if pairs <= key]
 
 
-def test_every_metric_of_the_catalogue_but_of_a_core_looked_at_has_a_name() -> None:
+def test_every_metric_of_the_catalogue_has_a_name() -> None:
     named = {("cpu", cpu) for cpu in OF_CPUS} | {("nf", nf) for nf in OF_NFS}
+    named |= {("core", core) for core in OF_CORES}
     named |= {("package", package) for package in OF_PACKAGES} | {
         ("group", of_group) for of_group in OF_GROUPS
     }
-    assert named == {(metric.scope, metric.id) for metric in METRICS if metric.scope != "core"}
+    assert named == {(metric.scope, metric.id) for metric in METRICS}
+
+
+def test_the_core_in_focus_has_its_nodes_and_probes() -> None:
+    host = Frozen(cpus=16)
+    for source in host.simulated.sources:
+        if isinstance(source, Focusing):
+            source.focus(Cpu(2))
+    frame = [host.tick(S) for _ in range(3)][-1]
+    assert frame.focus is not None
+    found = read_page(frame)
+    for name, family in OF_CORES.items():
+        reading = frame.focus.readings[name]
+        if isinstance(reading, Missing):
+            assert family.sample not in found, name
+        else:
+            [(given, value)] = where(found[family.sample])
+            assert given["cpu"] == "2"
+            assert value == pytest.approx(reading * family.factor), name
+    share = {f"tma.{node.name}": node.coverage for node in frame.focus.tree}["tma.dram_bound"]
+    told = where(found["nftop_core_coverage_ratio"], metric=OF_CORES["tma.dram_bound"].sample)
+    assert told[0][1] == share
+    assert OF_CORES["tma.icache_misses"].sample == "nftop_core_topdown_icache_misses_ratio"
+    assert OF_CORES["load_latency_ns"].sample == "nftop_core_load_latency_seconds"
 
 
 def test_names_are_prometheus() -> None:

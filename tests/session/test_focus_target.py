@@ -1,0 +1,93 @@
+"""`--focus`: which core is counted in detail, and why none is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from nftop.model.frame import Focus, Frame
+from nftop.model.ids import Cpu
+from nftop.model.struct import replace
+from nftop.session.focus_target import FocusTarget, frames_of, named, target_of
+from tests.frames import frame, topology
+
+TICK = replace(frame(8), interval_s=1.0)
+
+
+class Ticks:
+    """A feed of given frames, which notes what is looked at."""
+
+    def __init__(self, *frames: Frame) -> None:
+        self.given, self.looked = frames, list[Focus]()
+        self.closed = False
+
+    def look_at(self, looking: Focus) -> None:
+        self.looked.append(looking)
+
+    def frames(self) -> Generator[Frame, None, None]:
+        try:
+            yield from self.given
+        finally:
+            self.closed = True
+
+
+def test_a_cpu_must_be_one_of_the_host_whose_counters_are_read() -> None:
+    host = topology(4)
+    assert target_of(None, host) is None
+    assert target_of("3", host) == FocusTarget(cpu=Cpu(3))
+    assert target_of("vpp", host) == FocusTarget(nf="vpp")
+    for text, limits in (("4", {}), ("1", {"quiet": (1,)}), ("99999999999", {})):
+        with pytest.raises(ValueError, match="--focus"):
+            target_of(text, host, **limits)  # type: ignore[arg-type]
+    apart = next(cpu for cpu in (1, 2, 3) if cpu not in host.with_siblings((0,)))
+    with pytest.raises(ValueError, match="cpu-list"):
+        target_of(str(apart), host, shown=(Cpu(0),))
+
+
+def test_a_network_function_by_its_name_or_a_component_of_one() -> None:
+    one, *_ = TICK.nfs
+    north, south = replace(one, name="north/l3fwd"), replace(one, name="south/l3fwd")
+    assert named((north, south), "south/l3fwd") is south
+    assert named((north, south), "north") is north
+    assert named((north, south), "l3fwd") is None
+
+
+def test_the_core_of_a_network_function_is_its_busiest_and_stays() -> None:
+    first = TICK
+    nf = next(nf for nf in first.nfs if len(nf.cpus) > 1)
+    target, busy = FocusTarget(nf=nf.name), first.cpus.columns["busy_ratio"].values
+    core = target.core(first, None)
+    assert core in nf.cpus
+    rows = first.topology.row_of
+    assert busy[rows[core]] == max(busy[rows[cpu]] for cpu in nf.cpus)
+    other = next(cpu for cpu in nf.cpus if cpu != core)
+    assert target.core(first, other) == other
+    moved = replace(first, nfs=(replace(nf, cpus=(core,)),))
+    assert target.core(moved, other) == core
+    assert target.core(replace(first, nfs=()), core) is None
+
+
+def test_frames_come_with_the_core_looked_at() -> None:
+    ticks, reports = Ticks(*(TICK for _ in range(8))), list[str]()
+    looking = Focus(traffic=True)
+    frames = list(frames_of(ticks, FocusTarget(cpu=Cpu(2)), looking, reports.append))  # type: ignore[arg-type]
+    assert frames == list(ticks.given)
+    assert ticks.looked == [replace(looking, core=Cpu(2))]
+    assert ticks.closed
+    # These frames have no counts of a core.
+    assert len(reports) == 1 and "CPU 2" in reports[0]
+
+
+def test_an_unknown_name_is_reported_once() -> None:
+    ticks, reports = Ticks(*(TICK for _ in range(4))), list[str]()
+    list(frames_of(ticks, FocusTarget(nf="none"), Focus(), reports.append))  # type: ignore[arg-type]
+    assert ticks.looked == [Focus()]
+    assert len(reports) == 1
+    assert all(nf.name in reports[0] for nf in ticks.given[0].nfs)
+
+
+def test_without_a_target_only_the_rest_is_looked_at() -> None:
+    ticks = Ticks(TICK)
+    assert list(frames_of(ticks, None, Focus(traffic=True), pytest.fail)) == list(ticks.given)  # type: ignore[arg-type]
+    assert ticks.looked == [Focus(traffic=True)]
