@@ -1,0 +1,125 @@
+"""Every screen and page, at every size, in every way of drawing: what must hold for all of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+from rich.cells import cell_len
+from rich.color import ColorType
+
+from nftop.model.frame import Frame
+from nftop.ui.options import Options
+from nftop.ui.screens.registry import screens
+from tests.frames import all_missing, frame, ticks
+from tests.sim.hosts import Frozen, S
+from tests.ui.harness import Running, running
+from tests.ui.test_recordings import replaying
+
+SIZES = ((40, 8), (80, 24), (120, 36), (200, 50), (400, 100))
+SCREENS = tuple(row.keys[0] for row in screens())
+# Pages and dialogs that cover a screen; each is left by Escape.
+PAGES = ("question_mark", "x", "F", "s", "c")
+# On a smaller terminal the worst is said in one line.
+FULL = (80, 24)
+LOOKS = {
+    "dark": Options(theme="dark"),
+    "light": Options(theme="light"),
+    "16-colours": Options(theme="ansi"),
+    "no-colour": Options(color=False),
+    "ascii": Options(theme="dark", ascii_only=True),
+}
+
+
+@lru_cache(maxsize=1)
+def sick() -> tuple[Frame, ...]:
+    """The simulated host ten seconds after a neighbour began to take the cache of VPP."""
+    host = Frozen("noisy", traffic=None)
+    return (host.tick(0), host.tick(50 * S), *(host.tick(S) for _ in range(20)))
+
+
+@lru_cache(maxsize=1)
+def healthy() -> tuple[Frame, ...]:
+    return tuple(ticks(lambda tick: frame(88, tick, packages=2, tma=True), 3))
+
+
+def check_fits(run: Running, size: tuple[int, int]) -> None:
+    rows = run.text.split("\n")
+    assert len(rows) == size[1]
+    assert max(map(cell_len, rows)) <= size[0]
+
+
+def check_look(run: Running, look: str) -> None:
+    """What the terminal gets has only what it can show."""
+    colors = [
+        color
+        for row in run.rows
+        for _, style in row
+        for color in (style.color, style.bgcolor)
+        if color is not None and not color.is_default
+    ]
+    if look == "no-colour":
+        assert colors == []
+    elif look == "16-colours":
+        assert colors
+        assert all(color.type is ColorType.STANDARD for color in colors)
+    else:
+        assert colors
+    assert look != "ascii" or run.text.isascii()
+
+
+async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str, str]:
+    """Text of every screen, after each was checked; on the first one its pages are too."""
+    texts = {}
+    for key in SCREENS:
+        texts[key] = await run.press(key)
+        check_fits(run, size)
+        check_look(run, look)
+    await run.press(SCREENS[0])
+    depth = len(run.app.screen_stack)
+    for key in PAGES:
+        await run.press(key)
+        assert len(run.app.screen_stack) == depth + 1, key
+        check_fits(run, size)
+        check_look(run, look)
+        await run.press("escape")
+        assert len(run.app.screen_stack) == depth, key
+    return texts
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(
+    look: str, size: tuple[int, int]
+) -> None:
+    (incident,) = [item for item in sick()[-1].incidents if item.kind == "neighbour"]
+    assert (incident.group, incident.victims[0].party.name) == ("tenant", "vpp")
+    async with running(*sick(), size=size, options=LOOKS[look]) as run:
+        texts = await check_all(run, size, look)
+    for key, text in texts.items():
+        if size >= FULL:
+            assert "tenant" in text and "vpp" in text, key
+        assert "SIM" in text.split("\n")[0], key
+    first = texts[SCREENS[0]]
+    assert "vpp" in first
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+async def test_a_healthy_host_fits_and_is_not_called_simulated(size: tuple[int, int]) -> None:
+    async with running(*healthy(), size=size, options=LOOKS["ascii"]) as run:
+        texts = await check_all(run, size, "ascii")
+    assert all("SIM" not in text for text in texts.values())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+async def test_a_host_of_which_nothing_is_known_fits(size: tuple[int, int]) -> None:
+    async with running(all_missing(), size=size, options=LOOKS["dark"]) as run:
+        await check_all(run, size, "dark")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+async def test_a_replay_fits_and_is_marked_on_every_screen(size: tuple[int, int]) -> None:
+    async with replaying(size, LOOKS["dark"]) as (run, _):
+        await run.press("space")
+        texts = await check_all(run, size, "dark")
+    assert all("REPLAY" in text or "PAUSED" in text for text in texts.values())
