@@ -233,6 +233,7 @@ class DpdkPort:
 
     `rx_queue_packets[q]` is received by queue q; empty if the driver has no queue counters.
     `rx_queue_missed[q]`: dropped in queue q, by drivers that count so; empty if not reported.
+    `link_bits_per_s`: as the driver tells it; None if unknown, or its link is down.
     `bond_member`: a bonding port counts its packets again; None if unknown.
     """
 
@@ -245,6 +246,8 @@ class DpdkPort:
     rx_queue_packets: tuple[int, ...] = ()
     bond_member: bool | None = None
     rx_queue_missed: tuple[int, ...] = ()
+    rx_bytes: int | None = None
+    link_bits_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from nftop.sim.workloads import INDEX
 
 DPDK_VERSION = "DPDK 24.11.1"
 _TESTPMD_PORTS = 4
+# The papers' frames of 64 bytes, without their check sequence; links of 25 Gbit/s, an assumption.
+_FRAME_BYTES, _LINK_BITS_PER_S = 60, 25_000_000_000
 
 
 def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
@@ -113,6 +115,8 @@ def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
         tx_packets=packets,
         rx_missed=missed,
         rx_queue_packets=(packets,),
+        rx_bytes=packets * _FRAME_BYTES,
+        link_bits_per_s=_LINK_BITS_PER_S,
     )
 
 

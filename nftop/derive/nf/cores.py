@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.derive.cache.table import ClassTables
+from nftop.derive.nf.line_rate import lines_of
 from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
@@ -43,6 +44,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
     classes = _classes(context.cpus, rows)
     rooms = [room_of(core, nf.direction) for core in nf.cores]
     room = room_of_all(rooms, nf.packets_per_s)
+    line, fullest = lines_of(nf.ports)
     return replace(
         row,
         readings={
@@ -50,6 +52,8 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
             "room_packets_per_s": nf.uncounted or room.packets_per_s,
+            "line_packets_per_s": line,
+            "line_ratio": fullest,
             "vector_fill_ratio": nf.uncounted or _fullest(nf.cores),
             "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),

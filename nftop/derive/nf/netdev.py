@@ -13,6 +13,7 @@ import numpy as np
 from nftop.derive.absence import after_absence
 from nftop.derive.nf.cores import spread_of
 from nftop.derive.nf.counter_rates import RESTARTED
+from nftop.derive.nf.line_rate import frame_size, line_of, lines_of
 from nftop.derive.occupants import Cycles
 from nftop.derive.stage import FoldStage
 from nftop.model.column import Column, column, from_readings, missing
@@ -249,7 +250,8 @@ def _grown(
 def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> InterfaceRow:
     if old is not None and (new.rx_packets < old.rx_packets or new.tx_packets < old.tx_packets):
         # A counter stepped back: another interface of that name, or another driver.
-        rates: tuple[Reading, ...] = (RESTARTED,) * 3
+        rates: tuple[Reading, Reading, Reading] = (RESTARTED, RESTARTED, RESTARTED)
+        size: Reading = RESTARTED
     else:
         absent = Missing(Reason.SOURCE, "no device is behind it that could drop")
         rates = (
@@ -257,7 +259,11 @@ def _interface(old: Interface | None, new: Interface, elapsed_s: float) -> Inter
             _rate(None if old is None else old.tx_packets, new.tx_packets, elapsed_s, absent),
             _rate(None if old is None else old.rx_missed, new.rx_missed, elapsed_s, absent),
         )
-    return InterfaceRow(new.name, new.kind, new.driver, new.node, new.owner, *rates)
+        size = _rate(None if old is None else old.rx_bytes, new.rx_bytes, elapsed_s, _NOT_READ)
+    frame = frame_size(rates[0], size)
+    line = line_of(new.link_bits_per_s, frame, has_link=new.kind == "nic")
+    row = InterfaceRow(new.name, new.kind, new.driver, new.node, new.owner, *rates)
+    return replace(row, frame_bytes=frame, line_packets_per_s=line)
 
 
 def _rate(old: int | None, new: int | None, elapsed_s: float, absent: Missing) -> Reading:
@@ -289,27 +295,32 @@ def with_kernel_parts(
     packets, share = rates.columns["kernel_packets_per_s"], times["softirq_ratio"]
     at = [topology.row_of[cpu] for cpu in row.cpus]
     readings = {metric.id: _OTHERS_TOO for metric in NF_METRICS} | dict(row.readings)
+    ports = tuple(
+        NfPort(
+            interface.name,
+            interface.rx_packets_per_s,
+            interface.tx_packets_per_s,
+            interface.missed_per_s,
+            _NO_DROPS,
+            interface.frame_bytes,
+            interface.line_packets_per_s,
+        )
+        for interface in rates.interfaces
+    )
+    line, fullest = lines_of(row.problem or ports)
     return replace(
         row,
         readings={
             **readings,
+            "line_packets_per_s": line,
+            "line_ratio": fullest,
             "imbalance_ratio": row.problem or spread_of([packets[item] for item in at]),
         },
         threads=tuple(
             NfThread(cpu, "interrupts", packets[item], share[item], _NO_THREAD)
             for cpu, item in zip(row.cpus, at, strict=True)
         ),
-        ports=row.problem
-        or tuple(
-            NfPort(
-                interface.name,
-                interface.rx_packets_per_s,
-                interface.tx_packets_per_s,
-                interface.missed_per_s,
-                _NO_DROPS,
-            )
-            for interface in rates.interfaces
-        ),
+        ports=row.problem or ports,
         queues=_NOT_BY_QUEUE,
         nodes=_NO_NODES,
     )

@@ -182,7 +182,7 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
 
     def whole(nf: NfRates) -> NfRates:
         if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
-            return _with_drops(nf, twins[nf.pid].drop_packets_per_s)
+            return _with_ports(nf, twins[nf.pid])
         return nf
 
     return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)
@@ -196,12 +196,14 @@ def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL)
     return of_all if isinstance(of_all, Missing) or cores == 1 or of_all == 0 else unknown
 
 
-def _with_drops(nf: NfRates, drops: Reading) -> NfRates:
-    """The NF with the drops of its ports, which its own statistics do not have."""
+def _with_ports(nf: NfRates, twin: NfRates) -> NfRates:
+    """The NF with its DPDK ports and their drops, which its own statistics do not have."""
+    drops = twin.drop_packets_per_s
     own = drops_of_core(drops, len(nf.cores))
     cores = tuple(replace(core, missed_packets_per_s=own) for core in nf.cores)
     queues = nf.queues
     if not isinstance(queues, Missing):
         of_queue = drops_of_core(drops, len(queues))
         queues = tuple(replace(queue, missed_packets_per_s=of_queue) for queue in queues)
-    return replace(nf, drop_packets_per_s=drops, cores=cores, queues=queues)
+    ports = twin.ports if isinstance(nf.ports, Missing) else nf.ports
+    return replace(nf, drop_packets_per_s=drops, cores=cores, queues=queues, ports=ports)

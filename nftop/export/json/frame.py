@@ -156,7 +156,10 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "threads": _rows(nf.threads, "cpu name", "packets_per_s busy_ratio run_ratio"),
     }
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
-    ports = "rx_packets_per_s tx_packets_per_s missed_packets_per_s drop_packets_per_s"
+    ports = (
+        "rx_packets_per_s tx_packets_per_s missed_packets_per_s drop_packets_per_s frame_bytes "
+        "line_packets_per_s"
+    )
     readings["ports"] = _rows(nf.ports, "name", ports)
     readings["queues"] = _rows(
         nf.queues, "port queue cpu enabled", "packets_per_s used_ratio missed_packets_per_s"
@@ -358,7 +361,12 @@ def _interface(row: InterfaceRow) -> dict[str, Any]:
         "node": row.node,
         "owner_pid": row.owner,
     }
-    return with_missing(named, picked(row, "rx_packets_per_s tx_packets_per_s missed_per_s"))
+    return with_missing(
+        named,
+        picked(
+            row, "rx_packets_per_s tx_packets_per_s missed_per_s frame_bytes line_packets_per_s"
+        ),
+    )
 
 
 _CPU_METRICS = tuple(metric.id for metric in CPU_METRICS)

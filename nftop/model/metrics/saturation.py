@@ -114,6 +114,38 @@ SATURATION_NF_METRICS: tuple[Metric, ...] = (
         "room_ratio) - 1)",
     ),
 )
+_WIRE = (
+    "14.88 Mpps of 64-byte frames at 10 Gbit/s (paper, Table 16). Only of ports with a PCI "
+    "address: the speed that virtual devices tell is of no link"
+)
+_LINK = (
+    "DPDK /ethdev/link_status, xstats rx_good_bytes, OVS' ports too; /sys/class/net/*/speed; "
+    "IEEE 802.3: a frame takes 20 bytes more on the wire"
+)
+LINE_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="line_packets_per_s",
+        label="LINE",
+        unit=Unit.PACKETS_PER_S,
+        scope="nf",
+        meaning="Packets per second that the links of its ports carry, of those ports that "
+        f"receive, at the mean size of the frames they receive now: {_WIRE}.",
+        formula="sum over its ports(link speed / (8 x (frame + 20))); frame = delta(rx bytes) / "
+        "delta(rx packets) + 4, 64 at least",
+        origin=_LINK,
+    ),
+    Metric(
+        id="line_ratio",
+        label="LINE%",
+        unit=Unit.RATIO,
+        scope="nf",
+        meaning="Share of its line rate that arrives on the fullest of its ports, received or "
+        "dropped by the NIC. At 100 % the link is the limit, not the cores: room is of no use.",
+        formula="max over its ports((rx + missed packets per second) / its line rate)",
+        origin=_LINK,
+    ),
+)
+SATURATION_NF_METRICS += LINE_METRICS
 # Words, of `CpuTable.saturated_by` and `NfRow.saturated_by`.
 SATURATION_WORDS: tuple[Metric, ...] = (
     _SATURATED_BY,

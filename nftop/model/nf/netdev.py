@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.nf.parts import NOT_REPORTED
 from nftop.model.reading import Reading
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
@@ -31,6 +32,8 @@ class Interface:
             packets too), or None.
         rx_packets, tx_packets: from /proc/net/dev.
         rx_missed: packets its device dropped for lack of buffers; None if unknown.
+        rx_bytes: without the frames' check sequence; None in older recordings.
+        link_bits_per_s: speed of its link; None if unknown, or the link is down.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Interface:
     rx_packets: int
     tx_packets: int
     rx_missed: int | None
+    rx_bytes: int | None = None
+    link_bits_per_s: int | None = None
 
     @property
     def counts_once(self) -> bool:
@@ -71,7 +76,8 @@ class NetdevTable:
 class InterfaceRow:
     """One network interface of the kernel; fields as in `Interface`.
 
-    `missed_per_s`: packets its device dropped for lack of buffers.
+    `missed_per_s`: packets its device dropped for lack of buffers. `frame_bytes`: mean size of the
+    frames received, with their check sequence; `line_packets_per_s`: what its link carries of them.
     """
 
     name: str
@@ -82,3 +88,5 @@ class InterfaceRow:
     rx_packets_per_s: Reading
     tx_packets_per_s: Reading
     missed_per_s: Reading
+    frame_bytes: Reading = NOT_REPORTED
+    line_packets_per_s: Reading = NOT_REPORTED

@@ -35,6 +35,8 @@ class NfPort:
         name: untrusted text.
         missed_packets_per_s: dropped by its NIC for lack of descriptors.
         drop_packets_per_s: dropped by the NF itself, by policy too.
+        frame_bytes: mean size of the frames received, with their check sequence.
+        line_packets_per_s: what its link carries of frames of this size.
     """
 
     name: str
@@ -42,6 +44,8 @@ class NfPort:
     tx_packets_per_s: Reading
     missed_packets_per_s: Reading
     drop_packets_per_s: Reading
+    frame_bytes: Reading = NOT_REPORTED
+    line_packets_per_s: Reading = NOT_REPORTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,8 @@ _PORTS: tuple[EntryColumn[NfPort], ...] = (
     EntryColumn(_head("Mpps out", 9), lambda port: port.tx_packets_per_s),
     EntryColumn(_head("missed/s", 9), lambda port: port.missed_packets_per_s, Unit.PER_S),
     EntryColumn(_head("drop/s", 9), lambda port: port.drop_packets_per_s, Unit.PER_S),
+    EntryColumn(_head("FRAME", 7), lambda port: port.frame_bytes, Unit.PER_PACKET, explained=False),
+    EntryColumn(_head("LINE", 8), lambda port: port.line_packets_per_s),
 )
 _NODES: tuple[EntryColumn[NfNode], ...] = (
     EntryColumn(_name("NODES"), lambda node: node.name),
@@ -172,13 +174,27 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
         nf.attribution,
         clock and f"CPP in {clock}",
         saturated_text(nf.saturated_by),
+        _room_text(nf),
         "generator: CPP is by packets sent",
     ]
-    lines += paragraph("; ".join(filter(None, facts[: 3 + (nf.direction == "tx")])), width)
+    lines += paragraph("; ".join(filter(None, facts[: 4 + (nf.direction == "tx")])), width)
     if nf.classes:
         shared = f", shared with {nf.sharers}" if nf.sharers else ", with nothing else in it"
         lines += paragraph(f"class {class_text(nf)}{shared}", width)
     return lines
+
+
+def _room_text(nf: NfRow) -> str:
+    """How much more it can take if anything, and its links; "" if neither is known."""
+    texts = []
+    for share, rate, form in (
+        ("room_ratio", "room_packets_per_s", "room {}: {} Mpps more at today's cost"),
+        ("line_ratio", "line_packets_per_s", "{} of its fullest link used, line rate {} Mpps"),
+    ):
+        ratio, packets = nf.readings[share], nf.readings[rate]
+        if not isinstance(ratio, Missing) and not isinstance(packets, Missing) and ratio:
+            texts.append(form.format(fmt.worded(ratio, Unit.RATIO), fmt.number(packets, _MPPS, 5)))
+    return ", ".join(texts)
 
 
 def _absences(nf: NfRow) -> dict[Missing, list[str]]:

@@ -29,6 +29,7 @@ ALLOWED = frozenset(
         "/eal/lcore/usage",
         "/eal/params",
         "/ethdev/info",
+        "/ethdev/link_status",
         "/ethdev/list",
         "/ethdev/stats",
         "/ethdev/xstats",

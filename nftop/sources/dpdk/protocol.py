@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.sample import DpdkLcore, DpdkPort
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 from nftop.sources.nf_session.connection import BatchTimes, ReplyError
 
 T = TypeVar("T")
@@ -123,6 +123,8 @@ LCORE_END = 1 << 16
 _FLAGS_END = 1 << 32
 _BOND_MEMBER = 0x4  # in dev_flags: RTE_ETH_DEV_BONDING_MEMBER, BONDED_SLAVE before 23.11
 _CPU_END = 1 << 16
+_SPEED_END = 1 << 32  # of Mbit/s
+_UNKNOWN_SPEED = _SPEED_END - 1  # RTE_ETH_SPEED_NUM_UNKNOWN
 MAX_PORTS = 1024
 MAX_LCORES = 2048
 _ARGUMENT_LIMIT = 4096  # characters of one command line argument
@@ -163,6 +165,7 @@ class AppFacts:
     eal_params: tuple[str, ...]
     app_params: tuple[str, ...]
     hides_zero: bool | None = None  # whether it can leave out counters that are 0; None if unknown
+    links: Mapping[int, int | None] = field(default_factory=dict)  # bits per second by port
 
 
 def few(value: object, what: str, end: int, most: int) -> tuple[int, ...]:
@@ -196,6 +199,15 @@ def port_facts(port: int, info: object) -> PortFacts:
     return PortFacts(port, name, rx_queues, None if bits is None else bool(bits & _BOND_MEMBER))
 
 
+def link_speed(port: int, status: object) -> int | None:
+    """Bits per second, from /ethdev/link_status; None if unknown or the link is down."""
+    if status is None:
+        return None
+    what = f"the link of port {port}"
+    megabits = maybe_number(mapping(status, what).get("speed"), f"speed in {what}", _SPEED_END)
+    return None if megabits in (None, 0, _UNKNOWN_SPEED) else megabits * 1_000_000
+
+
 def with_plans(ports: list[PortFacts], before: AppFacts | None) -> tuple[PortFacts, ...]:
     """The ports; unchanged ones keep their way of requesting counters."""
     known = before.ports if before else ()
@@ -225,8 +237,9 @@ _QUEUE_PATTERNS = (
 )
 # rte_eth_stats.q_errors: of most drivers that have it, packets dropped in the queue.
 _QUEUE_MISSED = re.compile(r"rx_q([0-9]{1,5})_errors")
-_TOTALS = ("rx_good_packets", "tx_good_packets", "rx_missed_errors")  # /ethdev/xstats
-_BASIC_TOTALS = ("ipackets", "opackets", "imissed")  # the same in /ethdev/stats
+# Of /ethdev/xstats, and the same of /ethdev/stats.
+_TOTALS = ("rx_good_packets", "tx_good_packets", "rx_missed_errors", "rx_good_bytes")
+_BASIC_TOTALS = ("ipackets", "opackets", "imissed", "ibytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +278,8 @@ def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
     lcores = few(listed["/eal/lcore/list"], "its list of lcores", LCORE_END, MAX_LCORES)
     port_info = {port: f"/ethdev/info,{port}" for port in ports}
     lcore_info = {lcore: f"/eal/lcore/info,{lcore}" for lcore in lcores}
-    infos = (yield (*port_info.values(), *lcore_info.values())).values
+    links = {port: f"/ethdev/link_status,{port}" for port in ports}
+    infos = (yield (*port_info.values(), *links.values(), *lcore_info.values())).values
     return AppFacts(
         ports=with_plans(
             [port_facts(n, infos[request]) for n, request in port_info.items()], before
@@ -279,6 +293,7 @@ def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
         eal_params=arguments(listed["/eal/params"], "its EAL arguments"),
         app_params=arguments(listed["/eal/app_params"], "its own arguments"),
         hides_zero=before.hides_zero if before else None,
+        links={port: link_speed(port, infos[request]) for port, request in links.items()},
     )
 
 
@@ -293,7 +308,9 @@ def ask_counters(
         answers = yield requests
     limit_bytes = message_bytes - _ENTRY_BYTES
     began_ns, ended_ns = answers.times.sent_at_ns, answers.times.done_at_ns
-    read = [_read_port(port, answers, limit_bytes) for port in facts.ports]
+    read = [
+        _read_port(port, answers, limit_bytes, facts.links.get(port.port)) for port in facts.ports
+    ]
     counters = DpdkCounters(
         ports=tuple(port for _, port in read),
         lcores=_with_usage(facts.lcores, answers.values[usage]),
@@ -335,14 +352,16 @@ def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore
     )
 
 
-def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[PortFacts, DpdkPort]:
+def _read_port(
+    facts: PortFacts, answers: Answers, limit_bytes: int, link_bits_per_s: int | None
+) -> tuple[PortFacts, DpdkPort]:
     what = f"the counters of port {facts.port}"
     request = facts.xstats
     stats = _maybe_mapping(answers.values[request], what)
     basic = _maybe_mapping(answers.values.get(facts.stats), what)
     cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(request, 0) >= limit_bytes
     zero = 0 if facts.nonzero_only and stats and not cut else None
-    rx, tx, missed = (
+    rx, tx, missed, rx_bytes = (
         _first(stats.get(name), basic.get(basic_name), zero, f"{name} in {what}")
         for name, basic_name in zip(_TOTALS, _BASIC_TOTALS, strict=True)
     )
@@ -357,6 +376,8 @@ def _read_port(facts: PortFacts, answers: Answers, limit_bytes: int) -> tuple[Po
         queues,
         facts.bond_member,
         _queue_missed(stats, facts.rx_queues, zero),
+        rx_bytes,
+        link_bits_per_s,
     )
     plan = replace(
         facts,

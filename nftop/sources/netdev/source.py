@@ -97,15 +97,15 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
     return np.array(cpus, np.int32), np.array(counts, np.uint64)
 
 
-def parse_dev(text: str) -> dict[str, tuple[int, int]]:
-    """Packets received and sent of each interface by name. Raises ValueError."""
+def parse_dev(text: str) -> dict[str, tuple[int, int, int]]:
+    """Packets received and sent, and bytes received, of each interface. Raises ValueError."""
     counts = {}
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")
         words = rest.split()
         if not colon or len(words) < _DEV_WORDS:
             raise ValueError("its lines are invalid")
-        counts[name.strip()] = int(words[1]), int(words[9])
+        counts[name.strip()] = int(words[1]), int(words[9]), int(words[0])
     return counts
 
 
@@ -221,6 +221,7 @@ class _Facts:
     driver: str
     node: int | None
     owner: int | None
+    link_bits_per_s: int | None = None
 
 
 class NetdevSource:
@@ -259,13 +260,24 @@ class NetdevSource:
             self._facts, self._checked_at_ns = self._look(frozenset(counts)), now_ns
         facts = self._facts
         interfaces = []
-        for name, (rx, tx) in counts.items():
+        for name, (rx, tx, rx_bytes) in counts.items():
             missed = None
             if facts[name].kind == "nic":
                 missed = self._net.number(f"{name}/statistics/rx_missed_errors")
             own = facts[name]
             interfaces.append(
-                Interface(name, own.kind, own.driver, own.node, own.owner, rx, tx, missed)
+                Interface(
+                    name,
+                    own.kind,
+                    own.driver,
+                    own.node,
+                    own.owner,
+                    rx,
+                    tx,
+                    missed,
+                    rx_bytes,
+                    own.link_bits_per_s,
+                )
             )
         return NetdevTable(cpus, softnet, tuple(interfaces), forwarded)
 
@@ -305,7 +317,9 @@ class NetdevSource:
             if kind == "nic":
                 driver = sysfs.link_target(self._root / "sys/class/net" / name / "device/driver")
                 node = self._net.number(f"{name}/device/numa_node")
-                facts[name] = _Facts(kind, driver.rpartition("/")[2], node, None)
+                speed = self._net.number(f"{name}/speed")  # Mbit/s; -1 if unknown
+                link = speed * 1_000_000 if speed is not None and speed > 0 else None
+                facts[name] = _Facts(kind, driver.rpartition("/")[2], node, None, link)
             else:
                 facts[name] = _Facts(kind, "", None, held.get(name))
         return facts

@@ -109,7 +109,9 @@ def test_below_it_threads_queues_ports_and_nodes() -> None:
     ]
     head = next(at for at, item in enumerate(text) if item.startswith("QUEUES: PORT"))
     assert text[head + 1].split()[:3] == ["dpdk0", "0", "5"]
-    assert any(entry.startswith("[s] PORTS: OVS' PMD statistics") for entry in text)
+    assert any(
+        entry.startswith("0 0000:") and entry.split()[-2:] == ["64.0", "37.2"] for entry in text
+    )
     text = detail(shown, vpp, 120)
     assert any(entry.startswith("port0 ") for entry in text)
     node = next(element for element in text if element.startswith("dpdk-input"))

@@ -78,7 +78,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
 
 
 def test_interfaces_and_what_ip_forwards() -> None:
-    assert parse_dev(DEV) == {"lo": (2, 2), "eth0": (10000, 20000)}
+    assert parse_dev(DEV) == {"lo": (2, 2, 100), "eth0": (10000, 20000, 1_000_000)}
     assert parse_forwarded(SNMP, SNMP6) == 150
     assert parse_forwarded(SNMP, "") == 120
     assert parse_forwarded("", "") is None
@@ -96,6 +96,7 @@ def tree(root: Path) -> Path:
         "sys/devices/system/cpu/online": "0-1\n",
         "sys/class/net/lo/type": "772\n",
         "sys/class/net/eth0/device/numa_node": "1\n",
+        "sys/class/net/eth0/speed": "25000\n",
         "sys/class/net/eth0/statistics/rx_missed_errors": "42\n",
         "sys/class/net/eth0.5/lower_eth0/x": "",
         "sys/class/net/br-int/tun_flags": "0x1002\n",

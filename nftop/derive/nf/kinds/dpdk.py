@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
 from nftop.derive.nf.kinds.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
+from nftop.derive.nf.line_rate import frame_size, is_pci, line_of
 from nftop.derive.nf.rates import (
     NfContext,
     NfCore,
@@ -28,8 +29,8 @@ from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 from nftop.model.struct import dataclass, field, replace
 
-# Counter (`rx`, `tx`, `missed`, `queue`, `queue_missed`, `total`, `busy`), port or lcore, and the
-# port's name and queue: a port number may be reused for another device.
+# Counter (`rx`, `tx`, `bytes`, `missed`, `queue`, `queue_missed`, `total`, `busy`), port or lcore,
+# and the port's name and queue: a port number may be reused for another device.
 DpdkCounter: TypeAlias = tuple[str, int, str, int]
 Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
@@ -116,6 +117,7 @@ def _counters(app: DpdkApp) -> dict[DpdkCounter, int]:
         counters[_of_port("rx", port)] = port.rx_packets
         counters[_of_port("tx", port)] = port.tx_packets
         counters[_of_port("missed", port)] = port.rx_missed
+        counters[_of_port("bytes", port)] = port.rx_bytes
         for queue, packets in enumerate(port.rx_queue_packets):
             counters[_of_port("queue", port, queue)] = packets
         for queue, packets in enumerate(port.rx_queue_missed):
@@ -173,8 +175,12 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
 
 
 def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
-    received, sent, missed = (rates.rate(_of_port(what, port)) for what in ("rx", "tx", "missed"))
-    return NfPort(f"{port.port} {port.name}", received, sent, missed, _NO_DROPS)
+    received, sent, missed, size = (
+        rates.rate(_of_port(what, port)) for what in ("rx", "tx", "missed", "bytes")
+    )
+    frame = frame_size(received, size)
+    line = line_of(port.link_bits_per_s, frame, has_link=is_pci(port.name))
+    return NfPort(f"{port.port} {port.name}", received, sent, missed, _NO_DROPS, frame, line)
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:

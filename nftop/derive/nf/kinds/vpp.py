@@ -380,6 +380,7 @@ _SHARED_DROPS = Missing(
     Reason.SOURCE,
     "VPP counts drops by interface, and several of its threads receive from one that drops",
 )
+_NO_SPEED = Missing(Reason.SOURCE, "VPP's stats segment does not tell the speed of a link")
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
 )
@@ -477,7 +478,9 @@ class _VppRates:
             return rates
         ends: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
         return tuple(
-            NfPort(name, *(float(rates[end][at]) for end in ends))
+            replace(
+                NfPort(name, *(float(rates[end][at]) for end in ends)), line_packets_per_s=_NO_SPEED
+            )
             for at, name in enumerate(self.known.packets.columns)
         )
 
