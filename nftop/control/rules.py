@@ -61,6 +61,7 @@ class Rules:
         io: by L3 the ways that devices write into as well, and the source of that fact.
         siblings: by CPU the others of its core.
         tasks: group by thread (`TID@STARTTIME`) for the groups and threads that were requested.
+        rmids: maximum number of groups of either kind with monitors; None if unknown.
     """
 
     masks: Mapping[str, MaskRule] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Rules:
     io: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
+    rmids: int | None = None
 
 
 def untouchable(state: State, group: str, monitor: str = "") -> str:

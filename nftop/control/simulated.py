@@ -91,6 +91,7 @@ class SimulatedResctrl(ClassBackend):
             masks={"L3": MaskRule(L3_WAYS, LIMITS.min_bits or 1, shareable=IO_WAYS.bits)},
             limit=LimitRule(LIMITS.mba_least or 0, LIMITS.mba_step or 1, ALL_PERCENT),
             closids=LIMITS.closids,
+            rmids=LIMITS.rmids,
             io={int(cache.id): io for cache in topology.l3},
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
         )

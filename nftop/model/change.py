@@ -166,11 +166,15 @@ class RemoveGroup:
 
 @dataclass(frozen=True, slots=True)
 class CreateMonitor:
-    """Create a monitoring group of nftop below a control group; it uses one RMID."""
+    """Create a monitoring group of nftop below a control group; it uses one RMID.
+
+    Its CPUs and threads have to be in the control group: none changes its class.
+    """
 
     group: str
     name: str
     cpus: tuple[Cpu, ...] = ()
+    tids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ examples:
   sudo nftop cat set --group vpp --l3 0=3f0 --l3 1=ff0 --mba 0=50
   sudo nftop cat create --group nftop.batch --l3 0=3 --cpus 20-23 --yes
   sudo nftop cat move --group nftop.batch --tasks 4711
+  sudo nftop cat create --group vpp --monitor nftop.wk0 --threads 4713
   sudo nftop undo
 """
 
@@ -70,6 +71,11 @@ def add_commands(commands: Commands) -> None:
     _add_masks(create)
     _add_cpus(create)
     _add_monitor(create)
+    create.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
+                        help="of a monitoring group: processes with all their threads, or "
+                        "threads")  # fmt: skip
+    create.add_argument("--threads", metavar="TID,...", type=_tasks, default=(),
+                        help="of a monitoring group: these threads alone")  # fmt: skip
     remove = _deed(deeds, "remove", "a class or a monitoring group that nftop made")
     _add_monitor(remove)
     add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))

@@ -19,6 +19,7 @@ from nftop.model.change import (
     RemoveGroup,
     RemoveMonitor,
     SetSchemata,
+    group_path,
     parts,
 )
 from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name
@@ -37,7 +38,7 @@ class GoneError(Exception):
 def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
     """Actions of a command line; `threads`: those of a process. Raises UsageError, GoneError."""
     group = class_directory(options.group)
-    if getattr(options, "tasks", None):
+    if options.deed == "move" and options.tasks:
         return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
     if options.deed == "move":
         return [MoveCpus(options.cpus, group)]
@@ -45,7 +46,7 @@ def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequ
         named = options.monitor is not None
         return [RemoveMonitor(group, options.monitor) if named else RemoveGroup(group)]
     if options.deed == "create":
-        return _create(options, group)
+        return _create(options, group, threads or threads_of)
     masks = _masks(options, group)
     if not masks:
         raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
@@ -57,26 +58,38 @@ def missed(options: argparse.Namespace, host: ClassBackend, threads: Threads | N
 
     Such a thread was started between preview and move by one that was not moved yet.
     """
-    wanted = [action for action in actions(options, threads) if isinstance(action, MoveTasks)]
+    wanted = [item for item in actions(options, threads) if isinstance(item, _OF_THREADS)]
     left = [
         name
         for item in wanted
         for name, where in host.tasks((), item.tids).items()
-        if parts(where)[0] != item.group
+        if (parts(where)[0], where)[isinstance(item, CreateMonitor)] != _destination(item)
     ]
     if not left:
         return ""
     return f"{len(left)} of its threads came since and are not moved: give the command again"
 
 
-def _create(options: argparse.Namespace, group: str) -> Sequence[Action]:
+_OF_THREADS = (MoveTasks, CreateMonitor)
+
+
+def _destination(action: MoveTasks | CreateMonitor) -> str:
+    monitor = action.name if isinstance(action, CreateMonitor) else ""
+    return group_path(action.group, monitor)
+
+
+def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequence[Action]:
     masks = _masks(options, group)
+    tasks, alone = getattr(options, "tasks", ()), getattr(options, "threads", ())
     if options.monitor is None:
+        if tasks or alone:
+            raise UsageError("--tasks and --threads are of a monitoring group: --monitor")
         moved = [MoveCpus(options.cpus, group)] if options.cpus else []
         return [CreateGroup(group), *masks, *moved]
     if masks:
         raise UsageError("a monitoring group has no masks of its own: it has its class's")
-    return [CreateMonitor(group, options.monitor, options.cpus)]
+    tids = dict.fromkeys((*_threads(tasks, threads), *alone))
+    return [CreateMonitor(group, options.monitor, options.cpus, tuple(tids))]
 
 
 def _masks(options: argparse.Namespace, group: str) -> list[Action]:
@@ -106,7 +119,7 @@ def command(options: argparse.Namespace, program: str) -> str:
         for domain, value in getattr(options, option, ()):
             text = "unlimited" if value is None else format(value, base)
             words += [f"--{option}", f"{domain}={text}"]
-    for option in ("cpus", "tasks"):
+    for option in ("cpus", "tasks", "threads"):
         values = getattr(options, option, ())
         if values:
             words += [f"--{option}", ",".join(map(str, values))]

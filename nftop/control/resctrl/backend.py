@@ -17,6 +17,7 @@ from nftop.model.change import (
     Action,
     Cell,
     Change,
+    CreateMonitor,
     MoveTasks,
     Proposal,
     RemoveGroup,
@@ -72,7 +73,8 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
     def plan(
         self, actions: Sequence[Action], commands: tuple[str, ...], history: HistoryReader
     ) -> Proposal:
-        tids = [tid for action in actions if isinstance(action, MoveTasks) for tid in action.tids]
+        threads = [item for item in actions if isinstance(item, MoveTasks | CreateMonitor)]
+        tids = [tid for action in threads for tid in action.tids]
         going = [item.group for item in actions if isinstance(item, RemoveGroup | RemoveMonitor)]
         rules = replace(self.rules(), tasks=self.tasks(going, tids))
         state = self.state()

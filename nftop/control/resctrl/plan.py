@@ -27,6 +27,7 @@ from nftop.control.revert import is_birth
 from nftop.control.rules import MB, LimitRule, Rules, mask_problem, untouchable
 from nftop.control.wording import describe
 from nftop.model.change import (
+    DIRECTORIES,
     Action,
     Cell,
     Change,
@@ -45,6 +46,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, owner_of
+from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field, replace
 
 _LOCKED = "pseudo-locked"
@@ -321,9 +323,14 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
         del result.target[cell]
 
 
+def rmids_in_use(state: State) -> int:
+    """Monitors (RMIDs) that groups have: one each, the root group's among them."""
+    return 1 + sum(cell.kind in DIRECTORIES for cell in state)
+
+
 def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
     group, name, cpus = action.group, action.name, frozenset(action.cpus)
-    cell = Cell("monitor", group, name)
+    cell, rmids = Cell("monitor", group, name), result.rules.rmids
     if not result.knows(group):
         return
     if not _NAME.fullmatch(name):
@@ -334,10 +341,35 @@ def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
         result.refusals.append(
             f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
         )
+    elif rmids is not None and rmids_in_use(result.target) >= rmids:
+        result.refusals.append(
+            f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use"
+        )
     else:
+        names = _threads_to_meter(result, action)
+        if result.refusals:
+            return
         result.target[cell] = UNBORN
         for cpu in cpus:
             result.target[Cell("cpu", "", number=cpu)] = group_path(group, name)
+        for task in names:
+            result.move(task, group_path(group, name))
+
+
+def _threads_to_meter(result: ActionResult, action: CreateMonitor) -> list[str]:
+    """Its threads as `TID@STARTTIME`; with a refusal none, if one is not in the control group."""
+    names = {name.partition("@")[0]: name for name in result.rules.tasks}
+    gone = [tid for tid in action.tids if str(tid) not in names]
+    wanted = [names[str(tid)] for tid in action.tids if str(tid) in names]
+    result.refusals += [f"there is no thread {tid}" for tid in gone]
+    for name in wanted:
+        now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
+        if parts(now)[0] != action.group:
+            result.refusals.append(
+                f"thread {name.partition('@')[0]} is in {class_name(parts(now)[0])}: a monitoring "
+                f"group of {class_name(action.group)} meters its threads only"
+            )
+    return [] if result.refusals else wanted
 
 
 def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:

@@ -57,6 +57,7 @@ def read_rules(mount: Mount, root: Path) -> Rules:
         },
         limit=_limit_rule(info, mba_unit(mount, root)),
         closids=info.limits.closids,
+        rmids=info.limits.rmids,
         io={
             l3: (ways.cbm.bits, ways.provenance)
             for l3, ways in io.items()

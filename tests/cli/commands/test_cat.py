@@ -64,6 +64,10 @@ def parse(line: str) -> argparse.Namespace:
             "create --group vpp --monitor nftop.m --cpus 2",
             [CreateMonitor("vpp", "nftop.m", (Cpu(2),))],
         ),
+        (
+            "create --group vpp --monitor nftop.m --threads 4711,4712",
+            [CreateMonitor("vpp", "nftop.m", (), (4711, 4712))],
+        ),
         ("remove --group nftop.a", [RemoveGroup("nftop.a")]),
         ("remove --group vpp --monitor nftop.m", [RemoveMonitor("vpp", "nftop.m")]),
     ],
@@ -78,6 +82,7 @@ def test_options_are_actions(line: str, expected: list[Action]) -> None:
         "set --group vpp --l3 0=3f0 --l3 1=ff --mba 0=50",
         "move --group default --cpus 2,3",
         "create --group nftop.a --l3 0=3 --cpus 4",
+        "create --group vpp --threads 7,8 --monitor nftop.m",
         "remove --group vpp --monitor nftop.m",
     ],
 )
@@ -98,6 +103,7 @@ def test_a_process_is_all_its_threads() -> None:
         ("set --group a", "nothing to set"),
         ("set --group a --l3 0=1 --l3 0=3", "given twice"),
         ("create --group a --monitor nftop.m --l3 0=1", "no masks of its own"),
+        ("create --group nftop.a --threads 1", "of a monitoring group"),
     ],
 )
 def test_what_makes_no_sense_is_said(line: str, why: str) -> None:

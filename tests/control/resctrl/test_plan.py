@@ -90,6 +90,8 @@ def l3(bits: int, group: str = "vpp", domain: int = 0) -> SetSchemata:
         (RemoveGroup("nobody"), "there is no group nobody"),
         (CreateMonitor("vpp", "x"), "nftop's own monitoring groups are called nftop.NAME"),
         (CreateMonitor("vpp", "nftop.x", (Cpu(0),)), "meters CPUs of vpp only"),
+        (CreateMonitor("vpp", "nftop.x", tids=(9,)), "there is no thread 9"),
+        (CreateMonitor("vpp", "nftop.x", tids=(7, 8)), "thread 8 is in nftop.a"),
         (RemoveMonitor("vpp", "m"), "is not nftop's"),
         (RemoveMonitor("vpp", "nftop.m"), "there is no monitoring group nftop.m in vpp"),
     ],
@@ -98,6 +100,18 @@ def test_refused(action: Action, why: str) -> None:
     proposal = propose(world(), RULES, [action])
     assert proposal.changes == ()
     assert why in " ".join(proposal.refusals)
+
+
+def test_a_monitoring_group_takes_threads_of_its_class_and_a_free_monitor() -> None:
+    action = CreateMonitor("vpp", "nftop.x", tids=(7,))
+    cell, task = Cell("monitor", "vpp", "nftop.x"), Cell("task", "", "7@70")
+    for rmids in (None, 5):  # the root group's, two groups', m's
+        proposal = propose(world(), replace(RULES, rmids=rmids), [action])
+        assert proposal.refusals == ()
+        assert {(c.cell, c.old) for c in proposal.changes} == {(cell, None), (task, "vpp/m")}
+        assert {c.new for c in proposal.changes if c.cell == task} == {"vpp/nftop.x"}
+    [why] = propose(world(), replace(RULES, rmids=4), [action]).refusals
+    assert why.startswith("taken: ")
 
 
 def test_masks_may_have_gaps_where_the_hardware_has_them() -> None:

@@ -288,6 +288,47 @@ def test_a_guard_outlives_signals_and_who_asked_and_one_that_was_killed_is_mende
     assert found[1] == found[3] == found[5] == [True, nothing]
 
 
+def test_a_monitoring_group_of_threads_has_a_way_back_whatever_happens() -> None:
+    program = """
+        every = [each for each in Path("/proc").iterdir() if each.name.isdigit()]
+        pid = int(max(every, key=lambda each: len(list((each / "task").iterdir()))).name)
+        tids = sorted(int(each.name) for each in Path(f"/proc/{pid}/task").iterdir())
+        words = ["cat", "create", "--group", "default", "--monitor", "nftop.m"]
+        path = TOP / "mon_groups/nftop.m"
+        before = tree()
+        found = [outcome(*words, "--threads", str(tids[-1]), "--yes")]
+        found += [sorted(map(int, path.joinpath("tasks").read_text().split())) == tids[-1:]]
+        found += [outcome("undo", "--yes"), tree() == before]
+        found += [outcome(*words, "--tasks", str(pid), "--yes")]
+        found += [sorted(map(int, path.joinpath("tasks").read_text().split())) == tids]
+        remove = ["cat", "remove", "--group", "default", "--monitor", "nftop.m", "--yes"]
+        found += [outcome(*remove), tree() == before]
+        # Killed while it waits to be kept.
+        asked = Asked(*words, "--tasks", str(pid), "--keep-within", "3600")
+        asked.until("apply?")
+        asked.say("y\\n")
+        asked.until("keep?")
+        [guard] = guards()
+        os.kill(guard, signal.SIGKILL)
+        wait(lambda: not guards())
+        asked.kill(signal.SIGKILL)
+        asked.code()
+        found += [path.exists(), outcome("recover", "--yes"), tree() == before]
+        # No monitor is free.
+        count = int((TOP / "info/L3_MON/num_rmids").read_text())
+        try:
+            for number in range(count):
+                TOP.joinpath(f"mon_groups/m{number}").mkdir()
+        except OSError:
+            pass
+        code, text = nftop(*words, "--yes")
+        found += [code, "taken: all" in text]
+        print(json.dumps(found))
+    """
+    found = inside("7.2", program)
+    assert found == [0, True, 0, True, 0, True, 0, True, True, 0, True, 1, True]
+
+
 def test_killed_whenever_it_is_the_tree_is_as_before_or_complete() -> None:
     program = """
         words = ["cat", "create", "--group", "nftop.a", "--l3", "0=3", "--cpus", "2-7", "--yes"]
