@@ -1,17 +1,21 @@
-"""Parsing of times on the command line."""
+"""Parsing of times, on the command line in UTC and on screen in the zone that it shows."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from nftop.model.replay_position import Position
+from nftop.render.base.clock import clock_of, date_time_of
 
 _S, _DAY = 1_000_000_000, 86_400
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY}
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?Z?")
-FORMS = "HH:MM:SS (UTC), 2026-01-31T03:12:07Z, +30s, -5m, start or end"
+_CLOCK = re.compile(
+    r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?(Z|[+-]\d{2}:\d{2})?", re.IGNORECASE
+)
+_FORMS = "HH:MM:SS ({}), 2026-01-31T03:12:07Z, +30s, -5m, start or end"
+FORMS = _FORMS.format("UTC")
 
 
 def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
@@ -26,14 +30,24 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
     requested, first, last = (
         _clock_text(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
     )
-    return f"nothing was recorded at {requested}; the recording is {first} to {last} (UTC)"
+    return f"nothing was recorded at {requested}; the recording is {first} to {last}"
 
 
 def not_kept(wall_ns: int, first_ns: int) -> str:
     """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
     if wall_ns >= first_ns - _S:
         return ""
-    return f"what came before {_clock_text(first_ns, one_day=True)} (UTC) is not kept any more"
+    return f"what came before {_clock_text(first_ns, one_day=True)} is not kept any more"
+
+
+def forms(zone: tzinfo | None) -> str:
+    """How times are written, for times without a zone in this one; None: the local one."""
+    return _FORMS.format(zone_name(zone))
+
+
+def zone_name(zone: tzinfo | None) -> str:
+    """`UTC`, or `local time`."""
+    return "UTC" if zone is UTC else "local time"
 
 
 def counts_from_end(text: str) -> bool:
@@ -43,10 +57,9 @@ def counts_from_end(text: str) -> bool:
 
 def _clock_text(wall_ns: int, *, one_day: bool) -> str:
     try:
-        moment = datetime.fromtimestamp(wall_ns // _S, UTC)
+        return clock_of(wall_ns) if one_day else date_time_of(wall_ns)
     except (OverflowError, ValueError, OSError):
         return "such a time"
-    return moment.strftime("%H:%M:%S" if one_day else "%Y-%m-%d %H:%M:%S")
 
 
 def span_ns(text: str) -> int:
@@ -57,11 +70,11 @@ def span_ns(text: str) -> int:
     return round(float(match[1]) * _UNITS[match[2]] * _S)
 
 
-def moment_ns(text: str, here: Position) -> int:
+def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
     """The wall clock that is meant.
 
     A time of the day is the first one within the recording, `+` counts from its start, `-` from
-    its end.
+    its end. A time without a zone is in `zone`; None: the local one.
 
     Raises:
         ValueError: it is no time; the text says how one is written.
@@ -76,21 +89,29 @@ def moment_ns(text: str, here: Position) -> int:
             return here.first_ns + span if text[0] == "+" else here.last_ns - span
         clock = _CLOCK.fullmatch(text)
         if clock is not None:
-            return _of_day(clock, here.first_ns)
+            return _of_day(clock, here.first_ns, zone)
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is no time: {FORMS}") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    # A naive time is local to `timestamp`.
+    moment = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
     return round(moment.timestamp() * _S)
 
 
-def _of_day(clock: re.Match[str], first_ns: int) -> int:
+def _of_day(clock: re.Match[str], first_ns: int, zone: tzinfo | None) -> int:
     """The first such time that is not before the recording's first second."""
     hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
     if hours > 23 or minutes > 59 or seconds >= 60:
         raise ValueError("no time of the day")
-    since_midnight = (hours * 60 + minutes) * 60 * _S + round(seconds * _S)
-    day_ns = _DAY * _S
-    midnight = first_ns - first_ns % day_ns
-    at_ns = midnight + since_midnight
-    return at_ns if at_ns >= first_ns - first_ns % _S else at_ns + day_ns
+    if clock[4]:
+        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{clock[4].upper()}").tzinfo
+    first_s = first_ns // _S
+    day = datetime.fromtimestamp(first_s, UTC).astimezone(zone).date()
+    # The day before: a change of the offset may make today's time come early.
+    for later in (-1, 0, 1):
+        date = day + timedelta(days=later)
+        moment = datetime(date.year, date.month, date.day, hours, minutes, tzinfo=zone)
+        at_ns = round(moment.timestamp()) * _S + round(seconds * _S)
+        if at_ns >= first_s * _S:
+            return at_ns
+    raise ValueError("no such time within a day")

@@ -112,7 +112,7 @@ class NftopApp(App[None]):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {NftopCommands}
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+c", "quit_at_once", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
         # Not on screens with a prompt in use: there it is a character of the text.
         Binding("colon,ctrl+p", "command_palette", show=False),
@@ -135,6 +135,7 @@ class NftopApp(App[None]):
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
+        self._quit_warned = False  # of the change that is not kept
         self._loop: asyncio.AbstractEventLoop | None = None
         self.changes = ChangeControl(self._options.gate, self._post_change)
         self._main = MainScreen(feed, history, self._options, self.changes)
@@ -202,6 +203,19 @@ class NftopApp(App[None]):
         if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(placeholder="command", id="--command-palette"))
 
+    def action_quit_at_once(self) -> None:
+        """Quit; a change that is not kept is taken back."""
+        self.exit()
+
+    async def action_quit(self) -> None:
+        """Quit; while a change is not kept only when repeated."""
+        warning = self.changes.quit_warning
+        if not warning or self._quit_warned:
+            self.exit()
+            return
+        self._quit_warned = True
+        self._say(warning)
+
     # Changes of the host
 
     def action_keep(self) -> None:
@@ -244,6 +258,8 @@ class NftopApp(App[None]):
 
     def on_change_moved(self) -> None:
         standing = self.changes.standing
+        if not self.changes.quit_warning:
+            self._quit_warned = False
         if standing.phase == "none" and self._countdown is not None:
             self._countdown.stop()
             self._countdown = None

@@ -173,6 +173,18 @@ class ChangeControl:
             return f"nothing to keep: {name} was not kept within {within} ({receipt.outcome})"
         return f"nothing to keep: {name} is over ({receipt.outcome})"
 
+    @property
+    def quit_warning(self) -> str:
+        """What quitting now would do to the change that is not kept; "" without one."""
+        standing = self.standing
+        if standing.phase == "applying":
+            return "a change is being written: q again quits and takes it back unless it is final"
+        if standing.phase != "unkept":
+            return ""
+        number = None if standing.receipt is None else standing.receipt.number
+        name = "the change" if number is None else f"change {number}"
+        return f"{name} is not kept: q again quits and takes it back, K keeps it"
+
     def take_back(self) -> bool:
         """Revert the pending change; whether there is one."""
         return self._answer(keeps=False)

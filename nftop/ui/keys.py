@@ -211,7 +211,9 @@ ALWAYS: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape", "clear", "Esc",
         "return to now; clear message and filter; then the Cores screen"),
-    KeyRow("q,f10", "app.quit", "q F10", "quit (also Ctrl-C)", hint=("q", "quit"), rank=-3),
+    KeyRow("q,f10", "app.quit", "q F10",
+        "quit; twice while a change is not kept (Ctrl-C quits at once)",
+        hint=("q", "quit"), rank=-3),
     *CHANGE,
 )  # fmt: skip
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from nftop.model.baseline import LEAST_TICKS
 from nftop.model.replay_position import Position
+from nftop.render.base.clock import shown_zone
 from nftop.render.frame.header import recorded, recording_text
 from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
-from nftop.session.time_spec import FORMS, moment_ns
+from nftop.session.time_spec import forms, moment_ns, zone_name
 from nftop.store.recording.recorder import Recording
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
@@ -171,7 +172,8 @@ class RecordingKeys:
         if self._session.time is None:
             self._session.message = _NO_PAST
             return None
-        return "seek", "go to (03:12:07 UTC, +30s from start, -5m from end, start, end)", ""
+        zone = zone_name(shown_zone())
+        return "seek", f"go to (03:12:07 {zone}, +30s from start, -5m from end, start, end)", ""
 
     def _seek(self, text: str) -> None:
         control = self._session.time
@@ -179,9 +181,9 @@ class RecordingKeys:
         if control is None or here is None or not text:
             return
         try:
-            self.seek(moment_ns(text, here))
+            self.seek(moment_ns(text, here, shown_zone()))
         except ValueError:
-            self._session.message = f"no time: {FORMS}"
+            self._session.message = f"no time: {forms(shown_zone())}"
 
     def seek(self, wall_ns: int) -> None:
         """Go to a moment; the message says if nothing is kept of it."""

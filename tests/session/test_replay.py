@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from unittest import mock
 
@@ -535,6 +537,33 @@ def test_times(text: str, at_ns: int) -> None:
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="HH:MM:SS"):
         moment_ns(text, HERE)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "at_s"),
+    [
+        ("14:30:00", timezone(timedelta(hours=1)), 999_000),
+        ("14:29:59", timezone(timedelta(hours=1)), 999_000 + 86_399),
+        ("13:30:00Z", timezone(timedelta(hours=1)), 999_000),
+        ("14:30:00+01:00", UTC, 999_000),
+        ("00:30", timezone(timedelta(hours=11)), 999_000),
+        ("02:30:00", timezone(timedelta(hours=-11)), 999_000),
+        ("1970-01-12 15:00:00", timezone(timedelta(hours=1)), 999_000 + 1800),
+    ],
+)
+def test_times_without_a_zone_are_in_the_one_shown(text: str, zone: tzinfo, at_s: int) -> None:
+    assert moment_ns(text, HERE, zone) == at_s * S
+
+
+def test_times_without_a_zone_are_local_where_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "CET-1")
+        time.tzset()
+        assert moment_ns("14:30:00", HERE, None) == 999_000 * S
+        assert moment_ns("1970-01-12 15:00:00", HERE, None) == (999_000 + 1800) * S
+    time.tzset()
 
 
 def test_spans() -> None:

@@ -53,6 +53,9 @@ _LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
+_NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not known")
+# Reasons of a victim that never counts drops.
+_NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +309,10 @@ def _known(
         if same and began_ns - item.incident.since_ns <= EFFECT_BEFORE_S * 1e9:
             return item
     for item in past:
-        ended_ns = item.ended_ns or 0
-        if item.key == cause.key and now_ns - ended_ns <= RETURNS_S * 1e9:
+        ended_ns = item.ended_ns
+        if ended_ns is None or item.key != cause.key:
+            continue
+        if now_ns - ended_ns <= RETURNS_S * 1e9:
             return item
     return None
 
@@ -521,15 +526,24 @@ def _cost(price: Price) -> tuple[float, float]:
 
 
 def _dropped(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Reading:
-    """Packets dropped since it began; NFs' own intervals, so that nothing counts twice."""
+    """Packets dropped since it began; NFs' own intervals, so that nothing counts twice.
+
+    Missing if they were not known at its begin: no later number has those.
+    """
     total: Reading = _NO_DROPS if old is None else old.dropped
+    if isinstance(total, Missing) and total.reason not in _NEVER:
+        return total
+    unknown: Missing | None = None
     for nf in victims:
         rate = nf.readings["drop_packets_per_s"]
-        if isinstance(rate, Missing):
-            continue
         seconds = frame.interval_s if nf.interval_s is None else nf.interval_s
-        total = _number(total) + rate * (seconds or 0.0)
-    return total
+        if isinstance(rate, Missing) or seconds is None:
+            missing = rate if isinstance(rate, Missing) else _NO_INTERVAL
+            unknown = unknown or (None if missing.reason in _NEVER else missing)
+            continue
+        dropped = rate * seconds
+        total = dropped if isinstance(total, Missing) else total + dropped
+    return unknown if isinstance(total, Missing) and unknown is not None else total
 
 
 def _dropped_before(

@@ -14,6 +14,11 @@ def show_utc(*, utc: bool) -> None:
     _zone = UTC if utc else None
 
 
+def shown_zone() -> tzinfo | None:
+    """Zone of the times on screen; None: the local one."""
+    return _zone
+
+
 def clock_of(wall_ns: int) -> str:
     """Time of day of nanoseconds since the epoch."""
     return _zoned(wall_ns, "%H:%M:%S")

@@ -117,8 +117,9 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     since_s = _trouble_since(frame)
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     lossy = {cpu for nf in frame.nfs if drops_of(nf) > 0 for cpu in nf.cpus}
+    # Of an NF that drops, only cores with time left are known not to be full.
     full = np.array(
-        [cpus.saturated[row] is True or cpu in lossy
+        [cpus.saturated[row] is True or (cpu in lossy and cpus.saturated[row] is None)
          for row, cpu in zip(rows.tolist(), polled, strict=True)], np.bool_,
     )  # fmt: skip
     past = RowCosts(polled, now, full)
@@ -128,7 +129,10 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
         name: np.array([_number(nf.readings[metric]) for nf in frame.nfs])
         for name, metric in zip(_COSTS, ("cpp", "busy_cpp", "rx_packets_per_s"), strict=True)
     }
-    whole = losing | np.array([nf.saturated is True for nf in frame.nfs], np.bool_)
+    whole = np.array(
+        [nf.saturated is True or (drops_of(nf) > 0 and nf.saturated is None) for nf in frame.nfs],
+        np.bool_,
+    )
     past = RowCosts(keys, readings, whole)
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), since_s)
     rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
@@ -341,13 +345,16 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
 
 
 def culprits(frame: Frame) -> frozenset[Cpu]:
-    """CPUs of the culprits of incidents that harm."""
-    return frozenset(
-        cpu
-        for item in frame.incidents
-        if item.severity > Severity.INFO and item.culprit is not None
-        for cpu in item.culprit.cpus
-    )
+    """CPUs of the culprits of incidents that harm, without those of their own victims.
+
+    A culprit that runs on its victim's CPU has no row of its own: that row is the victim's.
+    """
+    result = set[Cpu]()
+    for item in frame.incidents:
+        if item.severity > Severity.INFO and item.culprit is not None:
+            harmed = {cpu for victim in item.victims for cpu in victim.party.cpus}
+            result |= {cpu for cpu in item.culprit.cpus if cpu not in harmed}
+    return frozenset(result)
 
 
 def _rows(cpus: Iterable[Cpu], row_of: Mapping[int, int]) -> list[int]:

@@ -299,28 +299,32 @@ def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:
 def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
     readings = [row.readings[metric] for metric in metrics]
     known = [item for item in readings if not isinstance(item, Missing)]
-    if not known:
-        missing = readings[0]
-        mark = missing.reason.mark if isinstance(missing, Missing) else ""
+    is_link = metrics[0].startswith("upi.")
+    absent = next((item for item in readings if isinstance(item, Missing)), None)
+    # A sum without one of its values would be too small.
+    if absent is not None and not (is_link and known):
+        mark = absent.reason.mark
         return line(Span(f"{mark:>{_SOCKET - 5}}     ", Tone.MISSING))
     if metrics[0].endswith("ratio"):
         share: float | None = known[0]
         value, text = known[0], fmt.share(known[0], 6)
     else:
-        is_link = metrics[0].startswith("upi.")
         value = max(known) if is_link else sum(known)
         share = _share(uarch, row, metrics, value)
         text = fmt.number(value, Unit.BYTES_PER_S, 6)
     if share is None:
         drawn = _history(row, metrics, past)
-        tail = " " * 5
+        tail = ""
     else:
         high = share >= _HIGH_SHARE and not metrics[0].endswith("ratio")
         drawn = gauge_of(share, _GAUGE, Tone.WARN if high else Tone.PLAIN)
-        tail = " " * 5 if metrics[0].endswith("ratio") else f"{share:>5.0%}"
+        tail = "" if metrics[0].endswith("ratio") else f"{share:>4.0%}"
     body = f"{text:>{_SOCKET - _GAUGE - 7}}"
     space = Span(" ", Tone.PLAIN)
-    return Line((space, *drawn.spans, Span(f" {body}", Tone.PLAIN), Span(tail, Tone.MUTED)))
+    mark = fmt.ESTIMATE if row.estimates.intersection(metrics) else " "
+    return Line(
+        (space, *drawn.spans, Span(f" {body}{mark}", Tone.PLAIN), Span(f"{tail:4}", Tone.MUTED))
+    )
 
 
 def _share(uarch: str, row: PackageRow, metrics: Sequence[str], value: float) -> float | None:

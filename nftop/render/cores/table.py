@@ -68,17 +68,25 @@ def rest_line(cpus: CpuTable, rows: CpuRows, hidden: Sequence[int], facts: RowFa
     """Counts of the rows out of view, sick and well, and of the folded ones."""
     parts: list[Line] = []
     sick = [row for row in hidden if facts.harm is not None and facts.harm[row] >= SICK]
-    well = len(hidden) - len(sick)
+    compared = facts.trends.cpus
+    infos = cpus.topology.cpus
+    well = sum(
+        not isinstance(compared.get(infos[row].cpu, RowTrend()).change, Missing)
+        for row in hidden
+        if facts.harm is not None and facts.harm[row] < SICK
+    )
+    others = len(hidden) - len(sick) - well
     if sick:
         named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
         names = printable(" ".join(filter(None, named)))
         parts.append(line("   ", Span(f"+ {len(sick)} more sick: {names}", Tone.WARN)))
-    if well:
-        what = f"well: within {NEAR:.0%} of usual" if facts.harm is not None else "more"
-        polled = any(cpus.nf[row] is not None for row in hidden)
-        noun = "poller" if polled else "CPU"
-        count = f"   + {well} {noun}{'s' * (well != 1)}"
-        parts.append(line(Span(f"{count} {what}", Tone.DIM)))
+    polled = any(cpus.nf[row] is not None for row in hidden)
+    noun = "poller" if polled else "CPU"
+    more = "more, not compared" if facts.harm is not None and polled else "more"
+    for count, what in ((well, f"well: within {NEAR:.0%} of usual"), (others, more)):
+        if count:
+            text = f"   + {count} {noun}{'s' * (count != 1)} {what}"
+            parts.append(line(Span(text, Tone.DIM)))
     if rows.folded:
         parts.append(fold_line(cpus, rows.folded))
     return line(*parts)

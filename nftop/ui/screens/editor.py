@@ -315,7 +315,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if self._model is not None and self._model.draft.changed:
             self._question = how
         elif how == "quit":
-            self.app.exit()
+            self.app.call_next(self.app.run_action, "app.quit")
         else:
             # An applied draft may still be reverted.
             self.dismiss(self._model if self._model is not None and self._model.applied else None)
@@ -326,7 +326,8 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if how == "close" and key != "escape":
             self.dismiss(self._model if key == "y" else None)
         elif how == "quit" and key == "y":
-            self.app.exit()
+            self.app.call_next(self.app.run_action, "app.quit")
+            self.paint()
         else:
             self.paint()
 

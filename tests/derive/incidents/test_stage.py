@@ -24,7 +24,7 @@ from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
 from tests.frames import SECOND_NS, WALL_NS, frame
@@ -45,7 +45,7 @@ class Fold:
     def tick(
         self,
         *findings: Finding,
-        drops: float = 0.0,
+        drops: Reading = 0.0,
         gone: tuple[NfSighting, ...] = (),
         **parties: Any,
     ) -> Incidents:
@@ -165,6 +165,15 @@ def test_drops_that_outlast_their_cause_begin_anew_when_its_incident_ends() -> N
     assert (then.kind, then.since_ns) == ("nf", past.until_ns)
     dropped = [item.dropped for item in (past, then) if isinstance(item.dropped, float)]
     assert sum(dropped) == pytest.approx(36 * 5.0, abs=0.1)
+
+
+def test_drops_that_were_not_known_at_the_begin_stay_unknown() -> None:
+    fold = Fold()
+    gap = Missing(Reason.STALE, "too old")
+    [one] = fold.tick(since(WAITS, 0), drops=gap).active
+    assert one.dropped == gap
+    [one] = fold.tick(since(WAITS, 0), drops=5.0).active
+    assert one.dropped == gap and one.price.drops_per_s == 5.0
 
 
 def test_values_of_functions_that_left_are_not_kept() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,6 +59,36 @@ def test_a_culprit_stands_behind_its_worst_victim() -> None:
     assert merged_culprits(base) == {5: (5, 6, 7)}
     info = neighbour(frame(8), Severity.INFO)
     assert culprits(info) == frozenset() and cpu_harm(info, RowTrends())[5] == 0
+
+
+def test_a_cpu_of_the_victim_is_not_marked_as_the_culprits() -> None:
+    base = neighbour(frame(8))
+    victims = base.incidents[0].victims[0].party.cpus
+    beside = Party("process", "burnin", cpus=(victims[0], Cpu(5)), pid=7)
+    shared = replace(base, incidents=(replace(base.incidents[0], culprit=beside),))
+    assert culprits(shared) == {5}
+
+
+def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() -> None:
+    base = frame(8)
+    lossy = next(nf for nf in base.nfs if nf.name == "vpp")
+    rows = [base.cpus.topology.row_of[cpu] for cpu in lossy.cpus]
+
+    def past(_metric: str, keys: Sequence[Any], points: int, _span_s: float) -> np.ndarray:
+        return np.full((len(keys), points), 100.0, np.float32)
+
+    changes = {}
+    for verdict in (True, None, False):
+        verdicts = list(base.cpus.saturated)
+        for row in rows:
+            verdicts[row] = verdict
+        cpus = replace(base.cpus, saturated=tuple(verdicts))
+        nfs = tuple(replace(nf, saturated=verdict) if nf is lossy else nf for nf in base.nfs)
+        now = with_cells(replace(base, cpus=cpus, nfs=nfs), "busy_cpp", dict.fromkeys(rows, NONE))
+        trends = trends_of(now, past, past)
+        changes[verdict] = trends.cpus[lossy.cpus[0]].change
+    assert not isinstance(changes[True], Missing) and changes[None] == changes[True]
+    assert isinstance(changes[False], Missing)
 
 
 def test_a_culprit_that_polls_keeps_its_rows() -> None:

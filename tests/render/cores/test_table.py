@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,9 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for
+from nftop.render.cores.harm import RowFacts, RowTrend, RowTrends
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
-from nftop.render.cores.table import body_lines, header_line, table_lines
+from nftop.render.cores.table import body_lines, header_line, rest_line, table_lines
 from tests.frames import all_missing, bare, frame, hostile, with_cells
 
 GONE = Missing(Reason.STALE, "too old")
@@ -123,6 +125,20 @@ def test_the_fold_counts_and_averages_what_is_known() -> None:
     )
     none = with_cells(frame(5), "busy_ratio", {0: GONE, 4: GONE})
     assert table_lines(none.cpus, CpuView(), 80)[-1].text.strip() == "+ 2 other CPUs, [o] busy"
+
+
+def test_only_rows_with_a_usual_value_are_well() -> None:
+    cpus = frame(8).cpus
+    rows = arrange(cpus, CpuView())
+    hidden = rows.shown
+    known = {cpus.topology.cpus[row].cpu: RowTrend(change=0.01) for row in hidden[:2]}
+    facts = RowFacts(RowTrends(cpus=known), np.zeros(len(cpus)))
+    assert rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, facts).text.split("   + ")[1:] == [
+        "2 pollers well: within 3% of usual",
+        "1 poller more, not compared",
+    ]
+    unknown = RowFacts(RowTrends(), np.zeros(len(cpus)))
+    assert "well" not in rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, unknown).text
 
 
 @pytest.mark.parametrize("busy", [0.99, 0.5, GONE])

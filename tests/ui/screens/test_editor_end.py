@@ -251,3 +251,60 @@ async def test_whatever_is_pressed_with_confirmations_the_end_leaves_only_what_w
             else:
                 wanted[change.cell] = change.new
     assert gate.host.state() == wanted
+
+
+@pytest.mark.parametrize("closed", [True, False])
+async def test_quitting_with_an_unkept_change_needs_two_keys(closed: bool) -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        if closed:
+            await run.press("escape")
+        text = await run.press("q")
+        if "drop the draft" in text:
+            text = await run.press("y")
+        assert "is not kept: q again quits" in text and not is_over(run)
+        await run.press("q")
+        if not is_over(run):
+            await run.press("y")
+        assert is_over(run)
+    until(lambda: [item.outcome for item in gate.journal.history()] == ["reverted"])
+
+
+async def test_ctrl_c_quits_at_once_with_an_unkept_change() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        await run.press("ctrl+c")
+        assert run.app._exit
+
+
+async def test_the_warning_is_of_one_change() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        await run.press("escape")
+        assert "q again quits" in await run.press("q") and not is_over(run)
+        await run.press("K")
+        await settle(run)
+        await run.press("q")
+        assert is_over(run)
+
+
+async def test_a_later_change_is_warned_of_again() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+        await run.press("escape", "q", "u")
+        await settle(run)
+        await run.press("e")
+        await run.until(lambda: is_drafting(run))
+        select(run, "vpp")
+        await run.press("plus")
+        await apply(run, gate)
+        await run.press("escape")
+        assert "q again quits" in await run.press("q") and not is_over(run)
+
+
+def is_over(run: Running) -> bool:
+    return run.app._exit
