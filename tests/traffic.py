@@ -54,7 +54,8 @@ def _package(package: Package, tick: int, channels: int, links: int) -> PackageR
 def _reading(metric: Metric, place: int, share: float) -> float:
     if metric.unit is Unit.RATIO:
         return 0.973 / (1 + share)
-    return {Unit.BYTES_PER_S: 4e10}.get(metric.unit, 1.5e8) * share / (1 + place)
+    sizes = {Unit.BYTES_PER_S: 4e10, Unit.PER_PACKET: 60.0, Unit.BYTES_PER_PACKET: 900.0}
+    return sizes.get(metric.unit, 1.5e8) * share / (1 + place)
 
 
 def _channel(number: int, package: Package, share: float) -> BoxTraffic:

@@ -12,7 +12,7 @@ from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.table import CPUS, CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.findings.engine import FINDINGS
-from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST
+from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST, RELATIVE
 from nftop.derive.incidents.stage import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
 from nftop.derive.nf.recent import RECENT
@@ -55,6 +55,7 @@ STAGES: list[AnyStage] = [
     CPUS,
     SERVER,
     NF_ROWS,
+    RELATIVE,
     BASELINES,
     OWN_COST,
     FRAME,

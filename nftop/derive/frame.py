@@ -17,11 +17,12 @@ from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import NFS, POLLERS
+from nftop.derive.package.relative import package_loads, per_packet
 from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS
 from nftop.derive.topdown.tma import FOCUS
-from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
+from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, PackageRow, SelfCost, SourceState
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts, Sample, SelfUse, SourceReading, ThreadTable
@@ -45,6 +46,13 @@ def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
             for row in kernel_row(kernel, topology, cycles, times)
         ),
     )
+
+
+def _packages(tick: FoldTick) -> tuple[PackageRow, ...]:
+    shown = tick.output(SERVER)
+    nfs: tuple[NfRow, ...] = tick.output(NF_ROWS)
+    loads = package_loads(nfs, tick.output(NETDEV).interfaces, shown.cpus, tick.topology)
+    return tuple(per_packet(row, loads[row.package]) for row in shown.packages)
 
 
 def _compare(
@@ -79,7 +87,7 @@ def _frame(tick: FoldTick) -> Frame:
         sources=_source_states(sample, remarks),
         cpus=cpus,
         nfs=nfs,
-        packages=shown.packages,
+        packages=tick.output(RELATIVE),
         groups=classes.groups,
         domains=classes.domains,
         own=tick.output(OWN_COST),
@@ -173,5 +181,6 @@ OWN_COST: FoldStage[SourceReading[SelfUse] | None, SelfCost] = FoldStage(
     "own_cost", lambda: None, _own
 )
 NF_ROWS = stateless("nf_rows", _nf_rows)
+RELATIVE = stateless("relative", _packages)
 BASELINES = FoldStage("baselines", BaselineState, _compare, lasting=True)
 FRAME = stateless("frame", _frame)

@@ -22,7 +22,7 @@ from nftop.papers.table import PaperCell, PaperTable, changes_raw, papers, table
 
 # What is not printed but follows from what is: a bandwidth over the throughput of the same row.
 _PER_PACKET = {
-    "memory_bytes_per_packet": "memory_bytes_per_s",
+    "per_packet.memory_bytes": "memory_bytes_per_s",
     "pcie_write_bytes_per_packet": "pcie_write_bytes_per_s",
     "pcie_read_bytes_per_packet": "pcie_read_bytes_per_s",
 }

@@ -123,6 +123,21 @@ class ToolTable:
     tools: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class FrameTable:
+    """A table of numbers by the size of Ethernet frames, with their checksum.
+
+    `rows`: bytes of the frames, and cells as in `columns`.
+    """
+
+    paper: str
+    number: int
+    title: str
+    section: str
+    columns: tuple[PaperColumn, ...]
+    rows: tuple[tuple[int, tuple[PaperCell, ...]], ...]
+
+
 @functools.cache
 def papers() -> Mapping[str, Any]:
     """Content of `papers.toml`: papers, CPUs, workloads and software, by their keys."""
@@ -142,6 +157,22 @@ def tool_tables() -> tuple[ToolTable, ...]:
         for paper, raw in _raw_tables()
         if "tools" in raw
     )
+
+
+@functools.cache
+def frame_tables() -> tuple[FrameTable, ...]:
+    """Tables by frame size. Raises ValueError: a file is invalid."""
+    return tuple(_frame_table(paper, raw) for paper, raw in _raw_tables() if "frame_columns" in raw)
+
+
+# Equations 23 and 24, legacy descriptors: bytes for a packet beside its frame. One of 16 transmit
+# descriptors is written back. Reads have whole frames, as in Table 16: see the catalogue.
+_WRITTEN_BYTES, _READ_BYTES = 16 + 16 / 16, 16 + 16
+
+
+def pcie_bytes(frame_bytes: int) -> tuple[float, float]:
+    """Bytes that a NIC writes and reads for a packet that it receives and sends."""
+    return frame_bytes + _WRITTEN_BYTES, frame_bytes + _READ_BYTES
 
 
 @functools.cache
@@ -188,6 +219,24 @@ def _table(paper: str, raw: Mapping[str, Any]) -> PaperTable:
         cpu_note=raw.get("cpu_note", ""),
         note=raw.get("note", ""),
     )
+
+
+def _frame_table(paper: str, raw: Mapping[str, Any]) -> FrameTable:
+    columns = tuple(
+        PaperColumn(item["metric"], item["printed"], item["unit"], smt=False)
+        for item in raw["frame_columns"]
+    )
+    rows = tuple(
+        (
+            item["frame_bytes"],
+            tuple(
+                PaperCell(text, column.metric, column)
+                for text, column in zip(item["cells"].split(), columns, strict=True)
+            ),
+        )
+        for item in raw["rows"]
+    )
+    return FrameTable(paper, raw["number"], raw["title"], raw["section"], columns, rows)
 
 
 def _row(

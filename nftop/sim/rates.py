@@ -208,6 +208,8 @@ def _forward(
     load = now.load.get(task.name, task.load)
     paired = _paired(layout, placed, cpu)
     offered = workloads.load(task.workload, ht=paired)
+    if task.frame_bytes is not None:
+        offered = workloads.with_frames(offered, task.frame_bytes)
     actual = workloads.slowed(offered, now.costs.get(cpu, now.slowed.get(task.name, 1.0)))
     index = placed.cpus.index(cpu)
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None

@@ -59,6 +59,8 @@ class Task:
         load: offered load / capacity; of a `vm` share of its time.
         load_swing: relative amplitude of `load`.
         stolen: what else runs on one of its CPUs.
+        frame_bytes: size of its frames, whose requests of NICs are then as in Table 16 of the FD.io
+            paper; None: 64 bytes, with the requests of its Table 7.
         sibling_of: of a `vm`: an earlier task, on whose CPUs' hyper-thread siblings it runs.
     """
 
@@ -72,6 +74,7 @@ class Task:
     load_swing: _Ratio = 0.0
     stolen: Stolen | None = None
     sibling_of: str = ""
+    frame_bytes: Annotated[int, Meta(ge=64, le=9000)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Workload:
         slots: share of pipeline slots by node name, 0..1; the four of level 1 sum to 1.
         bytes_per_cycle: memory traffic.
         pcie_writes_per_packet, pcie_reads_per_packet: transactions.
+        frame_lines: of the writes, those of whole lines at most.
     """
 
     ipc: float
@@ -89,6 +90,7 @@ class Workload:
     bytes_per_cycle: float
     pcie_writes_per_packet: float
     pcie_reads_per_packet: float
+    frame_lines: float = 1.0
 
 
 @functools.cache
@@ -134,6 +136,20 @@ def load(name: str, *, ht: bool = False) -> Workload:
         bytes_per_cycle=per_packet * packets_per_cycle + table.get("memory_bytes_per_cycle", 0.0),
         pcie_writes_per_packet=table.get("pcie_writes", 0.0),
         pcie_reads_per_packet=table.get("pcie_reads", 0.0),
+    )
+
+
+def with_frames(work: Workload, frame_bytes: int) -> Workload:
+    """The workload with frames of this size, at the same cost.
+
+    A NIC writes frame, receive descriptor and a 16th of a transmit descriptor, and reads the frame
+    and two descriptors, as in the FD.io paper's Table 16; here lines in proportion to the bytes.
+    """
+    return replace(
+        work,
+        pcie_writes_per_packet=(frame_bytes + 17) / _LINE_BYTES,
+        pcie_reads_per_packet=(frame_bytes + 32) / _LINE_BYTES,
+        frame_lines=frame_bytes / _LINE_BYTES,
     )
 
 
@@ -245,12 +261,12 @@ def _stalls(work: Workload, lines: float) -> dict[str, float]:
 def _traffic(work: Workload, lines: float) -> dict[str, float]:
     packets = work.packets_per_cycle
     writes, reads = work.pcie_writes_per_packet, work.pcie_reads_per_packet
-    partial = packets * max(writes - 1.0, 0.0)
+    partial = packets * max(writes - work.frame_lines, 0.0)
     return {
         "llc_misses": lines,
         "cas_reads": lines,
         "cas_writes": lines,
-        **_hits("itom", packets * min(writes, 1.0)),
+        **_hits("itom", packets * min(writes, work.frame_lines)),
         **_hits("rfo", partial * (1 - _NEAR_RATIO)),
         **_hits("itomcachenear", partial * _NEAR_RATIO),
         **_hits("pcirdcur", packets * reads),

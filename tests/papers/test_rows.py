@@ -35,7 +35,7 @@ def test_a_cpu_has_its_part_of_a_core() -> None:
     assert of_a_cpu(alone, "cpp") == 64
     (four,) = matching(workload="testpmd", cores=4)
     assert of_a_cpu(four, "packets_per_s") == 148.3e6 / 8
-    assert of_a_cpu(four, "pcie_reads_per_packet") == 1.54
+    assert of_a_cpu(four, "per_packet.pcie_reads") == 1.54
 
 
 def test_rows_are_narrowed_by_what_is_asked() -> None:

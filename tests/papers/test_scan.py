@@ -10,7 +10,7 @@ import pytest
 
 from nftop.papers.changes import changes
 from nftop.papers.rows import rows
-from nftop.papers.table import PaperTable, tables, tool_tables
+from nftop.papers.table import PaperTable, frame_tables, tables, tool_tables
 
 # Beside the project or beside its parent; what it holds is others' and no part of the project.
 FOLDERS = [parent / "shared/seeds" for parent in Path(__file__).resolve().parents]
@@ -73,6 +73,13 @@ def test_the_tools_are_the_scan_s() -> None:
     text = [line.replace("PCle", "PCIe").casefold() for line in scanned(table.number)]
     for area, tools in table.tools.items():
         assert f"{area} {tools}".casefold() in text
+
+
+def test_every_cell_by_frame_size_is_the_scan_s() -> None:
+    (table,) = frame_tables()
+    lines = [line.split() for line in scanned(table.number) if re.fullmatch(r"[\d. ]+", line)]
+    ours = [[str(size), *(cell.printed for cell in cells)] for size, cells in table.rows]
+    assert ours == [line for line in lines if len(line) == 4]
 
 
 def test_changes_are_said_in_the_second_paper() -> None:

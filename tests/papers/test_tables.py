@@ -7,7 +7,15 @@ from itertools import pairwise
 import pytest
 
 from nftop.papers.rows import Figure, PaperRow, rows
-from nftop.papers.table import PaperCell, PaperTable, TableRow, papers, tables, tool_tables
+from nftop.papers.table import (
+    PaperCell,
+    PaperTable,
+    TableRow,
+    frame_tables,
+    papers,
+    tables,
+    tool_tables,
+)
 
 RUNS = [row for row in rows() if row.paper == "fdio_broadwell"]
 MEASURED = [row for row in RUNS if "cpp" in row.figures]
@@ -99,16 +107,16 @@ def test_instructions_per_cycle_are_those_of_a_packet_over_its_cycles(row: Paper
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
 def test_transactions_are_of_a_cache_line(row: PaperRow, way: str) -> None:
     low, high = limits(row.figures[f"pcie_{way}_bytes_per_packet"])
-    assert meet((low / 64, high / 64), limits(row.figures[f"pcie_{way}s_per_packet"]))
+    assert meet((low / 64, high / 64), limits(row.figures[f"per_packet.pcie_{way}s"]))
 
 
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
 def test_what_is_computed_follows_from_what_is_printed(row: PaperRow) -> None:
     figures = row.figures
     memory = figures["memory_bytes_per_s"].value / figures["packets_per_s"].value
-    assert figures["memory_bytes_per_packet"].value == memory
-    assert figures["memory_bytes_per_packet"].printed == ""
-    assert figures["memory_bytes_per_packet"].source.startswith("computed: Table 6, row ")
+    assert figures["per_packet.memory_bytes"].value == memory
+    assert figures["per_packet.memory_bytes"].printed == ""
+    assert figures["per_packet.memory_bytes"].source.startswith("computed: Table 6, row ")
 
 
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
@@ -212,6 +220,7 @@ def test_what_stands_in_the_folders_is_what_is_read() -> None:
     for paper, about in papers()["papers"].items():
         read = [table.number for table in tables() if table.paper == paper]
         read += [table.number for table in tool_tables() if table.paper == paper]
+        read += [table.number for table in frame_tables() if table.paper == paper]
         assert sorted(read) == about["tables"]
 
 

@@ -45,10 +45,12 @@ def test_what_a_workload_has_of_the_paper_is_the_paper_s(name: str, ht: bool) ->
 def test_what_a_packet_moves_is_the_paper_s(row: PaperRow) -> None:
     table = workloads.tables()[row.workload]
     figures = row.figures
-    memory = figures["memory_bytes_per_packet"].value
+    memory = figures["per_packet.memory_bytes"].value
     assert table["memory_bytes_per_packet"] == pytest.approx(memory, abs=0.0005)
-    assert table["pcie_writes"] == figures["pcie_writes_per_packet"].value
-    assert table["pcie_reads"] == figures["pcie_reads_per_packet"].value
+    for way in ("write", "read"):
+        lines = figures[f"pcie_{way}_bytes_per_packet"].value / 64
+        assert table[f"pcie_{way}s"] == pytest.approx(lines, abs=0.00005)
+        assert round(table[f"pcie_{way}s"], 2) == figures[f"per_packet.pcie_{way}s"].value
 
 
 @pytest.mark.parametrize(("name", "ht"), TABLE_9)

@@ -214,7 +214,7 @@ def _references(options: argparse.Namespace) -> int:
     from nftop.papers.changes import changes_of  # noqa: PLC0415
     from nftop.papers.printed import printed_tables  # noqa: PLC0415
     from nftop.papers.rows import matching, rows  # noqa: PLC0415
-    from nftop.papers.table import tool_tables  # noqa: PLC0415
+    from nftop.papers.table import frame_tables, tool_tables  # noqa: PLC0415
     from nftop.render.pages import references as pages  # noqa: PLC0415
 
     uarch, name = options.uarch and options.uarch.upper(), options.metric
@@ -225,7 +225,8 @@ def _references(options: argparse.Namespace) -> int:
     if name is None and options.all:
         text = pages.of_workload(references, changes)
     elif name is None:
-        text = pages.overview(references, changes, tool_tables() if uarch is None else ())
+        others = (tool_tables(), frame_tables()) if uarch is None else ()
+        text = pages.overview(references, changes, *others)
     elif name in {row.workload for row in rows()}:
         references, changes = matching(workload=name, uarch=uarch), changes_of(name, uarch=uarch)
         text, tables = pages.of_workload(references, changes), ()

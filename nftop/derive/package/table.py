@@ -14,7 +14,7 @@ from nftop.model.column import Block, Bools, Floats, Reasons, missing
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import ESTIMATE_BELOW
-from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts, SourceReading
 from nftop.model.struct import dataclass, field, replace
@@ -230,7 +230,7 @@ def _rows(
     known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}
     traffic = evaluate_traffic(uarch, {**known, **rates})
     unknown = missing(count, Missing(Reason.HARDWARE, f"{uarch.title}: it has no event for that"))
-    columns = {metric.id: traffic.get(metric.id, unknown) for metric in PACKAGE_METRICS}
+    columns = {metric.id: traffic.get(metric.id, unknown) for metric in COUNTED_PACKAGE_METRICS}
     shared = {
         name: np.any([partly[event] for event in compile_formula(text).names if event in partly]
                      or [np.zeros(count, dtype=np.bool_)], axis=0) & traffic[name].present
@@ -274,7 +274,7 @@ def _by_box(
 
 
 def _nothing(topology: Topology, why: Missing) -> tuple[PackageRow, ...]:
-    readings = {metric.id: why for metric in PACKAGE_METRICS}
+    readings = {metric.id: why for metric in COUNTED_PACKAGE_METRICS}
     return tuple(PackageRow(package, readings) for package in topology.packages)
 
 

@@ -65,6 +65,7 @@ _WORDS = {
     "sibling_ipc": "sibling_instructions_per_cycle",
     "core_ipc": "core_instructions_per_cycle",
 }
+_BY_PACKET = "per_packet_"
 # End of an id, end of the name, factor.
 _ENDS = (
     ("_per_s", "_per_second", 1.0),
@@ -83,6 +84,8 @@ def family(metric: Metric, scope: str = "") -> MetricFamily:
     """
     of, factor = _WORDS.get(metric.id, metric.id.replace("tma.", "topdown_")), 1.0
     of = of.replace(".", "_")
+    if of.startswith(_BY_PACKET):
+        of = f"{of.removeprefix(_BY_PACKET)}_per_packet"
     for end, instead, times in _ENDS:
         if of.endswith(end):
             of, factor = of.removesuffix(end) + instead, times

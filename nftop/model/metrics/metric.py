@@ -27,6 +27,7 @@ class Unit(Enum):
     PER_S = "1/s"
     REQUESTS_PER_S = "requests/s"  # printed in millions
     PER_PACKET = "1/packet"
+    BYTES_PER_PACKET = "bytes/packet"
     NS = "ns"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s

@@ -1,9 +1,10 @@
-"""Metrics of packages: memory, and PCIe requests of devices."""
+"""Metrics of packages: memory, PCIe requests of devices, and what a packet takes of them."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import Metric, Unit
 
 
@@ -43,7 +44,7 @@ def _rate(name: str, label: str, meaning: str) -> Metric:
 
 _BYTES = Unit.BYTES_PER_S
 _CODE, _DATA = "to read code (CRd)", "to read data (DRd)"
-PACKAGE_METRICS: tuple[Metric, ...] = (
+COUNTED_PACKAGE_METRICS: tuple[Metric, ...] = (
     _metric("memory.read_bytes_per_s", "MEM.rd", _BYTES, "Bytes read from memory per second."),
     _metric("memory.write_bytes_per_s", "MEM.wr", _BYTES, "Bytes written to memory per second."),
     _metric("pcie.read_bytes_per_s", "PCI.rd", _BYTES, "Bytes that devices read per second."),
@@ -100,3 +101,93 @@ PACKAGE_METRICS: tuple[Metric, ...] = (
         "without requests, responses and snoops.",
     ),
 )  # fmt: skip
+
+_OF_ALL = (
+    "Over the packets of all network functions that poll on the package; all devices and programs "
+    "of the package count. There is no number where the packets of one of them are unknown, or "
+    "the kernel's NICs there carry more than 5 % beside them ('~' from 0.1 % on, and where a "
+    "poller is no known network function)."
+)
+_LINES = (
+    "Counters count whole lines of 64 bytes, so 60 bytes of a 64-byte frame (without checksum) are "
+    "one line."
+)
+_EQ23 = (
+    f"{PAPER}, equation 23: A (frame) + B (receive descriptor, 16) + C (transmit descriptor, 16 a "
+    "packet or 1 if one in 16 is written back) bytes; 64-byte frames: 81 bytes, 1.27 lines "
+    "(Table 16). Measured there: 1.40 to 1.83 (Table 7), as a descriptor alone takes a line"
+)
+_EQ24 = (
+    f"{PAPER}, equation 24: D (frame) + E + F (descriptors, 16 each) bytes. With D less the 4 "
+    "bytes of checksum, as its text has it, 64-byte frames at 14.88 Mpps read 1369 MB/s; Table 16 "
+    "prints 1429 MB/s, with the whole frame. nftop uses that of the table: 96 bytes, 1.50 lines. "
+    f"{_LINES} Measured there: 1.50 to 1.78 (Table 7)"
+)
+_SECTION = f"{PAPER}, 3.4"
+
+
+def _per_packet(
+    name: str, label: str, meaning: str, *, formula: str, origin: str, unit: Unit = Unit.PER_PACKET
+) -> Metric:
+    return Metric(
+        id=f"per_packet.{name}",
+        label=label,
+        unit=unit,
+        scope="package",
+        meaning=f"{meaning} {_OF_ALL}",
+        formula=f"{formula} / packets_per_s of the package's network functions",
+        origin=origin,
+        good="low",
+    )
+
+
+_LINKS = f"{PAPER}, 3.4 and 4.6"
+PER_PACKET_METRICS: tuple[Metric, ...] = (
+    _per_packet(
+        "pcie_writes", "PWR/pkt",
+        "Lines that devices write for a packet, a part of a line counted as a whole one. None if "
+        "there are fewer than packets received: those came by devices of another package, or by "
+        "virtual ports.",
+        formula="pcie.write_bytes_per_s / 64", origin=_EQ23,
+    ),
+    _per_packet(
+        "pcie_partial_writes", "PART/pkt",
+        "Writes of parts of lines by devices for a packet: descriptors, in most cases.",
+        formula="(pcie.rfo.total_per_s + pcie.itomcachenear.total_per_s)",
+        origin=f"{PAPER}, 8.1 and Table 17 (RFO)",
+    ),
+    _per_packet(
+        "pcie_reads", "PRD/pkt", "Lines that devices read for a packet.",
+        formula="pcie.read_bytes_per_s / 64", origin=_EQ24,
+    ),
+    _per_packet(
+        "mmio_writes", "MMIO/pkt",
+        "Writes to devices' registers by cores for a packet: two in 32 with full bursts.",
+        formula="mmio.write_per_s", origin=f"{PAPER}, 8.1.2 and Table 17 (WiL)",
+    ),
+    _per_packet(
+        "memory_read_bytes", "MRD/pkt", "Bytes read from memory for a packet.",
+        formula="memory.read_bytes_per_s", origin=_SECTION, unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "memory_write_bytes", "MWR/pkt", "Bytes written to memory for a packet.",
+        formula="memory.write_bytes_per_s", origin=_SECTION, unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "memory_bytes", "MEM/pkt", "Bytes read from and written to memory for a packet.",
+        formula="(memory.read_bytes_per_s + memory.write_bytes_per_s)",
+        origin=f"{PAPER}, 3.4 and Table 6 (MB/s over Mpps): 0.1 to 1.3; 31 with VPP's IPv4 routing",
+        unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "upi_received_bytes", "UPIi/pkt",
+        "Bytes of data that come from other packages for a packet.",
+        formula="upi.received_bytes_per_s", origin=_LINKS, unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "upi_sent_bytes", "UPIo/pkt", "Bytes of data that go to other packages for a packet.",
+        formula="upi.sent_bytes_per_s", origin=_LINKS, unit=Unit.BYTES_PER_PACKET,
+    ),
+)  # fmt: skip
+
+PACKAGE_METRICS: tuple[Metric, ...] = (*COUNTED_PACKAGE_METRICS, *PER_PACKET_METRICS)

@@ -24,6 +24,7 @@ _UNITS = {
     Unit.PER_S: "/s",
     Unit.REQUESTS_PER_S: "M/s",
     Unit.PER_PACKET: "/packet",
+    Unit.BYTES_PER_PACKET: "B/packet",
     Unit.BYTES_PER_S: "GB/s",
     Unit.BYTES: "MiB",
 }

@@ -9,7 +9,7 @@ from itertools import groupby
 from nftop.papers.changes import PaperChange
 from nftop.papers.printed import PrintedTable
 from nftop.papers.rows import Figure, PaperRow
-from nftop.papers.table import ToolTable
+from nftop.papers.table import FrameTable, ToolTable
 
 # Columns of the overview; digits are as printed.
 _COLUMNS = (
@@ -17,7 +17,7 @@ _COLUMNS = (
     ("tma.retiring", "RET%"), ("tma.bad_speculation", "BS%"), ("tma.frontend_bound", "FE%"),
     ("tma.backend_bound", "BE%"), ("memory_bytes_per_s", "mem MB/s"),
     ("pcie_write_bytes_per_s", "PCIe wr"), ("pcie_read_bytes_per_s", "rd MB/s"),
-    ("pcie_writes_per_packet", "wr/pkt"), ("pcie_reads_per_packet", "rd/pkt"),
+    ("per_packet.pcie_writes", "wr/pkt"), ("per_packet.pcie_reads", "rd/pkt"),
 )  # fmt: skip
 _TITLE = 27
 _WIDTH = 80
@@ -28,9 +28,12 @@ a CPU shows twice the CPP and half of the IPC and Mpps that are printed here."""
 
 
 def overview(
-    rows: Sequence[PaperRow], changes: Sequence[PaperChange] = (), tools: Sequence[ToolTable] = ()
+    rows: Sequence[PaperRow],
+    changes: Sequence[PaperChange] = (),
+    tools: Sequence[ToolTable] = (),
+    frames: Sequence[FrameTable] = (),
 ) -> str:
-    """A table per paper, CPU and number of cores; then changes and tools."""
+    """A table per paper, CPU and number of cores; then changes, tables by frame size and tools."""
     blocks = []
     for (paper, cpu, cores), runs in groupby(rows, key=lambda r: (r.paper, r.cpu, r.cores)):
         mine = list(runs)
@@ -42,6 +45,7 @@ def overview(
         blocks.append("\n".join([*_section(mine), *_changes(of_cpu, sources=False)]))
     if any(row.smt for row in rows):
         blocks.append(_PER_CORE)
+    blocks += ["\n".join(_frames(table)) for table in frames]
     blocks += ["\n".join(_tools(table)) for table in tools]
     return "\n\n".join(blocks)
 
@@ -185,3 +189,20 @@ def _tools(table: ToolTable) -> list[str]:
     width = max(map(len, table.tools))
     lines = [f"  {area:<{width}}  {tools}" for area, tools in table.tools.items()]
     return [f"Table {table.number}: {table.title}", *lines]
+
+
+_FRAME_HEADS = {
+    "packets_per_s": "Mpps", "pcie_read_bytes_per_s": "PCIe rd", "pcie_write_bytes_per_s": "wr MB/s"
+}  # fmt: skip
+_WHOLE_FRAMES = (
+    "  by equations 23 and 24, reads with whole frames; without checksum, as the\n"
+    "  text of equation 24 has it, 64 bytes read 1369 MB/s (nftop explain PRD/pkt)"
+)
+
+
+def _frames(table: FrameTable) -> list[str]:
+    heads = "".join(f" {_FRAME_HEADS[column.metric]:>8}" for column in table.columns)
+    lines = [f"Table {table.number}: {table.title}", _WHOLE_FRAMES, f"  {'bytes':>5}{heads}"]
+    for frame_bytes, cells in table.rows:
+        lines.append(f"  {frame_bytes:>5}" + "".join(f" {cell.printed:>8}" for cell in cells))
+    return lines

@@ -20,6 +20,8 @@ from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
+from nftop.papers.rows import rows
+from nftop.papers.table import pcie_bytes
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.graph import spark_text
@@ -29,7 +31,14 @@ from nftop.render.base.text import fit
 from nftop.render.frame.provenance import origin_lines, reason_lines
 
 HIT_RATIO = "hit%"
-_TITLES = {"memory": "Memory", "pcie": "PCIe", "mmio": "MMIO", "upi": "UPI", "llc": "Cores"}
+_TITLES = {
+    "memory": "Memory",
+    "pcie": "PCIe",
+    "mmio": "MMIO",
+    "upi": "UPI",
+    "llc": "Cores",
+    "per_packet": "Per packet",
+}
 _NAMES = {
     "itom": "ItoM",
     "itomcachenear": "ItoMCacheNear",
@@ -38,6 +47,15 @@ _NAMES = {
     "prd": "PRd",
     "crd": "CRd",
     "drd": "DRd",
+    "pcie_writes": "write lines",
+    "pcie_partial_writes": "partial writes",
+    "pcie_reads": "read lines",
+    "mmio_writes": "MMIO writes",
+    "memory_read_bytes": "mem read B",
+    "memory_write_bytes": "mem written B",
+    "memory_bytes": "memory B",
+    "upi_received_bytes": "UPI received B",
+    "upi_sent_bytes": "UPI sent B",
 }
 
 
@@ -101,7 +119,8 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
         if len(rest) == 2:
             tables.setdefault(head, {}).setdefault(rest[0], []).append(metric)
         else:
-            name = _bare(rest[-1] if rest else head)
+            last = rest[-1] if rest else head
+            name = _NAMES.get(last, _bare(last))
             single.setdefault(head if rest else "package", []).append(TrafficRow(name, (metric,)))
     result = []
     for head in dict.fromkeys((*single, *tables)):
@@ -121,6 +140,23 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
                 )
             )  # fmt: skip
     return tuple(result)
+
+
+@lru_cache(maxsize=8)
+def paper_lines(width: int) -> tuple[Line, ...]:
+    """The papers' rows of lines per packet, and what equations 23 and 24 give."""
+    runs = [run.figures for run in rows() if "per_packet.pcie_writes" in run.figures]
+    wrote, read, memory = (
+        [figures[f"per_packet.{name}"].value for figures in runs]
+        for name in ("pcie_writes", "pcie_reads", "memory_bytes")
+    )
+    equations = [size / 64 for size in pcie_bytes(64)]
+    text = (
+        f"papers, 64-byte frames: PCIe writes {min(wrote):.2f}-{max(wrote):.2f}, reads "
+        f"{min(read):.2f}-{max(read):.2f} lines, memory {min(memory):.1f}-{max(memory):.1f} bytes; "
+        f"equations 23, 24: {equations[0]:.2f}, {equations[1]:.2f} lines"
+    )
+    return tuple(paragraph(text, width, tone=Tone.DIM))
 
 
 def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
@@ -189,7 +225,13 @@ MARKS: tuple[tuple[str, str], ...] = (
 )
 # Cells kept where room is short.
 _RANK = ("all", HIT_RATIO, "miss", "hit")
-_UNITS = {Unit.BYTES_PER_S: "GB/s", Unit.REQUESTS_PER_S: "M/s", Unit.PER_S: "1/s", Unit.RATIO: ""}
+_UNITS = {
+    Unit.BYTES_PER_S: "GB/s",
+    Unit.REQUESTS_PER_S: "M/s",
+    Unit.PER_S: "1/s",
+    Unit.RATIO: "",
+    Unit.PER_PACKET: "/pkt",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +276,8 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
         for section in shown:
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
+            if section.title == _TITLES["per_packet"] and not at:
+                drawn += [(item, None) for item in paper_lines(width)]
         for boxes in BOXES:
             numbers = _numbers(frame, boxes.attribute)
             lines = _box_lines(band, boxes, numbers, shape)

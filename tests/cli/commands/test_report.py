@@ -38,7 +38,7 @@ def test_a_metric_has_its_places() -> None:
 def test_a_workload_has_all_its_numbers_repairs_and_notes() -> None:
     text = references("vpp_l2_patch")
     assert "tma.frontend_bound      3.4 %       Table 9, row 4; the scan has 34;" in text
-    assert "memory_bytes_per_packet      0.318       computed: Table 6, row 3" in text
+    assert "per_packet.memory_bytes      0.318       computed: Table 6, row 3" in text
     assert "Table 14: the level-3 columns are shares of cycles" in text
     assert "CPU: not named in the table" in text
     assert "ipp" in references("coremark") and "not applicable" in references("coremark")

@@ -100,7 +100,7 @@ def test_bad_speculation_has_the_paper_s_limit_and_says_what_it_is_of() -> None:
 def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
     # Figure 24, millions of requests a second; Table 7's writes a packet, one of them the frame.
     rfo, itom = 8.587, 33.0
-    writes = measured("pcie_writes_per_packet", cores=4)["ovs"]
+    writes = measured("per_packet.pcie_writes", cores=4)["ovs"]
     own = rule("partial-writes").own
     assert f"{rfo / (rfo + itom):.0%}" == "21%" and "21 %" in own
     assert f"{(writes - 1) / writes:.0%}" == "45%" and "at most 45 %" in own

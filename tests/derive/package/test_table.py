@@ -22,7 +22,7 @@ from nftop.derive.package.table import (
 from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
 from nftop.model.metrics.metric import ESTIMATE_BELOW
-from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS
 from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.topology import Host, Topology
@@ -130,7 +130,7 @@ def test_every_metric_of_every_package_has_a_reason(
     _, rows = step_packages(PackageState(), reading, uarch, HOST)
     assert [row.package for row in rows] == [0, 1]
     for row in rows:
-        assert row.readings.keys() == {metric.id for metric in PACKAGE_METRICS}
+        assert row.readings.keys() == {metric.id for metric in COUNTED_PACKAGE_METRICS}
         for item in row.readings.values():
             assert isinstance(item, Missing) and item.reason is reason and item.detail
 

@@ -12,15 +12,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nftop.derive.package.relative import PackageLoad, per_packet
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import BoxTraffic, PackageRow
+from nftop.model.ids import Package
 from nftop.model.reading import Missing, Reading
 from nftop.model.sample import SourceReading
+from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
+from nftop.sim.workloads import INDEX
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import host_kernel
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.uarch import table
+from tests.lab.tests.events import model
 
 CONTROL = Path("/sys/fs/lab/live/ctl")
 S = 1_000_000_000
@@ -46,6 +51,13 @@ def tick(counters: UncoreCounters, until_ns: int) -> UncoreTable:
     return read
 
 
+def packets_of(package: Package, topology: Topology, from_ns: int, until_ns: int) -> float:
+    """Packets per second of a package's pollers, of the model itself."""
+    cpus = [info.cpu for info in topology.cpus if info.package == package]
+    before, after = (model().counts(at)[cpus, INDEX["packets"]].sum() for at in (from_ns, until_ns))
+    return float(int(after) - int(before)) * S / (until_ns - from_ns)
+
+
 def main(uarch: str) -> None:
     known = table.load(uarch)
     counters = UncoreCounters(known, kernel=host_kernel(), clock_ns=now_ns)
@@ -58,6 +70,9 @@ def main(uarch: str) -> None:
         reads.append(tick(counters, began_ns + second * S))
         reading = SourceReading(reads[-1], now_ns(), 0)
         state, rows = step_packages(state, reading, known, topology)
+    from_ns, until_ns = began_ns + (TICKS - 1) * S, now_ns()
+    packets = {row.package: packets_of(row.package, topology, from_ns, until_ns) for row in rows}
+    rows = tuple(per_packet(row, PackageLoad(packets[row.package])) for row in rows)
     last = reads[-1]
     whole = {
         event: int(last.values[last.event == index].sum())
@@ -66,8 +81,8 @@ def main(uarch: str) -> None:
     print(
         json.dumps(
             {
-                "from_ns": began_ns + (TICKS - 1) * S,
-                "until_ns": now_ns(),
+                "from_ns": from_ns,
+                "until_ns": until_ns,
                 "whole": whole,
                 "packages": [
                     {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
 from nftop.sim.workloads import INDEX
 from nftop.sources.uncore.open_counters import shares
 from nftop.uarch import table
@@ -56,6 +56,40 @@ def expected(known: Uarch, from_ns: int, until_ns: int) -> Mapping[str, Column]:
     )
 
 
+# Of the model, by metric: quantities of a package, and how much of its unit one of them is.
+PER_PACKET: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "pcie_reads": (("pcirdcur_hit", "pcirdcur_miss"), 1),
+    "mmio_writes": (("mmio_writes",), 1),
+    "memory_read_bytes": (("cas_reads",), 64),
+    "memory_write_bytes": (("cas_writes",), 64),
+    "memory_bytes": (("cas_reads", "cas_writes"), 64),
+    "upi_received_bytes": (("link_lines_received",), 64),
+    "upi_sent_bytes": (("link_lines_sent",), 64),
+    "pcie_partial_writes": (
+        ("rfo_hit", "rfo_miss", "itomcachenear_hit", "itomcachenear_miss"), 1
+    ),
+    "pcie_writes": (
+        ("itom_hit", "itom_miss", "rfo_hit", "rfo_miss", "itomcachenear_hit", "itomcachenear_miss"),
+        1,
+    ),
+}  # fmt: skip
+# What the tables of these CPUs do not count of a device's writes.
+NOT_COUNTED = {"ICX": "rfo", "SPR": "rfo"}
+
+
+def of_packets(known: Uarch, name: str, row: int, from_ns: int, until_ns: int) -> float:
+    """Of a metric for each packet, by the model's counts of a package alone."""
+    before, after = (
+        package_counts(model(), at)[row].astype(np.int64) for at in (from_ns, until_ns)
+    )
+    names, unit = PER_PACKET[name]
+    if name == "pcie_writes":
+        names = tuple(n for n in names if not n.startswith(NOT_COUNTED.get(known.name, "-")))
+    moved = sum(int(after[OF_PACKAGE_INDEX[n]] - before[OF_PACKAGE_INDEX[n]]) for n in names)
+    packets = after[OF_PACKAGE_INDEX["packets"]] - before[OF_PACKAGE_INDEX["packets"]]
+    return unit * moved / float(packets)
+
+
 def lost_at_most_per_s(known: Uarch, name: str) -> float:
     """What the ends of slices cut off of a rate: a count a box and event, scaled as that is."""
     if "ratio" in name:
@@ -86,6 +120,10 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
             got = package["readings"][name]
             near = pytest.approx(item[row], rel=1e-3, abs=lost_at_most_per_s(known, name))
             assert got == near, (row, name)
+        for name in PER_PACKET:
+            got = package["readings"][f"per_packet.{name}"]
+            truth = of_packets(known, name, row, from_ns, until_ns)
+            assert got == pytest.approx(truth, rel=1e-3), (row, name)
         # These have their counters to themselves, and are exact but for a count's end.
         for name in ("memory.read_bytes_per_s", "upi.sent_bytes_per_s"):
             near = pytest.approx(wanted[name][row], rel=1e-6, abs=64 * 12)

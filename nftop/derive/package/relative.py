@@ -1,0 +1,210 @@
+"""Traffic of a package for each packet of its network functions.
+
+Numerators are of the whole package, all devices and programs together. So there is a number only
+where the packets of everything known to forward on the package are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nftop.model.frame import CpuTable, NfRow, PackageRow
+from nftop.model.ids import Cpu, Package
+from nftop.model.metrics.package import PER_PACKET_METRICS
+from nftop.model.nf.netdev import InterfaceRow
+from nftop.model.reading import Missing, Reading, Reason, quotient, total
+from nftop.model.struct import dataclass, replace
+from nftop.model.topology import Topology
+
+_LINE_BYTES = 64.0
+# With fewer packets a second, what the rest of the host moves is most of the traffic.
+_LEAST_PER_S = 1000.0
+# Packets of the kernel's NICs beside those of network functions: from the first share on the
+# number is an estimate, above the second there is none.
+_ESTIMATE_FROM, _MOST_FOREIGN = 0.001, 0.05
+# Every received frame is a write of a line or more; less than this says that devices are elsewhere.
+_LEAST_WRITES = 0.9
+_FEW = Missing(Reason.IDLE, "its network functions take in fewer than 1,000 packets a second")
+_NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this package")
+_ELSEWHERE = Missing(
+    Reason.UNDEFINED,
+    "devices of this package write fewer lines than packets are received: they came by devices of "
+    "another package, or by virtual ports",
+)
+_PARTIAL = ("pcie.rfo.total_per_s", "pcie.itomcachenear.total_per_s")
+# By metric: those added up for it, and their unit in its own.
+_SOURCES: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "per_packet.pcie_writes": (("pcie.write_bytes_per_s",), _LINE_BYTES),
+    "per_packet.pcie_partial_writes": (_PARTIAL, 1.0),
+    "per_packet.pcie_reads": (("pcie.read_bytes_per_s",), _LINE_BYTES),
+    "per_packet.mmio_writes": (("mmio.write_per_s",), 1.0),
+    "per_packet.memory_read_bytes": (("memory.read_bytes_per_s",), 1.0),
+    "per_packet.memory_write_bytes": (("memory.write_bytes_per_s",), 1.0),
+    "per_packet.memory_bytes": (("memory.read_bytes_per_s", "memory.write_bytes_per_s"), 1.0),
+    "per_packet.upi_received_bytes": (("upi.received_bytes_per_s",), 1.0),
+    "per_packet.upi_sent_bytes": (("upi.sent_bytes_per_s",), 1.0),
+}
+_OF_DEVICES = frozenset(name for name in _SOURCES if ".pcie_" in name)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageLoad:
+    """Packets per second of all network functions of a package, or why they are unknown.
+
+    Attributes:
+        received: those of them that were received, without the ones that generators send.
+        is_estimate: few others may be handled there too.
+    """
+
+    packets: Reading
+    received: float = 0.0
+    is_estimate: bool = False
+
+
+def package_loads(
+    nfs: Sequence[NfRow], interfaces: Sequence[InterfaceRow], cpus: CpuTable, topology: Topology
+) -> Mapping[Package, PackageLoad]:
+    """Packets by package of the CPUs that poll; of the kernel, by the package of its NICs."""
+    home = {info.cpu: info.package for info in topology.cpus}
+    of_node = {info.node: info.package for info in topology.cpus if info.package is not None}
+    kernel = any(nf.kind == "kernel" for nf in nfs)
+    polling = [nf for nf in nfs if nf.kind != "kernel"]
+    strangers = {
+        topology.cpus[topology.row_of[info.cpu]].package
+        for info, thread, nf in zip(cpus.topology.cpus, cpus.thread, cpus.nf, strict=True)
+        if thread is not None and nf is None and info.cpu in topology.row_of
+    }
+    loads = {}
+    for package in topology.packages:
+        parts = [
+            (nf, _packets(nf, package, {home.get(cpu) for cpu in nf.cpus}, home)) for nf in polling
+        ]
+        mine = [(nf, packets) for nf, packets in parts if packets is not None]
+        nics = [
+            item
+            for item in interfaces
+            if item.kind == "nic" and item.owner is None
+            and of_node.get(item.node, package) == package
+        ]  # fmt: skip
+        packets: list[Reading] = [item for _, item in mine]
+        packets += [_of_nic(item, of_node) for item in nics] if kernel else []
+        load = PackageLoad(
+            total(packets, _NO_NF),
+            sum(item for nf, item in mine if nf.direction == "rx" and isinstance(item, float)),
+            package in strangers,
+        )
+        loads[package] = load if kernel else _with_foreign(load, nics)
+    return loads
+
+
+def _packets(
+    nf: NfRow, package: Package, packages: set[Package | None], home: Mapping[Cpu, Package | None]
+) -> Reading | None:
+    """Packets of a function that are handled on a package; None if it does not poll there."""
+    whole = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
+    if packages and package not in packages:
+        return None
+    if isinstance(whole, Missing):
+        return Missing(whole.reason, f"packets of {nf.name} are unknown: {whole.message}")
+    if packages == {package}:
+        return whole
+    if whole == 0.0:
+        return None
+    # UNDEFINED: a thread of a pipeline that takes its packets from another one.
+    threads = [
+        item
+        for item in nf.threads
+        if not isinstance(item.packets_per_s, Missing)
+        or item.packets_per_s.reason is not Reason.UNDEFINED
+    ]
+    if not threads or any(isinstance(item.packets_per_s, Missing) for item in threads):
+        return Missing(
+            Reason.UNDEFINED, f"which packets of {nf.name} are handled on this package is unknown"
+        )
+    here = [item.packets_per_s for item in threads if home.get(item.cpu) == package]
+    return total(here) if here else None
+
+
+def _of_nic(nic: InterfaceRow, of_node: Mapping[int | None, Package]) -> Reading:
+    """Packets of a NIC that the kernel forwards; a NIC without a node may be of any package."""
+    if nic.node not in of_node and nic.rx_packets_per_s != 0.0 and len(set(of_node.values())) > 1:
+        return Missing(Reason.UNDEFINED, f"which package {nic.name} belongs to is unknown")
+    return nic.rx_packets_per_s
+
+
+def _with_foreign(load: PackageLoad, nics: Iterable[InterfaceRow]) -> PackageLoad:
+    """The load beside packets of NICs that no network function handles."""
+    if isinstance(load.packets, Missing):
+        return load
+    carried: dict[str, float] = {}
+    for nic in nics:
+        ways = (nic.rx_packets_per_s, nic.tx_packets_per_s)
+        most = max((item for item in ways if not isinstance(item, Missing)), default=0.0)
+        if most > 0:
+            carried[nic.name] = most
+    foreign = sum(carried.values())
+    if foreign > _MOST_FOREIGN * load.packets and load.packets >= _LEAST_PER_S:
+        why = f"{', '.join(carried)}: {foreign:,.0f} packets/s that no network function handles"
+        return replace(load, packets=Missing(Reason.UNDEFINED, why))
+    return replace(load, is_estimate=load.is_estimate or foreign > _ESTIMATE_FROM * load.packets)
+
+
+def per_packet(row: PackageRow, load: PackageLoad) -> PackageRow:
+    """The row with its `PER_PACKET_METRICS`."""
+    packets = load.packets
+    if not isinstance(packets, Missing) and packets < _LEAST_PER_S:
+        packets = _FEW
+    readings: dict[str, Reading] = {}
+    for metric in PER_PACKET_METRICS:
+        names, unit = _SOURCES[metric.id]
+        moved = _sum(row, names)
+        value = moved if isinstance(moved, Missing) else quotient(moved / unit, packets)
+        readings[metric.id] = value
+    writes = _sum(row, _SOURCES["per_packet.pcie_writes"][0])
+    if not isinstance(writes, Missing) and not isinstance(packets, Missing):
+        lines = writes / _LINE_BYTES
+        if lines < _LEAST_WRITES * load.received:
+            readings |= {
+                name: _ELSEWHERE for name in _OF_DEVICES if not isinstance(readings[name], Missing)
+            }
+    return with_derived(
+        row, readings, {name: names for name, (names, _) in _SOURCES.items()},
+        estimates=load.is_estimate,
+    )  # fmt: skip
+
+
+def with_derived(
+    row: PackageRow,
+    readings: Mapping[str, Reading],
+    sources: Mapping[str, Sequence[str]],
+    *,
+    estimates: bool = False,
+) -> PackageRow:
+    """The row with numbers made of its own, and their marks: estimate, origin, age."""
+    present = [name for name, reading in readings.items() if not isinstance(reading, Missing)]
+    marked = {name for name in present if estimates or row.estimates.intersection(sources[name])}
+    origins = {
+        name: row.origins[item] for name in present for item in sources[name] if item in row.origins
+    }
+    ages_s = {
+        name: max(row.sampled_s[item] for item in sources[name] if item in row.sampled_s)
+        for name in present
+        if row.sampled_s.keys() & set(sources[name])
+    }
+    return replace(
+        row,
+        readings={**row.readings, **readings},
+        estimates=row.estimates | marked,
+        origins={**row.origins, **origins},
+        sampled_s={**row.sampled_s, **ages_s},
+    )
+
+
+def _sum(row: PackageRow, names: Sequence[str]) -> Reading:
+    """Sum of those that the hardware has; the first reason if one is absent otherwise."""
+    readings = [row.readings[name] for name in names]
+    never = [
+        item for item in readings if isinstance(item, Missing) and item.reason is Reason.HARDWARE
+    ]
+    known = [item for item in readings if item not in never]
+    return total(known) if known else never[0]

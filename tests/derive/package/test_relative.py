@@ -1,0 +1,209 @@
+"""Traffic by packet: whose packets, and when there is no number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nftop.derive.package.relative import PackageLoad, package_loads, per_packet
+from nftop.model.frame import Frame, NfRow, PackageRow
+from nftop.model.ids import Cpu, Package
+from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS, PER_PACKET_METRICS
+from nftop.model.nf.netdev import InterfaceRow
+from nftop.model.nf.parts import NfThread
+from nftop.model.reading import Missing, Reading, Reason
+from tests.frames import frame
+
+P0, P1 = Package(0), Package(1)
+
+
+def nf(name: str, cpus: tuple[int, ...], rx: Reading, *, kind: str = "dpdk") -> NfRow:
+    return NfRow(
+        key=name,
+        name=name,
+        kind=kind,
+        pid=1,
+        cpus=tuple(map(Cpu, cpus)),
+        direction="rx",
+        cpp_clock="core",
+        saturated=None,
+        interval_s=1.0,
+        attribution="",
+        problem=None,
+        readings={"rx_packets_per_s": rx, "tx_packets_per_s": 5e6},
+    )
+
+
+def nic(name: str, node: int | None, rx: float, tx: float = 0.0) -> InterfaceRow:
+    return InterfaceRow(name, "nic", "i40e", node, None, rx, tx, 0.0)
+
+
+def host() -> Frame:
+    """Two packages of eight CPUs, none with a poller."""
+    base = frame(16, 1, packages=2)
+    none = (None,) * 16
+    return replace(base, cpus=replace(base.cpus, thread=none, nf=none))
+
+
+def loads(
+    *nfs: NfRow, interfaces: tuple[InterfaceRow, ...] = (), base: Frame | None = None
+) -> tuple[PackageLoad, PackageLoad]:
+    base = base or host()
+    result = package_loads(nfs, interfaces, base.cpus, base.topology)
+    return result[P0], result[P1]
+
+
+def reason(load: PackageLoad) -> Reason:
+    assert isinstance(load.packets, Missing)
+    return load.packets.reason
+
+
+def cpus_of(package: int) -> tuple[int, ...]:
+    return tuple(info.cpu for info in host().topology.cpus if info.package == package)
+
+
+def test_packets_are_those_of_all_functions_of_the_package() -> None:
+    one, other = cpus_of(0), cpus_of(1)
+    here, far = loads(nf("a", one[:2], 1e6), nf("b", one[2:3], 2e6), nf("c", other[:1], 4e6))
+    assert (here.packets, far.packets) == (3e6, 4e6)
+    assert (here.received, here.is_estimate) == (3e6, False)
+
+
+def test_a_generator_counts_what_it_sends() -> None:
+    sender = replace(nf("pktgen", cpus_of(0)[:1], 0.0), direction="tx")
+    here, far = loads(sender)
+    assert (here.packets, here.received) == (5e6, 0)
+    assert reason(far) is Reason.UNDEFINED
+
+
+@pytest.mark.parametrize("why", [Reason.STALE, Reason.PERMISSION, Reason.WARMING])
+def test_without_the_packets_of_one_there_is_no_number(why: Reason) -> None:
+    one, other = cpus_of(0), cpus_of(1)
+    known, unknown = nf("a", one[:1], 1e6), nf("b", one[1:2], Missing(why))
+    here, far = loads(known, unknown, nf("c", other[:1], 1e6))
+    assert reason(here) is why
+    assert far.packets == 1e6
+
+
+def test_a_function_on_both_packages_is_split_by_its_threads() -> None:
+    a, b = cpus_of(0)[0], cpus_of(1)[0]
+    whole = nf("a", (a, b), 3e6)
+    assert {reason(load) for load in loads(whole)} == {Reason.UNDEFINED}
+    threads = tuple(
+        NfThread(Cpu(cpu), "t", packets, 1.0, 1.0)
+        for cpu, packets in ((a, 1e6), (b, 2e6), (b, Missing(Reason.UNDEFINED)))
+    )
+    assert [load.packets for load in loads(replace(whole, threads=threads))] == [1e6, 2e6]
+    late = replace(threads[1], packets_per_s=Missing(Reason.WARMING))
+    assert {reason(load) for load in loads(replace(whole, threads=(threads[0], late)))} == {
+        Reason.UNDEFINED
+    }
+
+
+def test_where_a_function_polls_must_be_known() -> None:
+    assert {reason(load) for load in loads(nf("a", (), 1e6))} == {Reason.UNDEFINED}
+    here, _ = loads(nf("a", (), 0.0), nf("b", cpus_of(0)[:1], 1e6))
+    assert here.packets == 1e6
+
+
+@pytest.mark.parametrize(
+    ("foreign", "node", "known", "estimate"),
+    [
+        (500.0, 0, True, False),
+        (5e3, 0, True, True),
+        (5e4, 0, True, True),
+        (5.1e4, 0, False, False),
+        (1e6, 1, True, False),
+        (1e6, None, False, False),
+    ],
+)
+def test_other_packets_of_nics_are_a_mark_or_a_reason(
+    foreign: float, node: int | None, known: bool, estimate: bool
+) -> None:
+    polling = nf("a", cpus_of(0)[:1], 1e6)
+    for ways in ((foreign, 0.0), (0.0, foreign)):
+        here, _ = loads(polling, interfaces=(nic("eth0", node, *ways),))
+        assert (here.packets == 1e6) is known
+        assert here.is_estimate is estimate
+
+
+def test_packets_that_the_kernel_forwards_are_of_its_nics_packages() -> None:
+    kernel = nf("kernel", cpus_of(0), 3e6, kind="kernel")
+    nics = (nic("eth0", 0, 1e6), nic("eth1", 1, 2e6))
+    here, far = loads(kernel, nf("a", cpus_of(0)[:1], 4e6), interfaces=nics)
+    assert (here.packets, far.packets) == (5e6, 2e6)
+    assert here.received == 4e6
+    assert {reason(load) for load in loads(kernel, interfaces=(nic("eth0", None, 1.0),))} == {
+        Reason.UNDEFINED
+    }
+
+
+def test_a_poller_of_no_known_function_is_a_mark() -> None:
+    base = host()
+    thread = ["CPU 0/KVM" if info.cpu == cpus_of(0)[3] else None for info in base.topology.cpus]
+    base = replace(base, cpus=replace(base.cpus, thread=tuple(thread)))
+    here, far = loads(nf("a", cpus_of(0)[:1], 1e6), nf("b", cpus_of(1)[:1], 1e6), base=base)
+    assert (here.is_estimate, far.is_estimate) == (True, False)
+
+
+def counted(**other: Reading) -> PackageRow:
+    readings: dict[str, Reading] = {metric.id: 64e6 for metric in COUNTED_PACKAGE_METRICS}
+    readings["pcie.itomcachenear.total_per_s"] = Missing(Reason.HARDWARE)
+    readings |= {name.replace("__", "."): value for name, value in other.items()}
+    return PackageRow(
+        P0,
+        readings,
+        estimates=frozenset({"pcie.read_bytes_per_s"}),
+        origins={"memory.read_bytes_per_s": "pcm"},
+        sampled_s={"mmio.write_per_s": 3.0},
+    )
+
+
+def test_numbers_and_their_marks() -> None:
+    row = per_packet(counted(), PackageLoad(1e6, 1e6))
+    of = {metric.id.partition(".")[2]: row.readings[metric.id] for metric in PER_PACKET_METRICS}
+    assert of == {
+        "pcie_writes": 1.0,
+        "pcie_partial_writes": 64.0,
+        "pcie_reads": 1.0,
+        "mmio_writes": 64.0,
+        "memory_read_bytes": 64.0,
+        "memory_write_bytes": 64.0,
+        "memory_bytes": 128.0,
+        "upi_received_bytes": 64.0,
+        "upi_sent_bytes": 64.0,
+    }
+    assert row.estimates == {"pcie.read_bytes_per_s", "per_packet.pcie_reads"}
+    assert row.sampled_s == {"mmio.write_per_s": 3.0, "per_packet.mmio_writes": 3.0}
+    assert {name for name in row.origins if name.startswith("per")} == {
+        "per_packet.memory_read_bytes",
+        "per_packet.memory_bytes",
+    }
+
+
+def test_reasons_are_those_of_traffic_or_of_packets() -> None:
+    why = Missing(Reason.TAKEN, "another program")
+    row = per_packet(counted(memory__read_bytes_per_s=why), PackageLoad(1e6))
+    assert row.readings["per_packet.memory_bytes"] == why
+    assert row.readings["per_packet.memory_write_bytes"] == 64.0
+    late = Missing(Reason.STALE, "old")
+    row = per_packet(counted(memory__read_bytes_per_s=why), PackageLoad(late))
+    assert row.readings["per_packet.memory_read_bytes"] == why
+    assert row.readings["per_packet.upi_sent_bytes"] == late
+    row = per_packet(counted(), PackageLoad(999.0))
+    reading = row.readings["per_packet.pcie_reads"]
+    assert isinstance(reading, Missing) and reading.reason is Reason.IDLE
+    assert not row.estimates - {"pcie.read_bytes_per_s"}
+
+
+def test_fewer_lines_than_packets_are_of_devices_elsewhere() -> None:
+    row = per_packet(counted(), PackageLoad(2e6, 2e6))
+    absent = {name for name, reading in row.readings.items() if isinstance(reading, Missing)}
+    assert {name for name in absent if name.startswith("per")} == {
+        "per_packet.pcie_writes",
+        "per_packet.pcie_partial_writes",
+        "per_packet.pcie_reads",
+    }
+    sent = per_packet(counted(), PackageLoad(2e6, 0.0))
+    assert sent.readings["per_packet.pcie_writes"] == 0.5
