@@ -3,7 +3,7 @@
 A file has the paper's title, its `cpu` ("" if it names none) and its `tables`. In these:
     label, title, section   as in the paper
     columns   headers, separated by " | "; the first `keys` (default 1) name a row
-    rows      cells as printed, separated likewise; "-" is an empty one
+    rows      cells as printed, separated likewise; "-" is an empty one, "~" about, "+" or more
     metric, unit     of all other columns: nftop's own id where it has one, and the printed unit
     metrics, units   of each column instead
     cpu       of this table, if not the paper's
@@ -22,8 +22,8 @@ from typing import Any
 from nftop.model.struct import dataclass
 
 # Keys of the papers, which are names of files.
-_FILES = ("nfv_rdt", "packet_processing", "stable_dpdk")
-_NUMBER = re.compile(r"([0-9][0-9,]*(?:\.[0-9]+)?)(k?)")
+_FILES = ("fdio_latency", "nfv_rdt", "packet_processing", "stable_dpdk")
+_NUMBER = re.compile(r"~?([0-9][0-9,]*(?:\.[0-9]+)?)(k?)\+?")
 
 
 @dataclass(frozen=True, slots=True)

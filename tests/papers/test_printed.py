@@ -85,6 +85,20 @@ def test_every_cell_of_the_slides_is_theirs() -> None:
     assert all(row[0] in text for row in factors.rows)
 
 
+@NEEDS_TEXT
+def test_idle_latencies_and_limits_are_the_fdio_paper_s() -> None:
+    text = re.sub(r"\s+", " ", " ".join(paper(0)))
+    (latency,) = printed_tables(metric="load_latency_cycles")
+    l2, llc, memory = (row[1] for row in latency.rows)
+    assert f"for accessing L2 cache is {l2} cycles" in text
+    assert f"for accessing LLC is {llc} cycles" in text
+    assert f"for accessing memory cache is in range of {memory} cycles" in text
+    assert "around 10%" in text and "Values higher than 10% could be a cause of concern" in text
+    assert "if it scores values of 25% or higher" in text
+    assert "If %ITLB Misses is more than 0.01%" in text
+    assert "%Branch_Mispredicts ratios is more than 5%" in text
+
+
 def test_numbers_hold_together() -> None:
     """IPP / CPP is IPC; base frequencies of the parts of a processor are its cores."""
     reveal, factors = printed_tables(paper="packet_processing")
@@ -102,7 +116,14 @@ def test_numbers_hold_together() -> None:
 
 @pytest.mark.parametrize(
     ("cell", "value"),
-    [("3,980,656", 3980656), ("7104.00", 7104), ("3077k", 3077e3), ("-", None), ("2 MB", None)],
+    [
+        ("3,980,656", 3980656),
+        ("7104.00", 7104),
+        ("3077k", 3077e3),
+        ("~40", 40),
+        ("140+", 140),
+        ("-", None),
+    ],
 )
 def test_a_cell_s_number(cell: str, value: float | None) -> None:
     assert number(cell) == value

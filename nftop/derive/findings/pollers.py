@@ -105,6 +105,127 @@ register(
 )
 
 
+def deep(node: str) -> Callable[[FindingInputs], Measured]:
+    """A top-down node below level 1, of each core with pollers.
+
+    From its metric where that is counted most of the time, else from the tree of the core in focus,
+    where turns of counters make it an estimate: a finding needs several in a row.
+    """
+
+    def measure(seen: FindingInputs) -> Measured:
+        return _of_cores(seen, _own_counts(seen, _deep(seen, node)))
+
+    return measure
+
+
+def _deep(seen: FindingInputs, name: str) -> Column:
+    metric, focus = f"tma.{name}", seen.frame.focus
+    why = Missing(Reason.SOURCE, "counted for the core in focus only")
+    counted = metric in seen.frame.cpus.columns
+    known = seen.of(metric) if counted else missing(len(seen.rows), why)
+    if focus is None:
+        return known
+    node = next((item for item in focus.tree if item.name == name), None)
+    if node is None:
+        return known
+    infos = seen.frame.cpus.topology.cpus
+    readings: dict[int, Reading] = {
+        index: node.reading
+        for index, row in enumerate(seen.rows.tolist())
+        if infos[row].cpu in focus.cpus
+    }
+    return where(known.present, known, from_readings(readings, len(seen.rows), why))
+
+
+register(
+    Rule(
+        id="fetch-bandwidth",
+        rank=162,
+        title="a core whose decoders deliver too little",
+        metrics=("tma.fetch_bandwidth",),
+        scope="core",
+        measure=deep("fetch_bandwidth"),
+        limit=0.10,
+        clear=0.09,
+        form="{:.1%}",
+        text="{value} of the core's issue slots lost to fetch bandwidth, above {limit} ({nf})",
+        source=f"{PAPER}, 6.4.2: optimal code has values below or around 10 %; higher ones could "
+        "be a cause of concern and call for investigation; Table 12: 0.4 to 10.0 % in its network "
+        "functions",
+        only=(LOADED, BUSY),
+        note="Of the core in focus (screen 6), and of all cores where level 2 has counters of its "
+        "own.",
+    )
+)
+
+
+register(
+    Rule(
+        id="branch-mispredicts",
+        rank=168,
+        title="a core that mispredicts branches",
+        metrics=("tma.branch_mispredicts",),
+        scope="core",
+        measure=deep("branch_mispredicts"),
+        limit=0.05,
+        clear=0.045,
+        form="{:.1%}",
+        text="{value} of the core's slots lost to mispredicted branches, above {limit} ({nf})",
+        source=f"{PAPER}, 6.3.1: if it is more than 5 %, hot-spot profiling is recommended; Table "
+        "11: 0.3 to 4.7 % in its network functions, but 7.1 % in OVS without hyper-threading",
+        only=(LOADED, BUSY),
+        note="Of the core in focus (screen 6), and of all cores where level 2 has counters of its "
+        "own; bad-speculation watches the others.",
+        normal_for=("ovs",),
+    )
+)
+
+
+register(
+    Rule(
+        id="ports-utilization",
+        rank=192,
+        title="execution ports that limit a core",
+        metrics=("tma.ports_utilization",),
+        scope="core",
+        measure=deep("ports_utilization"),
+        limit=0.25,
+        clear=0.23,
+        form="{:.1%}",
+        text="{value} of the core's cycles limited by its execution ports, {limit} or more ({nf})",
+        source=f"{PAPER}, 6.5.2: common best practice is to investigate it if it is 25 % or "
+        "higher; Table 15: 30.7 to 42.0 % in its network functions without hyper-threading, 21.2 "
+        "to 25.9 % with",
+        only=(LOADED, BUSY),
+        note="Of the core in focus (screen 6). All of the paper's network functions are beyond it "
+        "without hyper-threading, so it is information.",
+        is_note=True,
+    )
+)
+
+
+register(
+    Rule(
+        id="itlb-misses",
+        rank=194,
+        title="instructions on too many pages",
+        metrics=("tma.itlb_misses",),
+        scope="core",
+        measure=deep("itlb_misses"),
+        limit=0.0001,
+        clear=0.00009,
+        form="{:.3%}",
+        text="{value} of the core's cycles lost to misses of the ITLB, above {limit} ({nf})",
+        source=f"{PAPER}, 15.3: if it is more than 0.01 %, rearrange the code so that what runs "
+        "often is on few pages, or use large pages (2M or 1G) for code",
+        only=(LOADED, BUSY),
+        note="Of the core in focus (screen 6). Every CPU's table has its own formula for it, see "
+        "nftop explain itlb_misses; the paper's is for Xeon E5 v4.",
+        is_note=True,
+    )
+)
+
+
 def core_ipc(seen: FindingInputs) -> Measured:
     """Instructions per cycle of each core with pollers; its only thread's where it has but one."""
     whole, own = seen.of("core_ipc"), seen.of("ipc")

@@ -11,6 +11,7 @@ from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.papers.printed import printed_tables
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
@@ -270,8 +271,20 @@ def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
     for metric in CORE_METRICS:
         coverage = focus.coverage.get(metric.id, Missing(Reason.SOURCE))
         lines.append(_probe_line(metric, focus.readings[metric.id], coverage, width))
+        lines += _reference_lines(metric.id, width)
     absent = ((words(metric.id), focus.readings[metric.id]) for metric in CORE_METRICS)
     return lines + reason_lines(by_reason(absent), width)
+
+
+def _reference_lines(metric: str, width: int) -> list[Line]:
+    """What papers print for a probe, if they do."""
+    lines: list[Line] = []
+    for table in printed_tables(metric=metric):
+        # A tilde marks estimates here.
+        cells = ", ".join(f"{name} {value.replace('~', 'about ')}" for name, value in table.rows)
+        text = f"{table.title}: {cells} ({table.cpu}, FD.io {table.section})"
+        lines += paragraph(text, width, lead=line(fit("", 2)), tone=Tone.DIM)
+    return lines
 
 
 def _probe_line(metric: Metric, reading: Reading, coverage: Reading, width: int) -> Line:

@@ -15,7 +15,7 @@ from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, registe
 from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
-from nftop.model.metrics.catalogue import METRICS
+from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.pages.explain import explain_rule, known_rules
 from tests.recordings import taken
@@ -238,8 +238,14 @@ def test_what_begins_is_told_once() -> None:
     assert begun((one,), (replace(one, since_ns=2),)), "it had ended in between"
 
 
+LIMITS_IN_FOCUS = {
+    "fetch-bandwidth": 0.10, "branch-mispredicts": 0.05, "ports-utilization": 0.25,
+    "itlb-misses": 0.0001,
+}  # fmt: skip
+
+
 def test_rules_are_sound() -> None:
-    known = {metric.id for metric in METRICS}
+    known = {metric.id for metric in EXPLAINED}
     assert len({rule.id for rule in all_rules()}) == len(all_rules())
     for rule in all_rules():
         assert set(rule.metrics) <= known, rule.id
@@ -249,11 +255,11 @@ def test_rules_are_sound() -> None:
         assert rule_called(rule.id.upper()) is rule
         assert rule.id not in known, "explain takes either"
     # Whose limit it is: these have their number from the source, all others say why they chose it.
-    named = {"low-ipc", "mmio-writes", "frontend-bound", "bad-speculation"}
+    named = {"low-ipc", "mmio-writes", "frontend-bound", "bad-speculation", *LIMITS_IN_FOCUS}
     assert {rule.id for rule in all_rules() if not rule.own} == named
     assert {rule.id: rule.limit for rule in all_rules() if rule.id in named} == {
         "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30,
-        "bad-speculation": 0.05,
+        "bad-speculation": 0.05, **LIMITS_IN_FOCUS,
     }  # fmt: skip
     assert rule_called("nonsense") is None
 

@@ -8,9 +8,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.pollers import core_ipc, foreign_sibling
 from nftop.derive.findings.rule import Measured
+from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic import (
     memory_per_packet,
     noisy_neighbour,
@@ -19,7 +21,8 @@ from nftop.derive.findings.traffic import (
     uneven_channels,
 )
 from nftop.model.column import Column, column, missing
-from nftop.model.frame import BoxTraffic, Frame
+from nftop.model.frame import BoxTraffic, CoreFocus, Frame, TmaNode
+from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading, Reason
 from tests.sim.hosts import Frozen, S
@@ -189,3 +192,72 @@ def test_memory_of_a_class_by_its_packets() -> None:
     packets = found.context["packets"][0]
     assert isinstance(packets, float) and packets == pytest.approx(12.2e6 * 0.9 * 2, rel=0.06)
     assert at(found, "class vpp, L3 0") == pytest.approx(2.2e9 / packets)
+
+
+def in_focus(frame: Frame, **nodes: float) -> Frame:
+    """The core of CPU 1 in focus, with these nodes of the top-down tree."""
+    tree = tuple(
+        TmaNode(name, "core_bound", 3, "cycles", ratio, beyond=True, coverage=0.1)
+        for name, ratio in nodes.items()
+    )
+    return replace(frame, focus=CoreFocus((Cpu(1), Cpu(23)), tree, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("fetch_bandwidth", 0.10),
+        ("branch_mispredicts", 0.05),
+        ("ports_utilization", 0.25),
+        ("itlb_misses", 0.0001),
+    ],
+)
+def test_a_deep_node_is_that_of_the_core_in_focus(name: str, limit: float) -> None:
+    rule = rule_called(name.replace("_", "-"))
+    assert rule is not None and (rule.limit, rule.own) == (limit, "")
+    found = rule.measure(seen(in_focus(healthy(), **{name: 1.1 * limit})))
+    assert at(found, "cpu 1,23") == pytest.approx(1.1 * limit)
+    elsewhere = at(found, "cpu 2,24")
+    assert isinstance(elsewhere, Missing) and elsewhere.reason in (Reason.SOURCE, Reason.TAKEN)
+    # Without such a node, and without a focus, nothing is known of any core.
+    for frame in (in_focus(healthy(), lcp=0.5), healthy()):
+        assert not rule.measure(seen(frame)).values.present.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "fires"),
+    [
+        ("fetch_bandwidth", 0.101, True),
+        ("fetch_bandwidth", 0.099, False),
+        ("branch_mispredicts", 0.051, True),
+        ("branch_mispredicts", 0.049, False),
+        ("ports_utilization", 0.251, True),
+        ("ports_utilization", 0.249, False),
+        ("itlb_misses", 0.00011, True),
+        ("itlb_misses", 0.00009, False),
+    ],
+)
+def test_a_deep_node_beyond_the_paper_s_limit_is_a_finding(
+    name: str, ratio: float, fires: bool
+) -> None:
+    frame = in_focus(healthy(), **{name: ratio})
+    state = FindingState()
+    for second in range(7):
+        passed_ns = second * S
+        now = replace(
+            frame,
+            monotonic_ns=frame.monotonic_ns + passed_ns,
+            wall_ns=frame.wall_ns + passed_ns,
+        )
+        state, findings = step_findings(state, now, {}, pace_s=1.0)
+        rules = {(item.rule, item.where) for item in findings}
+        assert ((name.replace("_", "-"), "cpu 1,23") in rules) == (fires and second >= 5)
+
+
+def test_level_2_of_its_own_counters_is_that_of_every_core() -> None:
+    frame = with_column(healthy(), "tma.level_2_coverage", dict.fromkeys(range(44), 1.0))
+    rule = rule_called("branch-mispredicts")
+    assert rule is not None
+    found = rule.measure(seen(with_column(frame, "tma.branch_mispredicts", {2: 0.06, 24: 0.06})))
+    assert at(found, "cpu 2,24") == 0.06
+    assert found.values.present.all()

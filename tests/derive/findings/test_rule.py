@@ -123,3 +123,19 @@ def test_low_priority_core_says_where_the_talk_has_vpp() -> None:
     found = rule("low-priority-core")
     assert "VPP" in found.source and "low-priority" in found.source
     assert {2.7, 2.1} <= {*numbers(found.source)} and "choice" in found.note
+
+
+def test_deep_rules_have_the_paper_s_tables() -> None:
+    """Tables 11, 12 and 15, of all network functions, with and without hyper-threading."""
+    bandwidth, ports = "tma.fetch_bandwidth", "tma.ports_utilization"
+    of = [*measured(bandwidth, smt=True).values(), *measured(bandwidth, smt=False).values()]
+    assert (min(of), max(of)) == (0.004, 0.1) and "0.4 to 10.0 %" in rule("fetch-bandwidth").source
+    alone, both = measured(ports, smt=False).values(), measured(ports, smt=True).values()
+    assert (min(alone), max(alone)) == (0.307, 0.42)
+    assert (min(both), max(both)) == (0.212, 0.259)
+    assert {30.7, 42.0, 21.2, 25.9} <= {*numbers(rule("ports-utilization").source)}
+    missed = measured("tma.branch_mispredicts", smt=False)
+    assert missed.pop("ovs") == 0.071
+    rest = [*missed.values(), *measured("tma.branch_mispredicts", smt=True).values()]
+    assert (min(rest), max(rest)) == (0.003, 0.047)
+    assert {0.3, 4.7, 7.1} <= {*numbers(rule("branch-mispredicts").source)}
