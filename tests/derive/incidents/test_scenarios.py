@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from nftop.derive.fold import lasting
 from nftop.model.change import Cell
 from nftop.model.incident import Incident, Severity
 from nftop.model.reading import Missing
@@ -190,3 +191,18 @@ def test_low_priority_cores_that_drop() -> None:
     frame = [host.tick(S) for _ in range(7)][-1]
     kinds = {(item.kind, item.severity, item.victims[0].party.name) for item in frame.incidents}
     assert {("clock", BAD, NORTH), ("clock", BAD, OVS), ("clock", WARN, VPP)} <= kinds
+
+
+def test_register_writes_stay_information_between_samples_and_after_a_warm_up() -> None:
+    host = Frozen("default", 16, traffic=None)
+    host.tick(0)
+    for restarts in range(3):
+        registers = [
+            item
+            for _ in range(24)
+            for item in host.tick(S // 2).incidents
+            if item.kind == "registers"
+        ]
+        assert registers, restarts
+        assert {item.severity for item in registers} == {Severity.INFO}
+        host.state = lasting(host.state)
