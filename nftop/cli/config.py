@@ -155,6 +155,7 @@ def open_rules(*, for_session: bool = False) -> RulesFile:
 
 def show(options: argparse.Namespace) -> int:
     """The command `config`: the files have been read and checked with the command line."""
+    from nftop.store.user.columns import columns_file, columns_text  # noqa: PLC0415 - seldom
     from nftop.store.user.rules import rules_text  # noqa: PLC0415 - it imports all rules
 
     try:
@@ -166,6 +167,9 @@ def show(options: argparse.Namespace) -> int:
     put(sys.stdout, shown(options.settings, files(os.environ)))
     if rules.settings.rows or rules.settings.acknowledged:
         put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}") + "\n"))
+    columns = columns_file(os.environ)
+    if columns.chosen:
+        put(sys.stdout, safe_line(f"# {columns.path}") + "\n" + columns_text(columns.chosen))
     return OK
 
 

@@ -44,6 +44,8 @@ class LivePast:
         self._replay: Replay | None = None
         self._rules: RuleSettings | None = None
         self._show: Callable[[Frame | None], None] = lambda _: None
+        # Begin of the event that was requested last; None: another moment was since.
+        self._event_ns: int | None = None
         # Which replay is shown, and the order in which its frames and None are given.
         self._lock = threading.RLock()
         self._generation = 0
@@ -73,7 +75,7 @@ class LivePast:
         return None if replay is None else replay.position
 
     def shift(self, span_ns: int) -> None:
-        self.problem = ""
+        self.problem, self._event_ns = "", None
         replay, size = self._replay, self.flight.size
         if replay is None:
             self._begin(max(size.last_ns + span_ns, size.first_ns), forward=span_ns > 0)
@@ -85,7 +87,7 @@ class LivePast:
             replay.shift(span_ns)
 
     def step(self, ticks: int) -> None:
-        self.problem = ""
+        self.problem, self._event_ns = "", None
         replay, size = self._replay, self.flight.size
         if replay is None:
             self._begin(max(size.last_ns - 1, size.first_ns), forward=ticks > 0)
@@ -98,7 +100,7 @@ class LivePast:
 
     def seek(self, wall_ns: int) -> None:
         """To a wall time; if nothing is kept of it, `problem` or the position's remark says so."""
-        self.problem = ""
+        self.problem, self._event_ns = "", None
         replay, size = self._replay, self.flight.size
         if replay is not None:
             replay.seek(wall_ns)
@@ -109,16 +111,25 @@ class LivePast:
             self._begin(min(max(wall_ns, size.first_ns), size.last_ns), forward=False)
 
     def to_marker(self, step: int) -> None:
-        """To the next or previous begin of an incident, change or marker."""
+        """To the next or previous begin of an incident, change or marker.
+
+        Counted from the event requested last, which may not be drawn yet, else from the moment
+        shown.
+        """
         self.problem = ""
         size, here = self.flight.size, self.position
         at_ns = size.last_ns if here is None else here.at_ns
         # A tick shows what began up to half a tick after it.
-        event = self._events.next_event(at_ns + step * 500_000_000, step)
+        from_ns = at_ns + step * 500_000_000
+        if self._event_ns is not None and (here is None or here.paused):
+            from_ns = self._event_ns
+        event = self._events.next_event(from_ns, step)
         if event is None or event.begin_ns < size.first_ns:
             direction = "later" if step > 0 else "earlier"
             self.problem = f"no {direction} event is kept"
-        elif self._replay is None:
+            return
+        self._event_ns = event.begin_ns
+        if self._replay is None:
             self._begin(event.begin_ns, forward=False)
         else:
             self._replay.seek(event.begin_ns)
@@ -148,7 +159,7 @@ class LivePast:
                 return
             if problem:
                 self.problem = problem  # the screen reads it when it is given None
-            self._replay = self._history = None
+            self._replay = self._history = self._event_ns = None
             self._generation += 1
             self._show(None)
         replay.stop()

@@ -17,6 +17,7 @@ from nftop.ui.keys import (
     CONFIRM,
     DOCTOR,
     EDITOR,
+    FINDINGS,
     HELP,
     INCIDENT,
     PAGE,
@@ -30,6 +31,7 @@ from nftop.ui.screens.registry import screen_keys, screens
 _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "page": PAGE,
     "incident": INCIDENT,
+    "findings": FINDINGS,
     "doctor": DOCTOR,
     "help": HELP,
     "sort_menu": SORT_MENU,
@@ -39,10 +41,11 @@ _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "priority": PRIORITY,
 }
 # Pages from which the number keys lead to another screen.
-_LEAVES = ("page", "doctor", "incident", "help")
+_LEAVES = ("page", "doctor", "incident", "findings", "help")
 _TITLES = {
-    "page": "Pages: explain, findings, details",
+    "page": "Pages: explain, details",
     "incident": "Page of an incident",
+    "findings": "Page of findings",
     "doctor": "Doctor",
     "help": "Help",
     "sort_menu": "Sort menu",

@@ -295,13 +295,29 @@ INCIDENT: tuple[KeyRow, ...] = (
     KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
     KeyRow("e", "edit", "e", "open the draft that would mend it in the editor",
         hint=("e", "edit draft"), rank=1, when=frozenset({"draft"})),
-    KeyRow("y", "copy", "y", "copy the command to the clipboard", hint=("y", "copy"), rank=2,
+    KeyRow("y", "copy", "y", "copy its text and its commands to the clipboard",
+        hint=("y", "copy"), rank=2,
         when=frozenset({"incident"})),
     KeyRow("m", "mute", "m", "mute its rules for its victims; again: no longer",
         hint=("m", "mute"), rank=4, when=frozenset({"incident"})),
     KeyRow("a", "acknowledge", "a", "mark it as seen; again: no longer",
         hint=("a", "seen"), rank=5, when=frozenset({"incident"})),
     *SCROLL,
+    *LEAVE,
+)  # fmt: skip
+
+# Page of findings: a cursor over them, and settings of the rule of the selected one.
+FINDINGS: tuple[KeyRow, ...] = (
+    KeyRow("down,j", "choose", "down j", "next finding", 1, ("j k", "choose"), rank=2),
+    KeyRow("up,k", "choose", "up k", "previous finding", -1),
+    KeyRow("m", "mute", "m", "mute its rule for its NF; again: no longer",
+        hint=("m", "mute"), rank=1),
+    KeyRow("M", "mute", "M", "mute its rule for all NFs; again: no longer", 1),
+    KeyRow("l", "ask_limit", "l", "set another limit of its rule for its NF",
+        hint=("l", "limit"), rank=1, asks=True),
+    KeyRow("L", "ask_limit", "L", "set another limit of its rule for all NFs", 1, asks=True),
+    *SCROLL[2:],
+    *FIND,
     *LEAVE,
 )  # fmt: skip
 

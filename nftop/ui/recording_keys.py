@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -11,7 +12,7 @@ from nftop.render.base.clock import shown_zone
 from nftop.render.frame.header import recorded, recording_text
 from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
-from nftop.session.time_spec import forms, moment_ns, zone_name
+from nftop.session.time_spec import forms, moment_ns, span_ns, zone_name
 from nftop.store.recording.recorder import Recording
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
@@ -19,7 +20,8 @@ from nftop.ui.session_view import SessionView
 _NO_PAST = "nothing of the past is kept here"
 _S = 1_000_000_000
 GOING_BACK = "going back: the minute before that moment is computed again"
-_MOST_MINUTES = 24 * 60
+_MOST_KEPT_NS = 86_400 * _S
+_OFFERED_S = 600
 _NO_RECORDER = "a replay cannot be recorded: copy its file"
 
 
@@ -110,22 +112,22 @@ class RecordingKeys:
         if self._recorder is None or not isinstance(control, PastControl):
             self._session.message = _NO_RECORDER
             return None
-        kept = control.kept.seconds / 60
-        most = span_text(control.kept.seconds)
-        label = f"minutes of the past to keep as a recording, of {most} kept"
-        return "keep", label, f"{min(kept, 10):.3g}"
+        kept_s = control.kept.seconds
+        label = f"past to keep as a recording (5m, 90s), of {span_text(kept_s)} kept"
+        return "keep", label, keep_default(kept_s)
 
     def _keep(self, text: str) -> None:
         try:
-            minutes = float(text)
+            # A number alone is minutes.
+            keep_ns = span_ns(f"{text}m" if text[-1:].isdigit() else text)
         except ValueError:
-            minutes = 0.0
-        if self._recorder is None or self._new_sink is None or not 0 < minutes <= _MOST_MINUTES:
-            self._session.message = f"not a number of minutes: {text}"
+            keep_ns = 0
+        if self._recorder is None or self._new_sink is None or not 0 < keep_ns <= _MOST_KEPT_NS:
+            self._session.message = f"no span of time, such as 5m or 90s: {text}"
             return
         sink = self._new_sink()
         self._session.message = f"writing {sink.name}"
-        self._recorder.keep(sink, round(minutes * 60 * _S), self._kept)
+        self._recorder.keep(sink, keep_ns, self._kept)
 
     def _kept(self, done: Recording) -> None:
         """In the recorder's thread."""
@@ -195,3 +197,9 @@ class RecordingKeys:
             return control.position
         size = control.kept
         return Position(size.last_ns, size.first_ns, size.last_ns, 0) if size.ticks else None
+
+
+def keep_default(kept_s: float) -> str:
+    """Ten minutes, or all that is kept where that is less: whole minutes, else whole seconds."""
+    whole = min(math.ceil(kept_s), _OFFERED_S)
+    return f"{whole}s" if whole % 60 else f"{whole // 60}m"

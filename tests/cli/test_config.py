@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import os
@@ -221,3 +222,16 @@ def test_settings_of_rules_are_shown_with_the_others(write: Path) -> None:
     assert shown["rules"] == {
         "drops": {"muted": True, "nf": {"a b": {"muted": False, "limit": 5.0}}}
     }
+
+
+def test_chosen_columns_are_shown_with_their_file(
+    write: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config.show(argparse.Namespace(settings=[])) == 0
+    assert "columns.toml" not in capsys.readouterr().out
+    file = write.parent / "columns.toml"
+    file.write_text('[columns]\nnfs = ["name", "cpp"]\n')
+    assert config.show(argparse.Namespace(settings=[])) == 0
+    shown = capsys.readouterr().out
+    assert f"# {file}\n" in shown
+    assert tomllib.loads(shown)["columns"] == {"nfs": ["name", "cpp"]}

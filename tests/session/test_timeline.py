@@ -126,6 +126,23 @@ def test_events_are_reached_from_either_side() -> None:
         assert not shown.past.problem
 
 
+def test_events_are_counted_from_the_one_requested_last_even_before_it_is_drawn() -> None:
+    frames, events = flown()[1], EventHistory()
+    for tick in (20, 50, 70):
+        events.mark(f"at {tick}", frames[tick].wall_ns)
+    with going_back(events) as shown:
+        for _ in range(3):
+            shown.past.to_marker(-1)
+        shown.reach(20)
+        shown.past.to_marker(1)
+        shown.past.to_marker(1)
+        shown.reach(70)
+        shown.past.shift(-S)
+        shown.reach(69)
+        shown.past.to_marker(-1)
+        shown.reach(50)
+
+
 def test_a_time_is_sought_and_a_wrong_one_is_said() -> None:
     frames = flown()[1]
     with going_back() as shown:

@@ -41,6 +41,19 @@ def remedy(incident: Incident, frame: Frame, program: str = "nftop") -> Remedy:
     return kind(incident, frame, program)
 
 
+def remedy_inputs(incident: Incident, frame: Frame) -> tuple[object, ...]:
+    """All that `remedy` depends on, to compare: not the numbers that change with each tick."""
+    table = frame.cpus
+    return (
+        incident.kind, incident.until_ns is None, incident.group, incident.l3, incident.culprit,
+        incident.watch, tuple(victim.party.key for victim in incident.victims),
+        tuple(frame_state(frame).items()) if frame.groups else (),
+        tuple((group.name, group.mba_unit, group.cpus) for group in frame.groups),
+        frame.domains, frame.limits, tuple((nf.key, nf.classes) for nf in frame.nfs),
+        table.nf, table.group, frame.topology,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class _Cache:
     """The incident's cache: bits of ways.

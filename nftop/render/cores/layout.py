@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
 from nftop.model.reading import Missing
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import graph_lines, graph_points, scale_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
@@ -20,8 +20,9 @@ from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.columns import HARM
 from nftop.render.cores.harm import RowPast, RowTrends, drops_of, nfs_by_harm
 from nftop.render.cores.map import map_lines, map_metric
-from nftop.render.cores.nfs import nf_lines
+from nftop.render.cores.nfs import matching_nfs, nf_lines
 from nftop.render.cores.resources import COMPACT_LINES, PackagePast, resource_lines
+from nftop.render.cores.rows import matching
 from nftop.render.frame.footer import tabs_line
 from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines, header_lines
 from nftop.render.incidents.line import incident_lines
@@ -36,9 +37,20 @@ Size: TypeAlias = tuple[int, int]
 
 
 def graph_lines_of(
-    frame: Frame, nf_past: RowPast, package_past: PackagePast, width: int, height: int
+    frame: Frame,
+    nf_past: RowPast,
+    package_past: PackagePast,
+    width: int,
+    height: int,
+    *,
+    search: str = "",
 ) -> list[Line]:
-    """Graphs of ten minutes side by side, as many as fit in `height` lines, the worst first."""
+    """Graphs of ten minutes side by side, as many as fit in `height` lines, the worst first.
+
+    `search`: filter of the network functions, and of the sockets on which CPUs match it.
+    """
+    if search:
+        frame = _matching(frame, search)
     abreast = max(1, width // _CELL_LEAST)
     cells = min(_CELL_MOST, (width - 1) // abreast)
     count = len(frame.nfs) + len(frame.packages)
@@ -60,6 +72,15 @@ def graph_lines_of(
                 parts += [block[at], " " * max(0, cells - block[at].width)]
             lines.append(crop(line(*parts), width))
     return lines
+
+
+def _matching(frame: Frame, search: str) -> Frame:
+    """The frame with the network functions and packages that match a filter."""
+    matches = matching(frame.cpus, search)
+    infos = frame.cpus.topology.cpus
+    here = {info.package for info, is_match in zip(infos, matches, strict=True) if is_match}
+    packages = tuple(row for row in frame.packages if row.package in here)
+    return replace(frame, nfs=tuple(matching_nfs(frame, search)), packages=packages)
 
 
 def _blocks(
@@ -204,7 +225,7 @@ def share_out(
     table = max(min(room - detail, rows + 1), _TABLE_LEAST)
     spare = room - detail - table
     if spare >= _GRAPHS_LEAST:
-        drawn = graph_lines_of(frame, past.nfs, past.packages, width, spare)
+        drawn = graph_lines_of(frame, past.nfs, past.packages, width, spare, search=search)
         panels = [*drawn, *panels]
         spare -= len(drawn)
     if spare >= _MAP_LEAST:

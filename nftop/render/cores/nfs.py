@@ -47,7 +47,7 @@ _NAME = TableColumn("name", "NF", 17, right=False, priority=0, grows=0)
 _CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=10)
 _TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, right=False, priority=6)
 _CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)
-_USUAL = TableColumn("usual", "vs.10m", 7, priority=4)
+USUAL = TableColumn("usual", "vs.10m", 7, priority=4)
 _ROOM = TableColumn("room_ratio", "ROOM", 6, priority=5)
 _ROOM_RATE = TableColumn("room_packets_per_s", "Mpps", 6, priority=10)
 _COLUMNS = (
@@ -57,7 +57,7 @@ _COLUMNS = (
     _of_metric("tx_packets_per_s", "OUT", 7, 1),
     _of_metric("drop_packets_per_s", "DROP/s", 8, 2),
     _of_metric("cpp", "CPP", 7, 3),
-    _USUAL,
+    USUAL,
     _ROOM,
     _ROOM_RATE,
     _of_metric("busy_cpp", "bCPP", 7, 11),
@@ -141,7 +141,7 @@ def _columns_for(width: int, *, trends: bool, misses: bool) -> tuple[TableColumn
     columns = [
         col
         for col in _COLUMNS
-        if (trends or col not in (_TREND, _USUAL)) and (misses or col.key != _MISSES)
+        if (trends or col not in (_TREND, USUAL)) and (misses or col.key != _MISSES)
     ]
     if width < _LONG_TRENDS_FROM:
         short = replace(_TREND, label="Mpps 5 min", width=_SHORT_TREND + 1)
@@ -185,13 +185,13 @@ def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
 
 
-def _usual_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> list[Span]:
+def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     """Cost against its median of the last minutes."""
     change = trends.nf_costs.get(nf.key, RowTrend()).change
     if isinstance(change, Missing):
-        return [text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)]
+        return text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)
     tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)
-    return [number_cell(change, Unit.CHANGE, col.width, tone=tone)]
+    return number_cell(change, Unit.CHANGE, col.width, tone=tone)
 
 
 def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
@@ -227,7 +227,7 @@ def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], list[Span]]] = {
     _NAME.key: _name_cells,
     _CPUS.key: _cpus_cells,
-    _USUAL.key: _usual_cells,
+    USUAL.key: lambda _frame, nf, col, trends: [usual_cell(nf, col, trends)],
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
     _TREND.key: _trend_cells,

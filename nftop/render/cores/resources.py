@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
@@ -177,32 +178,28 @@ def _io_line(domain: CacheDomain, cells: int) -> Line:
 
 
 def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
-    """Which classes share how many ways, the most first: `tenant shares 3 ways with vpp`."""
-    counts: dict[str, list[tuple[int, str]]] = {}
-    seen: set[frozenset[str]] = set()
-    ranked = sorted(groups, key=lambda group: -_ways_shared(shares.get(group.name)))
-    for group in ranked:
-        share = shares.get(group.name)
-        if share is None:
-            continue
-        for other, ways in share.others.items():
-            pair = frozenset((group.name, other))
-            if pair not in seen:
-                seen.add(pair)
-                counts.setdefault(group_name(group.name), []).append((ways.ways, group_name(other)))
+    """Which classes share how many ways, most ways first: `ways: 3 of tenant and vpp`.
+
+    Each way counts once, with all classes that may fill it.
+    """
+    held = {group.name: shares[group.name].all for group in groups if group.name in shares}
+    counts = Counter(
+        holders
+        for way in range(max((mask.width for mask in held.values()), default=0))
+        if len(holders := tuple(name for name, mask in held.items() if mask.has(way))) > 1
+    )
     texts = []
-    for name, others in counts.items():
-        parts = ", ".join(f"{ways} with {other}" for ways, other in sorted(others, reverse=True))
-        texts.append(f"{name} shares {parts}")
-    return f"ways: {'; '.join(texts)}" if texts else ""
-
-
-def _ways_shared(share: Shares | None) -> int:
-    return 0 if share is None else sum(ways.ways for ways in share.others.values())
+    for holders, ways in sorted(counts.items(), key=lambda item: -item[1]):
+        *others, last = map(group_name, holders)
+        texts.append(f"{ways} of {', '.join(others)} and {last}")
+    return f"shared ways: {'; '.join(texts)}" if texts else ""
 
 
 def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
-    """The map in two lines: the class with the fewest ways on each way, and one that shares it."""
+    """The map in two lines: the class with the fewest ways on each way, and one that shares it.
+
+    A plus stands for further ones.
+    """
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
     looks = looks_of(frame.groups)
@@ -221,7 +218,10 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
                 group = holders[at]
                 look = looks[group.name]
                 tone = class_tone(look.number, "_ON" if at == 0 else "_SHARED")
-                spans.append(Span(f"{look.letter:^{cells}}", tone))
+                more = at == 1 and len(holders) > COMPACT_LINES
+                # The cell of one that is not alone there has a plus, or is one.
+                letter = look.letter if not more else f"{look.letter}+" if cells > 1 else "+"
+                spans.append(Span(f"{letter:^{cells}}", tone))
             else:
                 io = at == 0 and isinstance(domain.io, IoWays) and domain.io.cbm.has(way)
                 spans.append(Span(f"{'I' if io else ' ':^{cells}}", Tone.MUTED))

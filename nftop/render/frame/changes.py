@@ -13,6 +13,7 @@ from nftop.render.base.clock import clock_of
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import setting_texts
+from nftop.render.timeline.axis import age_text
 
 OURS, THEIRS = "by nftop", "by another program"
 
@@ -125,6 +126,7 @@ class PendingFacts:
 
 
 _BAR = 20  # cells
+_SECONDS_BELOW = 120  # a longer time has its minutes
 _TALL = 20  # lines of the screen from which the banner has three
 
 
@@ -146,7 +148,8 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"
     else:
         head = f" CHANGE{which} IS NOT KEPT"
-        time_left = f"taken back in {facts.left_s} s"
+        remaining = f"{facts.left_s} s" if facts.left_s < _SECONDS_BELOW else age_text(facts.left_s)
+        time_left = f"taken back in {remaining}"
         full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
         bar = "█" * min(full, _BAR) + "░" * (_BAR - full)
         room = width - cells(f"{head}   {time_left}   ") - keys.width
@@ -155,7 +158,7 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         left = f"{head}   {about}" if about.strip() else head
         right = f"{time_left}{drawn}   "
         if cells(left) + 3 + cells(right) + keys.width > width:
-            left, right = f" CHANGE{which} NOT KEPT", f"{facts.left_s} s: "
+            left, right = f" CHANGE{which} NOT KEPT", f"{remaining}: "
         whole = f"{left}{' ' * max(1, width - cells(left) - cells(right) - keys.width)}{right}"
     text = Span(fit(whole, max(0, width - keys.width)), Tone.PENDING)
     middle = crop(line(text, keys, fill=Tone.PENDING), width)

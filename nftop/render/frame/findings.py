@@ -7,8 +7,10 @@ from itertools import groupby
 
 from nftop.derive.findings.rules import rule_called
 from nftop.model.frame import Finding, Frame
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.render.base.clock import clock_of
-from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, selected
+from nftop.render.base.text import printable
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.pages.explain import rule_facts
 
@@ -32,8 +34,17 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
     ]
 
 
-def finding_page_lines(frame: Frame, width: int) -> list[Line]:
-    """Page of all findings by rule, with the facts of each rule."""
+def finding_page_lines(
+    frame: Frame,
+    width: int,
+    *,
+    settings: RuleSettings = NO_SETTINGS,
+    chosen: Finding | None = None,
+) -> list[Line]:
+    """Page of all findings by rule, with the facts of each rule and what is set of it.
+
+    `chosen`: the finding under the cursor.
+    """
     head = f"Findings at {time_of_day(frame)}"
     lines = [*(crop(badge_line, width) for badge_line in badge_lines(frame.host))]
     if not frame.findings:
@@ -42,22 +53,45 @@ def finding_page_lines(frame: Frame, width: int) -> list[Line]:
         return lines
     lines += [line(Span(f"{head}, the most severe first", Tone.TITLE)), BLANK]
     for finding in _by_rule(frame.findings):
-        lines += _of_rule(frame, finding, width)
+        lines += _of_rule(frame, finding, width, settings, chosen)
     return lines
 
 
-def _of_rule(frame: Frame, findings: Sequence[Finding], width: int) -> list[Line]:
+def _of_rule(
+    frame: Frame,
+    findings: Sequence[Finding],
+    width: int,
+    settings: RuleSettings,
+    chosen: Finding | None,
+) -> list[Line]:
     rule = rule_called(findings[0].rule)
     title = findings[0].rule if rule is None else f"{rule.title} ({rule.id})"
     lines = [crop(line(_lead(findings[0]), Span(title, Tone.TITLE)), width)]
     for item in findings:
         lead = line("  ", Span(f"{_age(frame, item):>4} ", Tone.DIM))
-        lines += paragraph(f"{item.where}: {item.text}", width, lead=lead)
+        mark = " (muted)" if item.is_muted else ""
+        drawn = paragraph(f"{item.where}: {item.text}{mark}", width, lead=lead)
+        lines += map(selected, drawn) if item is chosen else drawn
+    if own := setting_texts(findings[0].rule, settings):
+        lead = line("  ", Span("set by you: ", Tone.ACCENT))
+        lines += paragraph("; ".join(own), width, lead=lead)
     facts = () if rule is None else rule_facts(rule)
     for name, text in facts:
         lead = line("  ", Span(f"{name}: ", Tone.ACCENT))
         lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
     return [*lines, BLANK]
+
+
+def setting_texts(name: str, settings: RuleSettings) -> list[str]:
+    """What the operator has set of a rule, for each NF and for all."""
+    rule = rule_called(name)
+    texts = []
+    for row in settings.rows:
+        if row.rule == name:
+            limit = "" if row.limit is None or rule is None else f"limit {rule.printed(row.limit)}"
+            what = ", ".join(filter(None, ("muted" if row.muted else "", limit))) or "as nftop's"
+            texts.append(f"{what} for {printable(row.nf) if row.nf else 'all'}")
+    return texts
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:

@@ -88,6 +88,13 @@ def incident_line(
     return replace(shown, click=Click("incident", incident.id))
 
 
+def incident_text(frame: Frame, incident: Incident) -> str:
+    """One incident in a sentence of any length, with its id and begin."""
+    effects = _effects(frame, incident, 1 << 20, 1 << 20)
+    text = f"{culprit_text(incident)} {incident.title} {effects}".rstrip()
+    return f"{text} [{incident.id}, since {clock_of(incident.since_ns)}]"
+
+
 def incident_text_lines(frame: Frame, width: int) -> list[Line]:
     """All open incidents that are not muted, for the batch output; wrapped to `width`."""
     lines = []
@@ -95,10 +102,7 @@ def incident_text_lines(frame: Frame, width: int) -> list[Line]:
         if item.muted:
             continue
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
-        effects = _effects(frame, item, 1 << 20, 1 << 20)
-        text = f"{culprit_text(item)} {item.title} {effects}".rstrip()
-        since = f" [{item.id}, since {clock_of(item.since_ns)}]"
-        lines += paragraph(f"{text}{since}", width, lead=lead)
+        lines += paragraph(incident_text(frame, item), width, lead=lead)
     return lines
 
 

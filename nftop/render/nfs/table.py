@@ -17,8 +17,8 @@ from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
-from nftop.render.cores.harm import RowTrends, nfs_by_harm
-from nftop.render.cores.nfs import matching_nfs, metric_cell, partial_coverages
+from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
+from nftop.render.cores.nfs import USUAL, matching_nfs, metric_cell, partial_coverages, usual_cell
 
 SHARED = "*"
 MARKS: tuple[tuple[str, str], ...] = (
@@ -42,6 +42,7 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("drop_packets_per_s", 8, 2),
     ("cpp", 7, 1.1),
     ("cpp_vs_base", 8, 1.3),
+    (USUAL.key, 7, 6.05),
     ("busy_cpp", 7, 5),
     ("ipp", 7, 5.5),
     ("ipc", 6, 3),
@@ -52,6 +53,7 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("llc_misses_per_packet", 9, 7),
 )
 _NAMED = {
+    USUAL.key: USUAL,
     _BAR: TableColumn(
         _BAR, "TOPDN 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
     ),
@@ -68,6 +70,9 @@ _COLS: tuple[TableColumn, ...] = (
     ),
 )
 _LONG_BAR_FROM = 150
+NO_TRENDS = RowTrends()
+# Columns that are sorted low to high: labels.
+NAMES = tuple(col.key for col in _COLS if col.metric is None and col.key != USUAL.key)
 SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
 
 
@@ -85,24 +90,31 @@ class NfOrder:
     search: str = ""
 
 
-def in_order(frame: Frame, order: NfOrder) -> tuple[NfRow, ...]:
-    """Network functions shown, in order; those without a value last."""
+def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tuple[NfRow, ...]:
+    """Network functions shown, in order; those without a value last. `trends`: their histories."""
     rows = list(matching_nfs(frame, order.search))
     if not order.sort:
         return tuple(nf for nf, _ in nfs_by_harm(frame, RowTrends()) if nf in rows)
     col = next(item for item in _COLS if item.key == order.sort)
-    if col.metric is None:
+    if col.metric is None and not _is_number(col.key):
         return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))
-    metric = col.metric.id
     known, rest = [], []
     for nf in rows:
-        reading = nf.readings[metric]
+        reading = (
+            trends.nf_costs.get(nf.key, RowTrend()).change
+            if col.metric is None
+            else nf.readings[col.metric.id]
+        )
         if isinstance(reading, Missing):
             rest.append(nf)
         else:
             known.append((reading, nf))
     known.sort(key=lambda pair: pair[0], reverse=not order.inverted)
     return (*(nf for _, nf in known), *rest)
+
+
+def _is_number(key: str) -> bool:
+    return key not in NAMES
 
 
 @lru_cache(maxsize=8)
@@ -123,11 +135,17 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
 
 def order_header(columns: Sequence[TableColumn], order: NfOrder, width: int) -> Line:
     """The column headers; an arrow marks the one that rows are sorted by."""
-    numeric = any(col.metric is not None for col in columns if col.key == order.sort)
+    numeric = bool(order.sort) and _is_number(order.sort)
     return crop(header_line(columns, order.sort, descending=numeric != order.inverted), width)
 
 
-def nf_line(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int) -> Line:
+def nf_line(
+    frame: Frame,
+    nf: NfRow,
+    columns: Sequence[TableColumn],
+    width: int,
+    trends: RowTrends = NO_TRENDS,
+) -> Line:
     """One network function."""
     partial = partial_coverages(frame.cpus, nf)
     spans: list[Span] = []
@@ -139,6 +157,8 @@ def nf_line(frame: Frame, nf: NfRow, columns: Sequence[TableColumn], width: int)
             )
             drawn = bar(nf.readings, col.width - 1)
             spans += [*drawn.spans, Span(fmt.ESTIMATE if doubt else " ", Tone.PLAIN)]
+        elif col.key == USUAL.key:
+            spans.append(usual_cell(nf, col, trends))
         elif col.key == "classes":
             spans += _class_cell(frame, nf, col.width)
         elif col.metric is not None:

@@ -18,7 +18,7 @@ from nftop.store.user.config_dir import config_folder, read_text, replace_file
 
 _MOST_BYTES = 1 << 16
 _MOST_COLUMNS, _LONGEST_KEY = 200, 100
-_HEAD = "# Written by nftop: columns chosen on screen.\n[columns]\n"
+_HEAD = "# Written by nftop: columns chosen on screen.\n"
 
 
 @dataclass(slots=True)
@@ -35,13 +35,16 @@ class ColumnsFile:
 
     def keep(self, chosen: Mapping[str, tuple[str, ...]]) -> None:
         """Keep these choices; tables without one are left out. Raises OSError: the old stay."""
-        rows = [
-            f"{table} = [{', '.join(map(_quoted, keys))}]\n"
-            for table, keys in chosen.items()
-            if keys
-        ]
-        replace_file(self.path, (_HEAD + "".join(rows)).encode(), self.owner)
+        replace_file(self.path, (_HEAD + columns_text(chosen)).encode(), self.owner)
         self.chosen = dict(chosen)
+
+
+def columns_text(chosen: Mapping[str, tuple[str, ...]]) -> str:
+    """Choices as TOML that `columns_file` reads."""
+    rows = (
+        f"{table} = [{', '.join(map(_quoted, keys))}]\n" for table, keys in chosen.items() if keys
+    )
+    return "[columns]\n" + "".join(rows)
 
 
 def columns_file(environ: Mapping[str, str]) -> ColumnsFile:

@@ -1,9 +1,11 @@
-"""Page of an incident: its evidence, and the draft or the command that would mend it."""
+"""Pages of an incident, with what would mend it, and of the findings, with the rules' settings."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,12 +13,18 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
-from nftop.control.resctrl.remedy import remedy
-from nftop.model.frame import Frame
+from nftop.control.resctrl.remedy import remedy, remedy_inputs
+from nftop.derive.findings.rule import Rule
+from nftop.derive.findings.rules import rule_called
+from nftop.model.frame import Finding, Frame
+from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
-from nftop.render.base.line import Line
+from nftop.render.base.line import Line, Tone
+from nftop.render.base.text import printable
+from nftop.render.frame.findings import finding_page_lines
+from nftop.render.incidents.line import incident_text
 from nftop.render.incidents.page import (
     IncidentView,
     VictimTrend,
@@ -27,12 +35,15 @@ from nftop.render.incidents.page import (
 from nftop.session.feed import Feed
 from nftop.store.history.history import SENT
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.prompt import Prompt
 
 _TREND_S = 300.0
 # Before and after an incident that ended, at least.
@@ -89,8 +100,10 @@ class RuleControl:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
         names = [item.party.name for item in incident.victims] or [""]
         rules = list(dict.fromkeys(rule for rule, _ in incident.findings))
-        if not rules:
-            return "no rule is its evidence"
+        return self.toggle_rules(rules, names) if rules else "no rule is its evidence"
+
+    def toggle_rules(self, rules: Sequence[str], names: Sequence[str]) -> str:
+        """Mute rules for NFs, "" for all, or none of them. What it did."""
         settings = self.settings
         muted = not all(settings.of(rule, name).muted for rule in rules for name in names)
         for rule in rules:
@@ -101,6 +114,16 @@ class RuleControl:
         return f"{', '.join(rules)} {done} for {', '.join(filter(None, names)) or 'all'}" + (
             f" ({problem})" if problem else ""
         )
+
+    def set_limit(self, rule: Rule, limit: float | None, names: Sequence[str]) -> str:
+        """Another limit of a rule for NFs, "" for all; None: no other. What it did."""
+        settings = self.settings
+        for name in names:
+            settings = settings.with_limit(rule.id, limit, name)
+        problem = self.set(settings)
+        shown = "nftop's own" if limit is None else rule.printed(limit)
+        done = f"limit of {rule.id} is {shown} for {', '.join(filter(None, names)) or 'all'}"
+        return f"{done} ({problem})" if problem else done
 
     def toggle_acknowledged(self, incident: Incident) -> str:
         """Mark an incident as seen, or not. What it did."""
@@ -137,6 +160,7 @@ class IncidentScreen(BannerScreen[int | None]):
         self._chosen = chosen
         self._top = 0
         self._message = ""
+        self._planned: tuple[object, Remedy] | None = None  # with what it was computed from
         self._remedy_kind: Literal["none", "draft", "command", "advice"] = "none"
         self._acts: Mapping[str, Callable[[int], object]] = {
             "close": lambda _: self.dismiss(),
@@ -229,8 +253,13 @@ class IncidentScreen(BannerScreen[int | None]):
         return incident_page_lines(view, width)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
+        """As computed last while nothing that it depends on has changed."""
         gate = self.changes.gate
-        return remedy(incident, frame, "nftop" if gate is None else gate.program)
+        program = "nftop" if gate is None else gate.program
+        inputs = program, remedy_inputs(incident, frame)
+        if self._planned is None or self._planned[0] != inputs:
+            self._planned = inputs, remedy(incident, frame, program)
+        return self._planned[1]
 
     def _trend(self, frame: Frame, incident: Incident, points: int) -> VictimTrend | None:
         """Packets of the first victim, around the incident if it ended; None if unknown."""
@@ -275,13 +304,14 @@ class IncidentScreen(BannerScreen[int | None]):
 
     def _copy(self) -> None:
         frame, incident = self._session.frame, self.incident
-        commands = (
-            () if frame is None or incident is None else self._remedy(frame, incident).commands
-        )
-        if not commands:
-            self._message = "there is no command to copy"
+        if frame is None or incident is None:
+            self._message = "there is no incident to copy"
             return
-        self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
+        commands = self._remedy(frame, incident).commands
+        # A comment, so that all of it can be pasted into a shell.
+        text = f"# {printable(incident_text(frame, incident))}"
+        what = {0: "incident", 1: "incident and command"}
+        self.copy((text, *commands), what.get(len(commands), "incident and commands"))
 
     def _set(self, change: Callable[[Incident], str]) -> None:
         incident = self.incident
@@ -293,6 +323,135 @@ class IncidentScreen(BannerScreen[int | None]):
 
     def _help(self) -> None:
         self.open_help("incident", self._options)
+
+
+class FindingsScreen(PageScreen, inherit_bindings=False):
+    """All findings, with a cursor; mutes their rules and sets limits, for an NF or for all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings(FINDINGS)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = FINDINGS
+    TABLE: ClassVar[str] = "findings"
+
+    def __init__(
+        self, session: SessionView, options: Options, changes: ChangeControl, rules: RuleControl
+    ) -> None:
+        self._session = session
+        self._rules = rules
+        self._chosen: tuple[str, str] | None = None  # rule and subject
+        self._limited: tuple[Rule, tuple[str, ...]] | None = None  # what the prompt is about
+        super().__init__(self._page, options, changes, toggle="F")
+
+    def action_act(self, action: str, by: int) -> None:
+        self._message = ""
+        if action == "choose":
+            self._choose(by)
+        elif action == "mute":
+            self._mute(for_all=by > 0)
+        elif action == "ask_limit":
+            self._ask_limit(for_all=by > 0)
+        else:
+            super().action_act(action, by)
+
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
+        if message.about != "limit":
+            return  # the search of every page
+        message.prevent_default()
+        self._asking = False
+        limited, self._limited = self._limited, None
+        if message.text is not None and limited is not None:
+            rule, names = limited
+            try:
+                limit = _limit_of(message.text)
+            except ValueError:
+                self._message = f"no limit: {printable(message.text)}"
+            else:
+                self._message = self._rules.set_limit(rule, limit, names)
+        self.paint()
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding under the cursor; the first one if the chosen one is over."""
+        listed = self._listed
+        chosen = (item for item in listed if (item.rule, item.where) == self._chosen)
+        return next(chosen, None) or next(iter(listed), None)
+
+    @property
+    def _listed(self) -> Sequence[Finding]:
+        frame = self._session.frame
+        return () if frame is None else frame.findings
+
+    def _page(self) -> PageText | None:
+        frame = self._session.frame
+        if frame is None:
+            return None
+        settings, finding = self._rules.settings, self.finding
+        return partial(finding_page_lines, frame, settings=settings, chosen=finding)
+
+    def _choose(self, by: int) -> None:
+        listed, finding = list(self._listed), self.finding
+        if finding is None:
+            self._scroll(by)
+            return
+        # Of two equal ones the position counts.
+        at = next(index for index, item in enumerate(listed) if item is finding)
+        chosen = listed[max(0, min(at + by, len(listed) - 1))]
+        self._chosen = chosen.rule, chosen.where
+        self.paint()
+        lines = self._text(self.size.width)
+        rows = [index for index, item in enumerate(lines) if item.fill is Tone.CURSOR]
+        height = max(1, self.size.height - 2)
+        if rows:  # below its rule's title
+            self._top = max(min(self._top, rows[0] - 1), rows[-1] + 1 - height, 0)
+        self.paint()
+
+    def _mute(self, *, for_all: bool) -> None:
+        finding = self.finding
+        if finding is not None:
+            names = self._names(finding, for_all=for_all)
+            self._message = self._rules.toggle_rules([finding.rule], names)
+        self.paint()
+
+    def _ask_limit(self, *, for_all: bool) -> None:
+        finding = self.finding
+        rule = None if finding is None else rule_called(finding.rule)
+        if finding is None or rule is None or rule.when:
+            self.say("no finding is selected" if finding is None else "its rule has no limit")
+            return
+        names = self._names(finding, for_all=for_all)
+        self._limited = rule, names
+        own = self._rules.settings.of(rule.id, names[0]).limit
+        now = rule.limit if own is None else own
+        subject = ", ".join(filter(None, names)) or "all"
+        default = f"empty: {rule.limit:g}"
+        label = f"limit of {rule.id} for {subject}, now {rule.printed(now)} = {now:g} ({default})"
+        self._asking = True
+        self.paint()
+        self.query_one(Prompt).ask("limit", label)
+
+    def _names(self, finding: Finding, *, for_all: bool) -> tuple[str, ...]:
+        """NFs that a finding is about; "" for all."""
+        kind, _, rest = finding.where.partition(" ")
+        frame = self._session.frame
+        if for_all or frame is None or kind not in ("nf", "cpu"):
+            return ("",)
+        if kind == "nf":
+            return (rest,)
+        try:
+            cpus = parse_cpu_list(rest)
+        except ValueError:
+            return ("",)
+        return tuple(nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)) or ("",)
+
+
+def _limit_of(text: str) -> float | None:
+    """A limit in the rule's unit, `0.05` or `5%`; None: its own. Raises ValueError."""
+    text = text.strip()
+    if not text:
+        return None
+    limit = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not math.isfinite(limit) or limit < 0:
+        raise ValueError("not 0 or more")
+    return limit
 
 
 def incidents_of(frame: Frame | None) -> Sequence[Incident]:

@@ -16,7 +16,6 @@ from nftop.model.remedy import Remedy
 from nftop.model.replay_position import FASTEST, SLOWEST
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
-from nftop.render.frame.findings import finding_page_lines
 from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
 from nftop.session.feed import Feed, PastControl, Player
@@ -29,7 +28,7 @@ from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor import EditorScreen
-from nftop.ui.screens.incident import IncidentScreen, RuleControl
+from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText
 from nftop.ui.screens.priority import PriorityScreen
@@ -430,7 +429,8 @@ class MainScreen(BannerScreen[None]):
     def _findings(self) -> None:
         """Open the page of findings; it follows the frames unless paused."""
         if self._session.frame is not None:
-            self._page(lambda frame: partial(finding_page_lines, frame), "F")
+            screen = FindingsScreen(self._session, self._options, self.changes, self._rule_control)
+            self.app.push_screen(screen, self._back)
 
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""

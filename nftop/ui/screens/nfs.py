@@ -12,7 +12,7 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, line, sel
 from nftop.render.base.table import TableColumn, cut_lines, scroll
 from nftop.render.cores.columns import EVERY_COLUMN
 from nftop.render.cores.layout import above_text
-from nftop.render.cores.nfs import nobody
+from nftop.render.cores.nfs import USUAL, nobody
 from nftop.render.cores.rows import Cursor
 from nftop.render.frame.header import ViewStatus
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
@@ -78,7 +78,7 @@ class NfsView(ScreenView):
         )
         order = self._order()
         session.arrange()
-        self._rows = in_order(frame, order)
+        self._rows = in_order(frame, order, session.facts.trends)
         self._settle()
         if not self._rows:
             why = "no network function matches the filter" if frame.nfs else ""
@@ -90,7 +90,7 @@ class NfsView(ScreenView):
         lines = joined(parts, apart=height >= _APART_FROM or self._open)
         head = order_header(self._columns, order, width)
         if self._open:
-            table = [selected(nf_line(frame, nf, self._columns, width))]
+            table = [selected(nf_line(frame, nf, self._columns, width, session.facts.trends))]
         else:
             table = self._table(frame, width, height - 1, len(lines))
         self._room = max(0, height - 1 - len(table))
@@ -155,7 +155,7 @@ class NfsView(ScreenView):
     def sorting(self) -> SortState | None:
         frame = self.session.frame
         every = nf_columns(EVERY_COLUMN, compared=frame is not None and frame.baselines is not None)
-        sortable = (col for col in every if col.metric or col.key in _NAMES)
+        sortable = (col for col in every if _sortable(col))
         columns = (("", "harm"), *((col.key, col.label) for col in sortable))
         is_number = self._sort not in _NAMES
         return SortState(columns, self._sort, is_number != self.session.view.inverted)
@@ -167,7 +167,7 @@ class NfsView(ScreenView):
             self._sort_by(key)
 
     def cycle_sort(self, step: int) -> None:
-        shown = [col.key for col in self._columns if col.metric or col.key in _NAMES]
+        shown = [col.key for col in self._columns if _sortable(col)]
         at = shown.index(self._sort) if self._sort in shown else -step if step > 0 else 0
         self._sort_by(shown[(at + step) % len(shown)])
 
@@ -252,7 +252,7 @@ class NfsView(ScreenView):
         self._top = scroll(self._top, self._at, self._at, len(self._rows), room)
         lines = []
         for at in range(self._top, min(self._top + room, len(self._rows))):
-            drawn = nf_line(frame, self._rows[at], self._columns, width)
+            drawn = nf_line(frame, self._rows[at], self._columns, width, self.session.facts.trends)
             drawn = clickable(drawn, "row", at)
             lines.append(selected(drawn) if at == self._at else drawn)
         return [*lines, BLANK] if height > len(lines) + wanted else lines
@@ -263,6 +263,10 @@ class NfsView(ScreenView):
         if self._open and last:
             more = f"lines {self._scroll + 1}-{min(lines, self._scroll + self._room)}/{lines}  "
         return f"{more}{position}"
+
+
+def _sortable(col: TableColumn) -> bool:
+    return col.metric is not None or col.key in (*_NAMES, USUAL.key)
 
 
 register(ScreenRow("nfs", "2", "NFs", NfsView, marks=MARKS))

@@ -40,10 +40,11 @@ class TimelineView(ScreenView):
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
+        strip = status.strip
         # Its own graphs say what the strip does.
         status = replace(status, strip=None)
         above, room, footer = above_text(frame, status, width=layout.width, height=layout.height)
-        strip, hours = session.strip, self._hours(frame)
+        hours = self._hours(frame, strip)
         window = strip or hours
         self._events = tuple(reversed(hours.events))
         keys = [event.key for event in self._events]
@@ -96,9 +97,8 @@ class TimelineView(ScreenView):
     def page(self, pages: int) -> None:
         self.move(pages * max(1, self._rows - 1))
 
-    def _hours(self, frame: Frame) -> Strip:
+    def _hours(self, frame: Frame, strip: Strip | None) -> Strip:
         """All that is kept: hours of a live session, or the whole recording."""
-        strip = self.session.strip
         if strip is not None and strip.whole:
             return strip
         now_ns = (self.session.newest or frame).wall_ns

@@ -13,7 +13,13 @@ from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.render.cores.harm import RowTrends
-from nftop.render.cores.layout import LEAST_WIDTH, Histories, ScreenSections, share_out
+from nftop.render.cores.layout import (
+    LEAST_WIDTH,
+    Histories,
+    ScreenSections,
+    graph_lines_of,
+    share_out,
+)
 from nftop.render.frame.header import ViewStatus
 from tests.frames import frame
 
@@ -84,3 +90,14 @@ def test_no_screen_is_without_its_badge(width: int, height: int) -> None:
     simulated = replace(full(88), host=replace(full(88).host, simulated=True))
     parts = share_out(simulated, ViewStatus(), PAST, rows=9, width=width, height=height)
     assert parts.top[0].text.strip().startswith("SIMULATED"[: max(0, width - 3)])
+
+
+def test_the_filter_reaches_the_graphs() -> None:
+    shown = full(8)
+    drawn = "\n".join(item.text for item in graph_lines_of(shown, nothing, nothing, 200, 40))
+    names = [nf.name for nf in shown.nfs]
+    assert all(f"{name}, Mpps" in drawn for name in names)
+    one = graph_lines_of(shown, nothing, nothing, 200, 40, search=names[0])
+    text = "\n".join(item.text for item in one)
+    assert f"{names[0]}, Mpps" in text and f"{names[1]}, Mpps" not in text
+    assert graph_lines_of(shown, nothing, nothing, 200, 40, search="none of them") == []

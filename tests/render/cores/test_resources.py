@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from nftop.derive.cache.ways import shares_of
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.render.cores.resources import socket_lines
+from nftop.render.cores.resources import compact_lines, shared_text, socket_lines
 from tests.frames import frame
+from tests.rdt import frame_of, group, in_cache, table
 
 READ, WRITE = "memory.read_bytes_per_s", "memory.write_bytes_per_s"
 
@@ -37,3 +39,30 @@ def test_estimates_are_marked_after_the_digits() -> None:
 def test_memory_without_its_writes_is_no_sum() -> None:
     shown = sockets({READ: 40e9, WRITE: Missing(Reason.TAKEN), "pcie.read_bytes_per_s": 1e9})
     assert Reason.TAKEN.mark in shown[1] and "40" not in shown[1]
+
+
+def classes(**masks: int) -> Frame:
+    """Classes with a CPU each and these ways of the first cache, after the root's."""
+    rows = [
+        group(name.replace("root", ""), clos, (clos,), in_cache(0, bits))
+        for clos, (name, bits) in enumerate(masks.items())
+    ]
+    return frame_of(replace(table(), groups=tuple(rows)))
+
+
+def test_each_way_counts_once_with_all_classes_that_may_fill_it() -> None:
+    shown = classes(root=0x800, vpp=0b0011, ovs=0b0111, tenant=0b1110)
+    shares = shares_of(shown.groups, shown.domains[0])
+    assert shared_text(shown.groups, shares) == (
+        "shared ways: 1 of vpp and ovs; 1 of vpp, ovs and tenant; 1 of ovs and tenant"
+    )
+    alone = classes(root=0x800, vpp=0b0011)
+    assert shared_text(alone.groups, shares_of(alone.groups, alone.domains[0])) == ""
+
+
+def test_the_map_in_two_lines_shows_that_more_share_a_way() -> None:
+    shown = classes(root=0x7FF, vpp=0x0FF, ovs=0x00F)
+    owner, second = compact_lines(shown, shown.domains[0], 80)
+    assert second.text.count("+") == 4 and "+" not in owner.text
+    two = classes(root=0x7FF, vpp=0x0FF)
+    assert "+" not in compact_lines(two, two.domains[0], 80)[1].text

@@ -298,6 +298,11 @@ def test_what_stands_above_every_screen() -> None:
     assert "vpp L3 0 f0 → 1f0 and 1 more" in unkept_lines(facts, 120, 36)[1].text
     assert len(unkept_lines(facts, 80, 12)) == 1
     assert " CHANGE IS NOT KEPT" in unkept_lines(replace(facts, number=None), 80, 12)[0].text
+    long = unkept_lines(replace(facts, left_s=287, within_s=300.0), 120, 36)[1].text
+    assert (
+        "taken back in 4m47s" in long
+        and "taken back in 30 s" in unkept_lines(facts, 120, 36)[1].text
+    )
     late = unkept_lines(replace(facts, left_s=0), 80, 12)[0].text
     assert "CHANGE 3 WAS NOT KEPT" in late and "K keep" not in late
     kept = Receipt("kept", ("`nftop undo` takes it back",))

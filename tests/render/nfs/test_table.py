@@ -14,6 +14,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.nf.parts import NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.render.cores.harm import RowTrend, RowTrends
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, reference_lines, title_of
 from nftop.render.nfs.table import NfOrder, in_order, nf_columns, nf_line, order_header
@@ -71,7 +72,8 @@ def test_more_room_shows_more_and_takes_nothing_away() -> None:
         before = keys
     assert {"name", "kind", "cpus", "rx_packets_per_s", "cpp", "cpp_vs_base", "tma", "ipc",
             "drop_packets_per_s", "tx_packets_per_s", "busy_cpp", "ipp", "imbalance_ratio",
-            "classes", "llc_occupancy_bytes", "llc_misses_per_packet"} == before  # fmt: skip
+            "usual", "classes", "llc_occupancy_bytes",
+            "llc_misses_per_packet"} == before  # fmt: skip
     narrow = {col.key for col in nf_columns(80, compared=True)}
     assert {"name", "rx_packets_per_s", "cpp", "cpp_vs_base", "ipc", "tma"} <= narrow
     assert "cpp_vs_base" not in {col.key for col in nf_columns(200, compared=False)}
@@ -239,3 +241,17 @@ def _shares(nf: NfRow, threads: tuple[NfThread, ...]) -> list[str]:
     head = next(at for at, line in enumerate(lines) if "SHARE" in line)
     end = lines[head].index("SHARE") + len("SHARE")
     return [line[end - 7 : end].strip() for line in lines[head + 1 : head + 1 + len(threads)]]
+
+
+def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
+    shown = frame(8)
+    first, second = shown.nfs[:2]
+    trends = RowTrends(
+        nf_costs={first.key: RowTrend(change=0.02), second.key: RowTrend(change=0.3)}
+    )
+    assert in_order(shown, NfOrder("usual"), trends)[:2] == (second, first)
+    assert in_order(shown, NfOrder("usual", inverted=True), trends)[:2] == (first, second)
+    columns = nf_columns(300, compared=False)
+    assert "vs.10m" in order_header(columns, NfOrder("usual"), 300).text
+    assert "+30%" in nf_line(shown, second, columns, 300, trends).text
+    assert "+30%" not in nf_line(shown, second, columns, 300).text

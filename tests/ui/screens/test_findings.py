@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.model.rule_settings import RuleSetting, RuleSettings
+from nftop.store.user.rules import rules_file
+from nftop.ui.options import Options
 from tests.frames import frame, ticks
 from tests.render.frame.test_findings import FOUND
-from tests.ui.harness import running
+from tests.ui.harness import Running, running
 
 QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))
 LAST = QUIET[-1]
@@ -37,3 +42,55 @@ async def test_they_go_when_the_frame_has_none() -> None:
         await run.press("escape")
         await run.give(replace(LAST, wall_ns=LAST.wall_ns + 10**9))
         assert "No active findings." in await run.press("F")
+
+
+def settings(run: Running) -> RuleSettings:
+    assert run.feed.settings is not None
+    return run.feed.settings
+
+
+def kept(environ: dict[str, str]) -> set[RuleSetting]:
+    return set(rules_file(environ).settings.rows)
+
+
+async def test_rules_are_muted_for_one_or_for_all_and_kept(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    async with running(*LOUD, size=(80, 24), options=Options(rules=rules_file(environ))) as run:
+        await run.press("F", "m")
+        assert settings(run).of("drops", "vpp").muted and not settings(run).of("drops").muted
+        assert "set by you: muted for vpp" in run.text
+        await run.press("m", "M")
+        assert settings(run).of("drops").muted
+        await run.press("j", "m")
+        assert settings(run).of("low-ipc", "fwd").muted and not settings(run).of("low-ipc").muted
+        await run.until(lambda: kept(environ) == set(settings(run).rows))
+
+
+async def test_another_limit_is_set_and_taken_away(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    async with running(*LOUD, size=(120, 24), options=Options(rules=rules_file(environ))) as run:
+        await run.press("F", "j")
+        assert "limit of low-ipc for fwd, now 1.75" in await run.press("l")
+        await run.press(*"1.5", "enter")
+        assert settings(run).of("low-ipc", "fwd").limit == 1.5
+        assert settings(run).of("low-ipc").limit is None
+        assert "set by you: limit 1.5" in run.text
+        await run.press("L", *"120%", "enter")
+        assert settings(run).of("low-ipc").limit == 1.2
+        await run.until(lambda: kept(environ) == set(settings(run).rows))
+        before = settings(run)
+        assert "no limit: soon" in await run.press("L", *"soon", "enter")
+        await run.press("L", "escape")
+        assert settings(run) == before
+        await run.press("L", "enter", "l", "enter")
+        assert settings(run).rows == ()
+
+
+@pytest.mark.parametrize("size", [(40, 8), (80, 24), (200, 50)])
+async def test_the_cursor_stays_in_view(size: tuple[int, int]) -> None:
+    async with running(*LOUD, size=size) as run:
+        await run.press("F")
+        for finding in FOUND:
+            assert f"{finding.where}: " in run.app.screen.selected_text()  # type: ignore[attr-defined]
+            await run.press("j")
+        assert "no search yet" in await run.press("n")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.control.resctrl.remedy import remedy
 from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell
 from nftop.model.frame import Frame
+from nftop.model.incident import Incident
 from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
@@ -67,7 +69,9 @@ async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
     async with running(frame, size=(120, 40), options=Options(gate=gate, rw=True)) as run:
         await run.press("tab", "y")
         command = "cat set --group tenant --l3 0=2"
-        assert command in run.app.clipboard
+        text, *commands = run.app.clipboard.splitlines()
+        assert text.startswith("# tenant ") and frame.incidents[0].id in text
+        assert command in commands[0]
         await run.press("e")
         await run.until(lambda: command in run.text)
         mask = gate.host.state()[Cell("schemata", "tenant", "L3", 0)]
@@ -86,6 +90,31 @@ async def test_a_command_with_characters_that_are_not_shown_is_not_copied(
             assert "not copied" in run.text
 
 
+async def test_what_mends_it_is_computed_again_only_when_something_changes(
+    noisy: tuple[Frozen, Frame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = noisy[1]
+    calls: list[Frame] = []
+
+    def counted(incident: Incident, shown: Frame, program: str) -> Remedy:
+        calls.append(shown)
+        return remedy(incident, shown, program)
+
+    monkeypatch.setattr("nftop.ui.screens.incident.remedy", counted)
+    async with running(frame, size=(120, 36)) as run:
+        await run.press("tab", "j", "k", "y")
+        assert len(calls) == 1
+        later = replace(frame, wall_ns=frame.wall_ns + S, monotonic_ns=frame.monotonic_ns + S)
+        await run.give(later)
+        assert len(calls) == 1
+        groups = tuple(
+            replace(item, cpus=item.cpus[1:]) if item.name == "tenant" else item
+            for item in frame.groups
+        )
+        await run.give(replace(later, wall_ns=later.wall_ns + S, groups=groups))
+        assert len(calls) == 2
+
+
 async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Frame]) -> None:
     frame = noisy[1]
     notes = replace(frame, incidents=frame.incidents[1:])
@@ -95,7 +124,7 @@ async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Fram
         foot = (await run.press("j")).splitlines()[-1]
         assert "edit draft" not in foot and "m mute" in foot and "a seen" in foot
         await run.press("y")
-        assert "there is no command to copy" in run.text
+        assert run.app.clipboard.startswith("# ") and "copied incident" in run.text
 
 
 async def test_muted_rules_reach_the_feed_and_the_file(

@@ -11,12 +11,14 @@ import pytest
 from textual.widgets import Input
 
 from nftop.model.struct import replace
+from nftop.model.timeline import Strip
 from nftop.session.timeline import LivePast
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from nftop.ui.options import Options
+from nftop.ui.recording_keys import keep_default
 from nftop.ui.widgets.lines import HeaderLines, Panels
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
@@ -168,9 +170,9 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
     options = Options(past=past, recorder=recorder, new_sink=lambda: FileSink(file))
     async with running(*flown()[1][-1:], size=(120, 36), options=options) as run:
         await run.press("5")
-        assert "minutes of the past to keep" in await run.press("R")
+        assert "past to keep as a recording" in await run.press("R")
         await run.press("ctrl+u", *"nonsense", "enter")
-        assert "not a number of minutes" in run.text
+        assert "no span of time" in run.text
         await run.press("R")
         await run.press("ctrl+u", "1", "enter")
         until(lambda: file.exists() and recorder.recording is None)
@@ -178,6 +180,29 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
     recorder.close()
     found, ended, rest = everything(file)
     assert ended and rest is None and len(ticks_of(found)) == 5
+
+
+@pytest.mark.parametrize(
+    ("kept_s", "text"),
+    [(4.0, "4s"), (94.2, "95s"), (60.0, "1m"), (180.0, "3m"), (599.5, "10m"), (9000.0, "10m")],
+)
+def test_whole_minutes_or_seconds_are_offered(kept_s: float, text: str) -> None:
+    assert keep_default(kept_s) == text
+
+
+async def test_each_strip_is_built_once_a_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live() as (run, _):
+        await run.press("5")
+        built: list[int] = []
+        strip = EventHistory.strip
+
+        def counted(history: EventHistory, last_ns: int, **options: Any) -> Strip:
+            built.append(last_ns)
+            return strip(history, last_ns, **options)
+
+        monkeypatch.setattr(EventHistory, "strip", counted)
+        run.app._main.paint()
+        assert len(built) == 2, "one of the window, one of all that is kept"
 
 
 @pytest.mark.parametrize("screen", ["1", "4", "5"])
