@@ -11,7 +11,16 @@ from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
 from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.nf.parts import NOT_REPORTED, NfNode, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import (
+    NOT_REPORTED,
+    ONLY_OVS,
+    NfDrop,
+    NfFlowTables,
+    NfNode,
+    NfPort,
+    NfQueue,
+    NfThread,
+)
 from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
@@ -168,7 +177,8 @@ class NfRow:
         attribution: how its packets were assigned to CPUs, a text.
         problem: why its counters are not current, or None.
         readings: by metric id, all metrics of scope `nf`.
-        threads: its polling threads. ports, queues, nodes: as reported, or why they are unknown.
+        threads: its polling threads. ports, queues, nodes, flow_tables, drops: as reported, or why
+            they are unknown.
         classes: cache classes in effect on its CPUs, each once.
         sharers: other users of these classes, a text; "" if none.
         owner: user that owns the socket its numbers come from; None if unknown or without a socket.
@@ -192,6 +202,8 @@ class NfRow:
     ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
     queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
     nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
+    flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
+    drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
     classes: tuple[CacheClass, ...] = ()
     sharers: str = ""
     owner: Owner | None = None

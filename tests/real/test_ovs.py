@@ -99,6 +99,57 @@ def counts_exactly(ovs: Ovs) -> None:
         assert ovs.counts()["Rx packets"] == total
 
 
+LABELS = {"emc": "emc hits", "smc": "smc hits", "megaflow": "megaflow hits",
+          "simple": "simple match hits", "phwol": "phwol hits"}  # fmt: skip
+
+
+@needs_plain
+def test_hits_and_upcalls_are_those_of_pmd_stats_show_to_the_packet() -> None:
+    with dummy_ovs() as ovs, nftop(*TICKS) as frames:
+        readings = told(frames, ovs)
+        next(readings)
+        before, packets = ovs.counts(), 0.0
+        counted = dict.fromkeys((*LABELS, "upcalls"), 0.0)
+        inject(ovs, 90)
+        while packets < 89.999:
+            received, frame = next(readings)
+            nf = nf_of(frame, ovs)
+            assert nf is not None
+            packets += received
+            for name in LABELS:
+                counted[name] += nf["ovs"][f"{name}_hits_per_s"] * nf["interval_s"]
+            counted["upcalls"] += nf["ovs"]["upcalls_per_s"] * nf["interval_s"]
+            (tables,) = nf["flow_tables"]
+            assert tables["cpu"] == 1 and tables["upcalls_per_s"] == nf["ovs"]["upcalls_per_s"]
+        after = ovs.counts()
+        own = {name: after[label] - before[label] for name, label in LABELS.items()}
+        failed = "miss with failed upcall"
+        own["upcalls"] = sum(
+            after[label] - before[label] for label in ("miss with success upcall", failed)
+        )
+        assert sum(own.values()) == 90
+        assert counted == pytest.approx(own, abs=0.001)
+
+
+@needs_dpdk
+def test_hits_and_lost_upcalls_of_ovs_dpdk_are_those_of_its_own_tools(source: OvsSource) -> None:
+    def dropped(ovs: Ovs) -> int:
+        found = re.search(r"datapath_drop_upcall_error .*total: (\d+)", ovs.appctl("coverage/show"))
+        return int(found[1]) if found else 0
+
+    with dpdk_ovs() as ovs:
+        until(lambda: "Tx batches" in ovs.counts())  # before the first one it has no line
+        before, switch, after = ovs.counts(), working(source, ovs), ovs.counts()
+        (pmd,) = switch.pmds
+        for name, label in LABELS.items():
+            assert before[label] <= pmd.hits[name] <= after[label]
+        assert before["Tx batches"] <= (pmd.tx_batches or 0) <= after["Tx batches"]
+        assert sum(pmd.hits.values()) + (pmd.upcalls or 0) == pmd.rx_packets
+        print(f"{pmd.hits}, upcalls {pmd.upcalls}, lost {pmd.lost_upcalls}, {dropped(ovs)}")
+        # A thread adds what it counted to coverage/show about once a second.
+        until(lambda: dropped(ovs) == working(source, ovs).pmds[0].lost_upcalls)
+
+
 def is_one_nf(frame: Frame, ovs: Ovs) -> None:
     """That it has one row, with the core and the thread that OVS names."""
     nf = nf_of(frame, ovs)

@@ -34,7 +34,7 @@ _MAX_BATCHED_WRITES_PER_PACKET = 1 / 10
 _FEW_READS_PER_S = 10_000.0
 # An effect that began so long before a cause is not the cause's.
 EFFECT_BEFORE_S = 10.0
-_LOSSES = ("drops", "throughput-collapse")
+_LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 _LOAD_GROWN, _COST_GROWN = 1.03, 1.05
 
 

@@ -11,8 +11,9 @@ from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
+from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_NODES
-from nftop.model.nf.parts import NfThread
+from nftop.model.nf.parts import ONLY_OVS, NfThread
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.struct import dataclass, replace
@@ -49,6 +50,8 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         row,
         readings={
             **row.readings,
+            **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
+            **nf.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
             "room_packets_per_s": nf.uncounted or room.packets_per_s,
@@ -69,6 +72,8 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         ports=nf.ports,
         queues=nf.queues,
         nodes=nf.nodes,
+        flow_tables=nf.flow_tables,
+        drops=nf.drops,
         classes=classes,
         sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )

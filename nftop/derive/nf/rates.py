@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.nf.parts import NOT_REPORTED, NfNode, NfPort, NfQueue
+from nftop.model.nf.parts import (
+    NOT_REPORTED,
+    ONLY_OVS,
+    NfDrop,
+    NfFlowTables,
+    NfNode,
+    NfPort,
+    NfQueue,
+)
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
 from nftop.model.reading import Missing, Reading, Reason
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 
 _NOT_SEEN = Missing(
     Reason.SOURCE, "it names CPUs on which no thread of its process is seen to poll"
@@ -85,6 +93,7 @@ class NfRates:
 
     `prefix`: its EAL prefix, as in the queue map, or "". `packets_per_s`: divisor of its CPP,
     received or sent by `direction`. `uncounted`: why `cores` are not all its pollers, or None.
+    `readings`: by metric id, those that only its kind has.
     """
 
     key: str
@@ -105,6 +114,9 @@ class NfRates:
     ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
     queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
     nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
+    flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
+    drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
+    readings: Mapping[str, Reading] = field(default_factory=dict)
     owner: Owner | None = None
 
 

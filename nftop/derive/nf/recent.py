@@ -39,6 +39,7 @@ class RecentPoint:
         throughput: packets sent per second; received, of an NF that does not count those.
         arriving: packets received and dropped per second, a lower bound if drops are not counted.
         cpp: cycles per packet, of work only where the NF counts these.
+        cache_hit_ratio: of lookups in flow tables.
         is_usual: it counts for the usual rates.
     """
 
@@ -47,6 +48,7 @@ class RecentPoint:
     arriving: float
     dropped: float
     cpp: float
+    cache_hit_ratio: float = float("nan")
     is_usual: bool = True
 
 
@@ -134,6 +136,7 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
         _number(dropped),
         _number(cost_of(nf)),
+        _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
     )
     usual = known.usual
     unknown = math.isnan(point.throughput)

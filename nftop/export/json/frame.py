@@ -53,6 +53,7 @@ from nftop.model.frame import (
 from nftop.model.incident import Incident, Party, Price, Victim
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
@@ -166,6 +167,12 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     )
     nodes = "clocks_ratio clocks_per_packet packets_per_call"
     readings["nodes"] = _rows(nf.nodes, "name polls", nodes)
+    readings["flow_tables"] = _rows(
+        nf.flow_tables,
+        "cpu name",
+        " ".join(metric.id.removeprefix("ovs.") for metric in FLOW_TABLE_METRICS),
+    )
+    readings["drops"] = _rows(nf.drops, "where reason", "packets_per_s")
     return with_missing(named, readings)
 
 

@@ -25,6 +25,7 @@ from nftop.model.frame import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident
+from nftop.model.metrics.flow_tables import LOOKUPS
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
@@ -55,6 +56,12 @@ def _added(before: Mapping[str, float], more: Mapping[str, Reading]) -> Mapping[
     return {name: before.get(name, 0.0) + numbers.get(name, 0.0) for name in {*before, *numbers}}
 
 
+# Fields of `NfFlowTables`, by label.
+_LOOKUPS = {
+    **{table: f"{table}_hits_per_s" for table in LOOKUPS},
+    "upcall": "upcalls_per_s",
+    "lost_upcall": "lost_upcalls_per_s",
+}
 # The only origin of a package that is no metric.
 _LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
 
@@ -204,6 +211,23 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     sheet.add(named.NF_UP, ((mine, float(nf.problem is None)) for mine, nf in rows))
     for name, family in named.OF_NFS.items():
         sheet.add(family, ((mine, nf.readings[name]) for mine, nf in rows))
+    sheet.add(
+        named.NF_LOOKUPS,
+        (
+            (f"{mine},{labels(cpu=tables.cpu, table=table)}", getattr(tables, name))
+            for mine, nf in rows
+            for tables in (() if isinstance(nf.flow_tables, Missing) else nf.flow_tables)
+            for table, name in _LOOKUPS.items()
+        ),
+    )
+    sheet.add(
+        named.NF_DROPS,
+        (
+            (f"{mine},{labels(where=drop.where, reason=drop.reason)}", drop.packets_per_s)
+            for mine, nf in rows
+            for drop in (() if isinstance(nf.drops, Missing) else nf.drops)
+        ),
+    )
 
 
 def _focus(sheet: Sheet, focus: CoreFocus | None) -> None:

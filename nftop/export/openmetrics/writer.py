@@ -182,6 +182,15 @@ CPU = MetricFamily(
 )
 ONLINE = MetricFamily("nftop_cpu_online", "Whether the CPU is online.")
 NF = MetricFamily("nftop_nf", "A network function and the CPUs it polls on.", "info")
+NF_LOOKUPS = MetricFamily(
+    "nftop_nf_thread_lookups_per_second",
+    "Lookups of a PMD thread of OVS by the table that answered; upcall: none did; lost_upcall: "
+    "dropped, of those.",
+)
+NF_DROPS = MetricFamily(
+    "nftop_nf_drops_by_reason_per_second",
+    "Packets dropped at a port, thread or node of a network function, by its own name of why.",
+)
 NF_UP = MetricFamily("nftop_nf_up", "Whether its counters are current.")
 GROUP = MetricFamily("nftop_group", "A cache class.", "info")
 MAY = MetricFamily(

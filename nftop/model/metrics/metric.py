@@ -28,6 +28,7 @@ class Unit(Enum):
     REQUESTS_PER_S = "requests/s"  # printed in millions
     PER_PACKET = "1/packet"
     BYTES_PER_PACKET = "bytes/packet"
+    PACKETS = "packets"
     NS = "ns"
     HZ = "Hz"  # printed in GHz
     BYTES_PER_S = "bytes/s"  # printed in GB/s

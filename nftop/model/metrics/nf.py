@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
@@ -181,5 +182,6 @@ NF_METRICS: tuple[Metric, ...] = (
         coverage=LLC_COVERAGE,
     ),
     *SATURATION_NF_METRICS,
+    *FLOW_TABLE_METRICS,
     *NF_NODES,
 )

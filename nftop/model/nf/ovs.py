@@ -54,6 +54,7 @@ class OvsPmd:
         hits: packets by the flow table that matched: `phwol`, `simple`, `emc`, `smc`, `megaflow`.
         counted_s: `Measurement duration`, from 2.10 on: shows a clear even if counters are higher
             again.
+        tx_batches: `Tx batches`, from 2.10 on: a batch is sent to one port.
     """
 
     core: Cpu
@@ -69,6 +70,7 @@ class OvsPmd:
     overhead_ratio: float | None
     hits: Mapping[str, int] = field(default_factory=dict)
     counted_s: float | None = None
+    tx_batches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

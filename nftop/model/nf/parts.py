@@ -7,6 +7,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
+ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,41 @@ class NfQueue:
     used_ratio: Reading
     enabled: bool = True
     missed_packets_per_s: Reading = NOT_REPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class NfFlowTables:
+    """Lookups of one thread in the flow tables of OVS, as `metrics.flow_tables` has them.
+
+    Attributes:
+        name: of the thread (untrusted text).
+    """
+
+    cpu: Cpu
+    name: str
+    cache_hit_ratio: Reading
+    phwol_hits_per_s: Reading
+    simple_hits_per_s: Reading
+    emc_hits_per_s: Reading
+    smc_hits_per_s: Reading
+    megaflow_hits_per_s: Reading
+    upcalls_per_s: Reading
+    lost_upcalls_per_s: Reading
+    packets_per_batch: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class NfDrop:
+    """Packets that were dropped for one reason.
+
+    Attributes:
+        where: port, thread or node (untrusted text).
+        reason: the counter's own name (untrusted text).
+    """
+
+    where: str
+    reason: str
+    packets_per_s: Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.nf.parts import NfNode, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import suffix
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass
@@ -105,6 +105,23 @@ _NODES: tuple[EntryColumn[NfNode], ...] = (
     ),
     EntryColumn(TableColumn("polls", "", 7, right=False), lambda n: " polls" if n.polls else ""),
 )
+_FLOW_TABLES: tuple[EntryColumn[NfFlowTables], ...] = (
+    EntryColumn(TableColumn("FLOW TABLES", "FLOW TABLES", 16, right=False), lambda row: row.name),
+    EntryColumn(_head("CACHED", 8), lambda row: row.cache_hit_ratio, Unit.RATIO),
+    EntryColumn(_head("EMC", 7), lambda row: row.emc_hits_per_s, explained=False),
+    EntryColumn(_head("SIMPLE", 8), lambda row: row.simple_hits_per_s, explained=False),
+    EntryColumn(_head("SMC", 7), lambda row: row.smc_hits_per_s, explained=False),
+    EntryColumn(_head("MEGAFLW", 9), lambda row: row.megaflow_hits_per_s),
+    EntryColumn(_head("UPCALL/s", 9), lambda row: row.upcalls_per_s, Unit.PER_S),
+    EntryColumn(_head("LOST/s", 8), lambda row: row.lost_upcalls_per_s, Unit.PER_S),
+    EntryColumn(_head("PKT/bat", 8), lambda row: row.packets_per_batch, Unit.PACKETS),
+)
+_DROPS: tuple[EntryColumn[NfDrop], ...] = (
+    EntryColumn(_name("DROPS"), lambda drop: drop.where),
+    EntryColumn(TableColumn("REASON", "REASON", 32, right=False), lambda drop: drop.reason),
+    EntryColumn(_head("drop/s", 9), lambda drop: drop.packets_per_s, Unit.PER_S),
+)
+_MOST_DROPS = 12
 
 
 def entry_lines(
@@ -136,10 +153,22 @@ def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) 
         _baseline(frame, nf, width),
         entry_lines("QUEUES", nf.queues, _QUEUES, width),
         entry_lines("PORTS", nf.ports, _PORTS, width),
+        entry_lines("FLOW TABLES", nf.flow_tables, _FLOW_TABLES, width),
+        entry_lines("DROPS", _dropping(nf), _DROPS, width),
         entry_lines("NODES", nf.nodes, _NODES, width),
         reference_lines(frame, nf, workload, width),
     ]
     return [[crop(item, width) for item in block] for block in blocks if block]
+
+
+def _dropping(nf: NfRow) -> Sequence[NfDrop]:
+    """Its drops that are not 0, most first."""
+    rates = {
+        drop: drop.packets_per_s
+        for drop in (() if isinstance(nf.drops, Missing) else nf.drops)
+        if not isinstance(drop.packets_per_s, Missing) and drop.packets_per_s > 0
+    }
+    return sorted(rates, key=lambda drop: -rates[drop])[:_MOST_DROPS]
 
 
 def joined(blocks: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:

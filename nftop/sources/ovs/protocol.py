@@ -147,6 +147,7 @@ _NAMES: Mapping[str, str] = {
     "packets received": "rx_packets",
     "rx packets": "rx_packets",
     "tx packets": "tx_packets",
+    "tx batches": "tx_batches",
     "polling cycles": "idle_cycles",  # until 2.6
     "idle cycles": "idle_cycles",
     "processing cycles": "busy_cycles",
@@ -176,6 +177,7 @@ class PmdCounts:
     numa: int
     rx_packets: int | None = None
     tx_packets: int | None = None
+    tx_batches: int | None = None
     idle_cycles: int | None = None
     busy_cycles: int | None = None
     used_cycles: int | None = None
@@ -371,4 +373,6 @@ def _pmd(
         overhead_ratio=queues.overhead_ratio if queues else None,
         hits=main.hits,
         counted_s=detailed.counted_s,
+        # The line is left out before the first one.
+        tx_batches=0 if detailed.tx_packets == 0 else detailed.tx_batches,
     )

@@ -59,6 +59,7 @@ ENDS = {
     Unit.PER_S: "_per_second",
     Unit.PER_PACKET: "_per_packet",
     Unit.BYTES_PER_PACKET: "_bytes_per_packet",
+    Unit.PACKETS: "_packets_per_batch",
     Unit.PER_CYCLE: "_per_cycle",
     Unit.CYCLES: "_cycles_per_packet",
     Unit.INSTRUCTIONS: "_instructions_per_packet",

@@ -28,8 +28,9 @@ from nftop.derive.nf.rates import (
 )
 from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
+from nftop.model.metrics.flow_tables import CACHES, LOOKUPS
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
-from nftop.model.nf.parts import NfQueue
+from nftop.model.nf.parts import NfDrop, NfFlowTables, NfQueue
 from nftop.model.owner import owned_name
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, field, replace
@@ -60,6 +61,8 @@ _QUEUES_AS_ONE = Missing(
     Reason.SOURCE, "OVS counts the packets of a PMD thread, not those of each of its queues"
 )
 _NO_WINDOW = Missing(Reason.WARMING, "pmd-rxq-show has no share of it yet: its window is not full")
+# Reason of drops.
+LOST = "lost upcalls"
 _NO_PMDS = Missing(Reason.UNDEFINED, "it has no PMD threads")
 
 # OVS' counting time may lag behind the time between two readings by this much, since replies differ
@@ -132,6 +135,10 @@ def _rated_counters(pmd: OvsPmd) -> dict[str, int | None]:
         "used_cycles": pmd.used_cycles,
         "busy_cycles": pmd.busy_cycles,
         "sleep_us": pmd.sleep_us,
+        "upcalls": pmd.upcalls,
+        "lost_upcalls": pmd.lost_upcalls,
+        "tx_batches": pmd.tx_batches,
+        **pmd.hits,
     }
 
 
@@ -220,7 +227,48 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
         queues=switch.problem
         or tuple(queue for pmd in switch.pmds for queue in _queues(rates, pmd, own.get(pmd.core))),
         nodes=_NO_NODES,
+        flow_tables=switch.problem
+        or tuple(_flow_tables(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),
+        drops=switch.problem
+        or tuple(
+            NfDrop(_thread_name(pmd, own.get(pmd.core)), LOST, rates.rate("lost_upcalls", pmd))
+            for pmd in switch.pmds
+        ),
+        readings={f"ovs.{name}": value for name, value in _lookups(rates, switch.pmds).items()},
     )
+
+
+def _lookups(rates: _PmdRates, pmds: Sequence[OvsPmd]) -> dict[str, Reading]:
+    """Rates of flow tables over some PMD threads, by the end of the metric's id."""
+
+    def summed(what: str) -> Reading:
+        return total(
+            (rates.rate(what, pmd) for pmd in pmds), of_nothing=rates.switch.problem or _NO_PMDS
+        )
+
+    # An OVS that has a table prints its line; before 2.10 there were fewer.
+    tables = [table for table in LOOKUPS if any(table in pmd.hits for pmd in pmds)]
+    hits = {table: summed(table) for table in LOOKUPS}
+    upcalls = summed("upcalls")
+    untold = emc if isinstance(emc := hits["emc"], Missing) else _UNTOLD
+    cached = total((hits[table] for table in tables if table in CACHES), untold)
+    every = total([*(hits[table] for table in tables), upcalls])
+    return {
+        "cache_hit_ratio": quotient(cached, every),
+        **{f"{table}_hits_per_s": reading for table, reading in hits.items()},
+        "upcalls_per_s": upcalls,
+        "lost_upcalls_per_s": summed("lost_upcalls"),
+        "packets_per_batch": quotient(summed("tx_packets"), summed("tx_batches")),
+    }
+
+
+def _flow_tables(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfFlowTables:
+    cpu = pmd.core if thread is None else where_it_runs(thread)
+    return NfFlowTables(cpu, _thread_name(pmd, thread), **_lookups(rates, [pmd]))
+
+
+def _thread_name(pmd: OvsPmd, thread: ThreadRate | None) -> str:
+    return f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
 
 
 def _queues(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> tuple[NfQueue, ...]:
@@ -255,7 +303,7 @@ def _attribution(switch: OvsSwitch) -> str:
 def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
     run, wait = shares(thread)
     own = awake_or_asleep(thread)
-    name = f"pmd on core {pmd.core}" if thread is None else thread.thread.comm
+    name = _thread_name(pmd, thread)
     return NfCore(
         cpu=pmd.core if thread is None else where_it_runs(thread),
         thread=name,
