@@ -214,10 +214,12 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     sheet.add(
         named.NF_LOOKUPS,
         (
-            (f"{mine},{labels(cpu=tables.cpu, table=table)}", getattr(tables, name))
+            (f"{mine},{labels(cpu=tables.cpu, table=table)}", reading)
             for mine, nf in rows
             for tables in (() if isinstance(nf.flow_tables, Missing) else nf.flow_tables)
-            for table, name in _LOOKUPS.items()
+            for table, reading in zip(
+                _LOOKUPS, picked(tables, " ".join(_LOOKUPS.values())).values(), strict=True
+            )
         ),
     )
     sheet.add(
