@@ -118,12 +118,17 @@ def _block(title: str, now: str, values: Series, look: tuple[Unit, Tone], size: 
     (unit, tone), (cells, tall) = look, size
     scale = scale_of(values, from_zero=unit is Unit.BYTES_PER_S)
     note = scale.note()
+    room = cells - 1 - len(now)
+    # Where there is little room the note stays: without it the graph misleads.
+    about = f"{title}  10 min"
+    if note and len(f"{about}  {note}") >= room:
+        note = note.removeprefix("axis ")
+        about = fit(title, min(len(title), max(0, room - len(note) - 3)))
     text = line(
-        Span(f"{title}  10 min", Tone.STRONG if tone is Tone.BAD else Tone.PLAIN),
+        Span(about, Tone.STRONG if tone is Tone.BAD else Tone.PLAIN),
         Span(f"  {note}" if note else "", Tone.MUTED),
     )
-    room = cells - 1 - len(now)
-    text = crop(text, room)
+    text = crop(text, room - 1)
     top = line(text, " " * (room - text.width), Span(now, tone))
     if not np.isfinite(values).any():
         why = line(Span(fit("no history yet", cells), Tone.MUTED))

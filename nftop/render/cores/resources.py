@@ -178,7 +178,7 @@ def _io_line(domain: CacheDomain, cells: int) -> Line:
 
 
 def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
-    """Which classes share how many ways, most ways first: `ways: 3 of tenant and vpp`.
+    """Which classes share how many ways, most ways first: `shared ways: 3 tenant+vpp`.
 
     Each way counts once, with all classes that may fill it.
     """
@@ -188,11 +188,9 @@ def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str
         for way in range(max((mask.width for mask in held.values()), default=0))
         if len(holders := tuple(name for name, mask in held.items() if mask.has(way))) > 1
     )
-    texts = []
-    for holders, ways in sorted(counts.items(), key=lambda item: -item[1]):
-        *others, last = map(group_name, holders)
-        texts.append(f"{ways} of {', '.join(others)} and {last}")
-    return f"shared ways: {'; '.join(texts)}" if texts else ""
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    texts = [f"{ways} {'+'.join(map(group_name, holders))}" for holders, ways in ranked]
+    return f"shared ways: {', '.join(texts)}" if texts else ""
 
 
 def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
+from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.masks import Cbm
 from nftop.model.reading import Missing, Reading
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
+from nftop.render.base import format as fmt
 from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
@@ -142,7 +144,7 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     yield crop(line(" ", Span(culprit_text(incident), Tone.STRONG)), width)
     facts = [_KINDS[culprit.kind], *_party_facts(culprit)]
     facts += _class_facts(view)
-    yield from paragraph("  ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
+    yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
     if incident.basis:
         how = "most likely" if incident.likely else "known by"
         yield crop(line("   ", Span(f"{how}: {incident.basis}", Tone.MUTED)), width)
@@ -170,7 +172,7 @@ def _class_facts(view: IncidentView) -> Iterator[str]:
                 yield f"{used / 2**20:.1f}/{capacity / 2**20:.1f} MiB"
             traffic = cache.readings["mbm_total_bytes_per_s"]
             if not isinstance(traffic, Missing):
-                yield f"{number_text(traffic)}B/s"
+                yield fmt.worded(traffic, Unit.BYTES_PER_S)
 
 
 def _victims(view: IncidentView, width: int) -> Iterator[Line]:
@@ -232,7 +234,7 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
         texts.append(f"{number_text(incident.dropped)} packets lost so far")
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
-    yield from paragraph("  ".join(texts), width - 1, lead=line(" "), tone=tone)
+    yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
 
 
 def _no_price(incident: Incident) -> str:

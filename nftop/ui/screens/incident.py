@@ -423,7 +423,9 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         now = rule.limit if own is None else own
         subject = ", ".join(filter(None, names)) or "all"
         default = f"empty: {rule.limit:g}"
-        label = f"limit of {rule.id} for {subject}, now {rule.printed(now)} = {now:g} ({default})"
+        shown = rule.printed(now)
+        shown = shown if shown == f"{now:g}" else f"{shown} = {now:g}"
+        label = f"limit of {rule.id} for {subject}, now {shown} ({default})"
         self._asking = True
         self.paint()
         self.query_one(Prompt).ask("limit", label)

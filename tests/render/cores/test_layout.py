@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -101,3 +102,17 @@ def test_the_filter_reaches_the_graphs() -> None:
     text = "\n".join(item.text for item in one)
     assert f"{names[0]}, Mpps" in text and f"{names[1]}, Mpps" not in text
     assert graph_lines_of(shown, nothing, nothing, 200, 40, search="none of them") == []
+
+
+def test_the_title_of_a_graph_keeps_the_note_of_its_axis_and_a_space_before_the_number() -> None:
+    def steady(_metric: str, keys: Sequence[str], points: int, _span_s: float) -> np.ndarray:
+        return np.linspace(40e6, 41e6, len(keys) * points).reshape(len(keys), points)
+
+    shown = replace(full(8), packages=())
+    names = ["vpp", "north/dpdk-l3fwd-of-one"]
+    nfs = tuple(replace(nf, name=name) for nf, name in zip(shown.nfs, names, strict=True))
+    shown = replace(shown, nfs=nfs)
+    title = graph_lines_of(shown, steady, nothing, 100, 8)[0].text
+    assert title.count("not from 0 ") == 2 and "…" not in title
+    long = replace(shown, nfs=(replace(nfs[0], name="north/" + 60 * "x"),))
+    assert "…  not from 0 " in graph_lines_of(long, steady, nothing, 60, 8)[0].text

@@ -54,7 +54,7 @@ def test_each_way_counts_once_with_all_classes_that_may_fill_it() -> None:
     shown = classes(root=0x800, vpp=0b0011, ovs=0b0111, tenant=0b1110)
     shares = shares_of(shown.groups, shown.domains[0])
     assert shared_text(shown.groups, shares) == (
-        "shared ways: 1 of vpp and ovs; 1 of vpp, ovs and tenant; 1 of ovs and tenant"
+        "shared ways: 1 vpp+ovs, 1 vpp+ovs+tenant, 1 ovs+tenant"
     )
     alone = classes(root=0x800, vpp=0b0011)
     assert shared_text(alone.groups, shares_of(alone.groups, alone.domains[0])) == ""
