@@ -352,7 +352,7 @@ class CoreFocus:
 
     Attributes:
         cpus: its threads.
-        tree: top-down nodes of levels 1 to 3, each after its parent.
+        tree: top-down nodes of levels 1 to 4, each after its parent.
         readings: by metric id, all metrics of scope `core`.
         coverage: by metric id of the probes, as `TmaNode.coverage`.
     """
@@ -467,6 +467,7 @@ class Focus:
 
     Attributes:
         core: a CPU of the core to count in detail (`CoreFocus`), or None.
+        node: its largest node of level 2, below which more is counted; "" if unknown.
         traffic: count all that packages can count, not only the default groups.
         processes: the CPU whose processes are read (`ProcessFacts`), or None.
         culprits: CPUs of open incidents, whose processes are read.
@@ -474,6 +475,7 @@ class Focus:
     """
 
     core: Cpu | None = None
+    node: str = ""
     traffic: bool = False
     processes: Cpu | None = None
     culprits: tuple[Cpu, ...] = ()

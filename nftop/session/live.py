@@ -14,6 +14,7 @@ from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState, comparing, polling_cpus, step
 from nftop.derive.incidents.stage import culprit_focus
 from nftop.derive.select import only_cpus
+from nftop.derive.topdown.tma import drilled_node
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Finding, Focus, Frame
@@ -422,12 +423,15 @@ class Live:
         requested, tick, disturbs = Focus(), 0, False
         findings: tuple[Finding, ...] = ()
         culprits, memory = tuple[Cpu, ...](), tuple[Cpu, ...]()
+        node = ""
         try:
             while not self._stopped:
                 interval_s = self._interval_s
                 focus, before = self._looking, focus
                 sampled = focus.traffic or (is_sampled(tick) and not disturbs)
-                wanted = replace(focus, culprits=culprits, memory=memory, traffic=sampled)
+                wanted = replace(
+                    focus, node=node, culprits=culprits, memory=memory, traffic=sampled
+                )
                 if wanted != requested:
                     self._set_focus(wanted, requested)
                     requested = wanted
@@ -442,6 +446,7 @@ class Live:
                     self._on_finding(item, frame.wall_ns, frame.monotonic_ns)
                 findings = frame.findings
                 culprits, memory = culprit_focus(frame)
+                node = drilled_node(frame.focus, node)
                 if polling_cpus(frame) != pollers:
                     pollers = polling_cpus(frame)
                     self._on_pollers(pollers, frame.topology)
@@ -500,8 +505,10 @@ class Live:
     def _set_focus(self, looking: Focus, before: Focus) -> None:
         """Called between two ticks, so never during a reading of an inline source."""
         for source in self._sources:
-            if isinstance(source, Focusing) and looking.core != before.core:
-                source.focus(looking.core)
+            if isinstance(source, Focusing) and (
+                (looking.core, looking.node) != (before.core, before.node)
+            ):
+                source.focus(looking.core, looking.node)
             if isinstance(source, ProcessFocusing) and looking.processes != before.processes:
                 source.focus_processes(looking.processes)
             if isinstance(source, CulpritFocusing) and (

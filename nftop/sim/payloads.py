@@ -22,7 +22,7 @@ from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.rates import stolen_ns, stolen_share
 from nftop.sim.workloads import INDEX, REMOTE_RATIO
-from nftop.uarch.table import Uarch
+from nftop.uarch.table import NOT_LARGEST, Uarch
 
 _QUIET = "left out by --quiet-cpus or --cpu-list"
 _LEVEL_1 = "--tma-level 1: level 2 is not counted"
@@ -43,15 +43,33 @@ def focused_table(
     *,
     turns: bool = True,
     focus: Collection[int] = (),
+    node: str = "",
 ) -> CounterTable:
-    """As `counter_table`, with all that the table of `uarch` counts on the CPUs `focus`."""
+    """As `counter_table`, with all that the table of `uarch` counts on the CPUs `focus`.
+
+    Of what is below a node of level 2 only that below `node`.
+    """
     whole = counter_table(model, t_ns, uarch, quiet, turns=turns)
     if not focus:
         return whole
-    groups = (*uarch.plans[0].groups, *uarch.focus_groups)
-    return replace(
-        whole, focus=_counted(model, t_ns, uarch, groups, quiet=quiet, cpus=sorted(focus))
+    plan = uarch.plans[0].groups
+    nodes = (*[""] * len(plan), *uarch.drilled_nodes)
+    skipped = frozenset(at for at, name in enumerate(nodes) if name not in ("", node))
+    always = len(plan) + len(uarch.focus_groups)
+    # Groups of different nodes have the same turns, whichever is counted.
+    drilled = (always + n for of in uarch.drill.values() for n in range(len(of)))
+    turns_of = (*range(always), *drilled)
+    counted = _counted(
+        model,
+        t_ns,
+        uarch,
+        (*plan, *uarch.deep_groups),
+        quiet=quiet,
+        cpus=sorted(focus),
+        turns_of=turns_of,
+        skipped=skipped,
     )
+    return replace(whole, focus=counted)
 
 
 def counter_table(
@@ -93,7 +111,12 @@ def _counted(
     *,
     quiet: Collection[int],
     cpus: Sequence[int],
+    turns_of: Sequence[int] | None = None,
+    skipped: Collection[int] = (),
 ) -> CounterTable:
+    """A table of these groups; `turns_of`: their turns if not one each, `skipped`: not counted."""
+    slots = range(len(groups)) if turns_of is None else turns_of
+    count = max(slots) + 1
     events = tuple(name for group in groups for name in group)
     group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(item) for item in groups])
     every = model.exact(t_ns, cpus)
@@ -110,13 +133,21 @@ def _counted(
             weights = np.zeros(every.shape[1])
             weights[[INDEX[item] for item in counted]] = list(counted.values())
             total = np.floor(every @ weights).astype(np.uint64)
-            values[:, index] = np.where(hidden, 0, turn_share(total, turn, len(groups)))
+            values[:, index] = np.where(hidden, 0, turn_share(total, slots[turn], count))
+        if turn in skipped:
+            values[:, index], reasons[:, index] = 0, Reason.SOURCE
+            details[name][int(Reason.SOURCE)] = NOT_LARGEST
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
     every_ns = np.array(t_ns, np.uint64)
-    ran_ns = np.array([turn_share(every_ns, turn, len(groups)) for turn in range(len(groups))])
+    ran_ns = np.array(
+        [
+            np.uint64(0) if turn in skipped else turn_share(every_ns, slot, count)
+            for turn, slot in enumerate(slots)
+        ]
+    )
     return CounterTable(
         cpus=np.array(cpus, dtype=np.int32),
         events=events,

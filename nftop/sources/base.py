@@ -91,8 +91,11 @@ class Refreshable(Protocol):
 class Focusing(Protocol):
     """A source that can measure one core in more detail than all."""
 
-    def focus(self, cpu: Cpu | None) -> None:
-        """Measure this CPU's core in detail from the next reading on; None for no core."""
+    def focus(self, cpu: Cpu | None, node: str = "") -> None:
+        """Measure this CPU's core in detail from the next reading on; None for no core.
+
+        Of top-down also what is below `node`, if the CPU's table has groups for it.
+        """
 
 
 @runtime_checkable

@@ -33,6 +33,7 @@ class SimulatedView:
 
     topology: Topology
     core: frozenset[Cpu] = frozenset()
+    node: str = ""
     processes: Focus = field(default_factory=Focus)
     detailed: bool = False
 
@@ -61,8 +62,9 @@ class SimulatedSource:
 class SimulatedCounters(SimulatedSource):
     """The simulated counters of cores."""
 
-    def focus(self, cpu: Cpu | None) -> None:
+    def focus(self, cpu: Cpu | None, node: str = "") -> None:
         """As `Focusing`."""
+        self.view.node = node
         self.view.core = self.view.topology.with_siblings(() if cpu is None else (cpu,))
 
 
@@ -158,7 +160,7 @@ def _payloads(
     return {
         "perf": now(
             lambda rdt, t_ns, _: payloads.focused_table(
-                rdt.model, t_ns, uarch, quiet, turns=turns, focus=view.core
+                rdt.model, t_ns, uarch, quiet, turns=turns, focus=view.core, node=view.node
             )
         ),
         "kernel": now(lambda rdt, t_ns, _: payloads.cpu_times(rdt.model, t_ns)),

@@ -104,7 +104,7 @@ def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tupl
     more = [name for name in uarch.events if name in wanted]
     main += _what_else(uarch, main, more, clock, smt=smt, levels=_LEVELS)
     known = {name for group in main for name in group}
-    deep = _of_use(uarch.focus_groups, wanted - known, clock)
+    deep = _of_use(uarch.deep_groups, wanted - known, clock)
     deep += _what_else(uarch, main + deep, more, clock, smt=smt, levels=DEEPEST)
     return main, deep
 

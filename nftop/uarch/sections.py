@@ -16,7 +16,9 @@ from nftop.uarch.events import EventSpec, PmuTerms, parse_event
 THREADS = "threads"
 CONSTANTS = frozenset({"slots_per_cycle", THREADS})
 BUSIEST = "busiest_"
-_NODE_FIELDS = frozenset({"formula", "parent", "of", "threshold", "also", "unreliable"})
+_NODE_FIELDS = frozenset(
+    {"formula", "parent", "of", "threshold", "also", "unreliable", "estimated"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Topdown:
         level: by metric in the order of the table, from 1 on.
         parent: by metric below level 1.
         of_cycles: metrics that are shares of the threads' cycles; all others are of slots.
+        estimated: metrics of slots that the vendor only estimates, so that they need not fit
+            their whole.
         threshold: by metric, the ratio above which the vendor calls it notable.
         also: by metric, a part of it whose threshold counts as well.
         unreliable_smt: metrics that the vendor calls unreliable with hyper-threading.
@@ -75,6 +79,7 @@ class Topdown:
     level: Mapping[str, int]
     parent: Mapping[str, str]
     of_cycles: frozenset[str]
+    estimated: frozenset[str]
     threshold: Mapping[str, float]
     also: Mapping[str, str]
     unreliable_smt: frozenset[str]
@@ -163,6 +168,7 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         level,
         {name: row["parent"] for name, row in rows.items() if "parent" in row},
         frozenset(name for name, row in rows.items() if row.get("of") == "cycles"),
+        frozenset(name for name, row in rows.items() if row.get("estimated", False)),
         {name: float(row["threshold"]) for name, row in rows.items() if "threshold" in row},
         {name: row["also"] for name, row in rows.items() if "also" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),

@@ -14,6 +14,8 @@ from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTe
 from nftop.uarch.sections import Counters, CpuModel, Topdown, Uncore
 
 _OWN = ("name", "title", "cpuid")
+# Why a group of `Uarch.drill` is not counted.
+NOT_LARGEST = "counted while the level-2 node above it is the core's largest"
 
 
 def whole(raw: Mapping[str, Any], load: Callable[[str], Mapping[str, Any]]) -> dict[str, Any]:
@@ -129,6 +131,8 @@ class Uarch:
         traffic: by metric, a formula over counts per second of `uncore`'s events.
         focus_groups: further groups for a selected core, for level 3 of `topdown` and `probes`.
             Each is complete, clocks first.
+        drill: by level-2 node of `topdown`, more groups of the selected core, counted while that
+            node is the largest: what is below it.
         probes: by metric, a formula over counts per second of one core's events.
     """
 
@@ -145,6 +149,7 @@ class Uarch:
     uncore: tuple[Uncore, ...] = ()
     traffic: Mapping[str, str] = field(default_factory=dict)
     focus_groups: tuple[tuple[str, ...], ...] = ()
+    drill: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     probes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -153,9 +158,20 @@ class Uarch:
         return tuple(dict.fromkeys(name for plan in self.plans for name in plan.events))
 
     @property
+    def deep_groups(self) -> tuple[tuple[str, ...], ...]:
+        """`focus_groups` and then all of `drill`."""
+        return (*self.focus_groups, *(group for groups in self.drill.values() for group in groups))
+
+    @property
+    def drilled_nodes(self) -> tuple[str, ...]:
+        """By `deep_groups`, the node while which is the largest the group is counted; or ""."""
+        drilled = (node for node, groups in self.drill.items() for _ in groups)
+        return (*[""] * len(self.focus_groups), *drilled)
+
+    @property
     def all_events(self) -> tuple[str, ...]:
-        """Also events of turns and focus groups."""
-        groups = [*(group for plan in self.plans for group in plan.groups), *self.focus_groups]
+        """Also events of turns, focus groups and drill."""
+        groups = [*(group for plan in self.plans for group in plan.groups), *self.deep_groups]
         return tuple(dict.fromkeys((*self.main_events, *(e for group in groups for e in group))))
 
     def with_smt(self, *, on: bool) -> Uarch:
@@ -257,6 +273,13 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
             _group(listed, events, sets, f"the focus group {name}")
             for name, listed in raw.get("focus", {}).items()
         ),
+        drill={
+            node: tuple(
+                _group(listed, events, sets, f"the drill group {node}.{name}")
+                for name, listed in groups.items()
+            )
+            for node, groups in raw.get("drill", {}).items()
+        },
         probes=probes,
     )
 

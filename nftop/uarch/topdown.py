@@ -168,14 +168,18 @@ def evaluate(
 def _families(
     topdown: Topdown, level: int, known: Mapping[str, Column], usage: Mapping[str, Usage]
 ) -> Iterator[tuple[list[str], NodeFamily]]:
-    """Nodes of a level by the whole of their slots; a share of cycles is alone, without a whole."""
+    """Nodes of a level by the whole of their slots.
+
+    A share of cycles, or an estimate, is alone and without a whole.
+    """
     families: dict[str, list[str]] = {}
     for name in topdown.nodes:
         if topdown.level[name] == level:
-            key = name if name in topdown.of_cycles else topdown.parent.get(name, "")
+            alone = name in topdown.of_cycles or name in topdown.estimated
+            key = name if alone else topdown.parent.get(name, "")
             families.setdefault(key, []).append(name)
     for key, names in families.items():
-        in_slots = names[0] not in topdown.of_cycles
+        in_slots = names[0] not in topdown.of_cycles | topdown.estimated
         yield (
             names,
             NodeFamily(

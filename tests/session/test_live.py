@@ -108,7 +108,7 @@ class Looked(FakeSource):
         super().__init__("looked", lambda: Missing(Reason.SOURCE), inline=True)
         self.told = told
 
-    def focus(self, cpu: Cpu | None) -> None:
+    def focus(self, cpu: Cpu | None, node: str = "") -> None:
         self.told.append(cpu)
 
     def detail(self, *, wanted: bool) -> None:

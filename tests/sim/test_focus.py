@@ -7,11 +7,12 @@ import pytest
 from nftop.model.frame import CoreFocus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
 from nftop.sources.base import Focusing
 from nftop.sources.simulated import SimulatedHost
+from nftop.uarch.table import NOT_LARGEST
 from tests.sim.hosts import Frozen, S
 
 PERIOD = 20 * S
@@ -29,8 +30,13 @@ def looked(frame: Frame) -> CoreFocus:
     return frame.focus
 
 
+def is_drilled(reading: Reading) -> bool:
+    """It has no number since another node of level 2 is larger."""
+    return isinstance(reading, Missing) and reading.detail == NOT_LARGEST
+
+
 def ratios(focus: CoreFocus) -> dict[str, float]:
-    found = {node.name: node.reading for node in focus.tree}
+    found = {node.name: node.reading for node in focus.tree if not is_drilled(node.reading)}
     numbers = {name: ratio for name, ratio in found.items() if isinstance(ratio, float)}
     assert numbers.keys() == found.keys()
     return numbers
@@ -97,7 +103,8 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     latency = focus.readings["load_latency_cycles"]
     assert isinstance(latency, float) and 70 <= latency <= 200
     # Its groups share the last tenth of the time with three of every core's.
-    turn = 0.1 / (3 + len(host.simulated.uarch.focus_groups))
+    uarch = host.simulated.uarch
+    turn = 0.1 / (3 + len(uarch.focus_groups) + max(len(of) for of in uarch.drill.values()))
     assert focus.coverage == pytest.approx(dict.fromkeys(focus.coverage, turn))
     shares = {node.name: node.coverage for node in focus.tree}
     assert shares["retiring"] == shares["backend_bound"] == pytest.approx(0.9)
@@ -116,5 +123,7 @@ def test_a_core_that_sleeps_has_no_tree() -> None:
     look_at(host.simulated, idle)
     host.tick(0)
     for node in looked(host.tick(S)).tree:
+        if is_drilled(node.reading):
+            continue
         assert isinstance(node.reading, Missing) and node.reading.reason is Reason.IDLE
         assert not node.beyond

@@ -21,6 +21,11 @@ from tests.sim.test_shares import UARCHS, WORKLOADS, counted, levels
 NEVER = {
     "L1D_PEND_MISS.FB_FULL:c1": "fill buffers never run out",
     "L1D_PEND_MISS.FB_FULL_PERIODS": "nor here",
+    "L1D_PEND_MISS.FB_FULL": "nor here",
+    "OFFCORE_REQUESTS_BUFFER.SQ_FULL": "nor does the queue beyond the second-level cache fill",
+    "L1D_PEND_MISS.L2_STALL": "nor here",
+    "L1D_PEND_MISS.L2_STALLS": "nor here",
+    "XQ.FULL_CYCLES": "nor here",
     "RS_EVENTS.EMPTY_CYCLES": "whatever the front end lacks, something is left to execute",
     "INT_MISC.UOP_DROPPING": "what is delivered is issued",
     "CPU_CLK_UNHALTED.C02": "nothing waits with TPAUSE or UMWAIT",
@@ -90,7 +95,7 @@ SWITCH_COST = {"BDX": 2, "SKX": 2, "CLX": 2, "ICX": 3, "SPR": 3}
 
 
 def front_end(uarch: str, cycle: Mapping[str, float]) -> dict[str, float]:
-    """Level 3 below fetch latency, shares of the cycles of a thread alone on its core."""
+    """Level 3 of the front end, shares of the cycles of a thread alone on its core."""
     late = cycle["cycles_none_delivered"]
     clears = 12 * (cycle["mispredicts"] + cycle["machine_clears"])
     # Where only retired switches are counted the formula adds those that were thrown away.
@@ -102,6 +107,8 @@ def front_end(uarch: str, cycle: Mapping[str, float]) -> dict[str, float]:
         "ms_switches": 0.04 * SWITCH_COST[uarch] * issued * late,
         "lcp": 0.02 * late,
         "dsb_switches": 0.1 * late,
+        "mite": 0.25 * (cycle["slots_not_delivered"] / 4 - late),
+        "dsb": 0.75 * (cycle["slots_not_delivered"] / 4 - late),
     }
 
 
@@ -119,6 +126,37 @@ def test_level_4_of_the_front_end_is_the_workload_s(uarch: str, workload: str) -
         wanted |= {"code_stlb_hit": 0.06 * late, "code_stlb_miss": 0.04 * late}
     if uarch in ("ICX", "SPR"):
         wanted |= {"code_l2_hit": 0.3 * late, "code_l2_miss": 0.1 * late}
+    for node, ratio in wanted.items():
+        assert found[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
+
+
+# The vendor's cost in cycles of a translation that the second-level TLB has; of walks that end.
+TLB_COST = {"BDX": (8, 7), "SKX": (9, 0), "CLX": (9, 0), "ICX": (7, 0), "SPR": (7, 0)}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("uarch", UARCHS)
+def test_level_4_of_the_back_end_is_the_workload_s(uarch: str, workload: str) -> None:
+    cycle = dict(zip(INDEX, workloads.per_cycle(workloads.load(workload)), strict=True))
+    found = levels(uarch, workload, depth=4)
+    hits = cycle["stalls_memory"] - cycle["stalls_l1_miss"]
+    hit_cost, walk_cost = TLB_COST[uarch]
+    translations = 0.002 * hit_cost + 0.02 + 0.001 * walk_cost
+    wanted = {
+        "dtlb_load": translations * hits,
+        "dtlb_store": translations * cycle["stalls_store"],
+        "store_fwd_blk": 13 * 0.005 * hits,
+        "fb_full": 0.0,
+        "sq_full": 0.0,
+        "mem_bandwidth": 0.25 * cycle["stalls_l3_miss"],
+        "mem_latency": 0.75 * cycle["stalls_l3_miss"],
+    }
+    if uarch != "BDX":
+        wanted["ports_utilized_1"] = cycle["one_port"]
+        wanted["ports_utilized_2"] = cycle["two_ports"]
+        wanted["ports_utilized_3m"] = 0.3
+    if uarch == "BDX":
+        del wanted["fb_full"]
     for node, ratio in wanted.items():
         assert found[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
 

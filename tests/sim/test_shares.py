@@ -78,7 +78,7 @@ def test_without_perf_metrics_shares_are_the_same(uarch: str, workload: str) -> 
 @pytest.mark.parametrize("uarch", UARCHS)
 def test_there_is_every_event_that_a_group_counts(uarch: str, smt: bool) -> None:
     known = table.load(uarch).with_smt(on=smt)
-    groups = [*known.focus_groups, *(group for plan in known.plans for group in plan.groups)]
+    groups = [*known.deep_groups, *(group for plan in known.plans for group in plan.groups)]
     names = {name for group in groups for name in group}
     lacking = [
         name for name in sorted(names) if parts_of(counted(known.events[name]), uarch) is None

@@ -56,6 +56,7 @@ MOMENTS = Missing(
     "its counter groups saw different moments of a load that changes; their next turns may tell",
 )
 
+_DRILLED_LEVEL = 2
 _NOWHERE: Bools = np.zeros((), np.bool_)
 
 
@@ -493,7 +494,10 @@ def step_focus(
 
     if uarch.topdown is not None:
         tree = tuple(
-            replace(node, coverage=coverage(divided.usage.get(node.name, {}))) for node in tree
+            node
+            if isinstance(node.reading, Missing)
+            else replace(node, coverage=coverage(divided.usage.get(node.name, {})))
+            for node in tree
         )
     if asleep_rows(rates, core).any():
         tree = tuple(_asleep(node) for node in tree)
@@ -511,6 +515,33 @@ def step_focus(
         for metric in CORE_METRICS
     }
     return FocusState(counters, divided), CoreFocus(cpus, tree, readings, shares)
+
+
+# How much larger another node has to be before what is below that one is counted instead.
+_DRILL_MARGIN = 0.05
+# Useful work is no bottleneck.
+_NOT_DRILLED = frozenset({"light_operations"})
+
+
+def drilled_node(focus: CoreFocus | None, before: str) -> str:
+    """The largest level-2 node of the core, below which more is counted; "" without numbers.
+
+    It changes from `before` only to one that is larger by `_DRILL_MARGIN`, so that groups are not
+    exchanged by noise.
+    """
+    if focus is None:
+        return ""
+    shares = {
+        node.name: node.reading
+        for node in focus.tree
+        if node.level == _DRILLED_LEVEL
+        and node.name not in _NOT_DRILLED
+        and not isinstance(node.reading, Missing)
+    }
+    largest = max(shares, key=lambda name: shares[name], default="")
+    if before in shares and shares[largest] < shares[before] + _DRILL_MARGIN:
+        return before
+    return largest
 
 
 def _only(topology: Topology, table: CounterTable) -> Topology:

@@ -229,6 +229,69 @@ NODE_METRICS: tuple[Metric, ...] = (
         "Share of cycles lost to branches that the branch predictor did not know: many branches, "
         "or code seen for the first time.",
     ),
+    _node(
+        "mite",
+        "MITE",
+        "Slots that stayed empty in cycles in which the legacy decoders delivered too little; an "
+        "estimate.",
+    ),
+    _node(
+        "dsb",
+        "DSB",
+        "Slots that stayed empty in cycles in which the micro-operation cache delivered too "
+        "little; an estimate.",
+    ),
+    _node(
+        "dtlb_load",
+        "DTLB.ld",
+        "Share of cycles spent on address translations of loads that the first-level TLB lacked: "
+        "data on many small pages.",
+    ),
+    _node(
+        "store_fwd_blk",
+        "FWD.blk",
+        "Share of cycles in which loads waited for an earlier store that could not be forwarded; "
+        "an estimate.",
+    ),
+    _node(
+        "fb_full",
+        "FB.full",
+        "Share of cycles in which loads waited for a fill buffer of the first-level cache: more "
+        "misses at a time than it can track.",
+    ),
+    _node(
+        "sq_full",
+        "SQ.full",
+        "Share of cycles in which the queue of requests beyond the second-level cache was full.",
+    ),
+    _node(
+        "mem_bandwidth",
+        "MEM.bw",
+        "Share of cycles with so many reads outstanding that the bandwidth of memory is likely "
+        "the limit.",
+    ),
+    _node(
+        "mem_latency",
+        "MEM.lat",
+        "Share of cycles with few reads outstanding: their latency is the limit.",
+    ),
+    _node(
+        "dtlb_store",
+        "DTLB.st",
+        "Share of cycles spent on address translations of stores that the first-level TLB lacked.",
+    ),
+    _node(
+        "ports_utilized_0",
+        "PORT0",
+        "Share of cycles in which no execution port had work, for reasons other than loads.",
+    ),
+    _node("ports_utilized_1", "PORT1", "Share of cycles in which one execution port had work."),
+    _node("ports_utilized_2", "PORT2", "Share of cycles in which two execution ports had work."),
+    _node(
+        "ports_utilized_3m",
+        "PORT3+",
+        "Share of cycles in which three or more execution ports had work.",
+    ),
     _node("ifetch_latency", "IF.lat", "Empty slots because the next instructions were late."),
     _node("ifetch_bandwidth", "IF.bw", "Empty slots because too few instructions came at a time."),
     _node(

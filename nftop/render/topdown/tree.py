@@ -20,6 +20,7 @@ from nftop.render.base.text import fit
 from nftop.render.cores.detail import rule_line, sibling_lines
 from nftop.render.cores.table import estimates, is_bound
 from nftop.render.topdown.peers import Peers, peers_of
+from nftop.uarch.table import NOT_LARGEST
 
 # Levels 1 and 2, which are counted on every core.
 _LEVELS = {
@@ -142,7 +143,7 @@ def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int
     bar = _bar_cells(width)
     tones = _tones(nodes)
     lines = [_header(width, bar)]
-    for node in nodes:
+    for node in filter(_is_counted, nodes):
         metric = f"tma.{node.name}"
         measured = metric in frame.cpus.columns
         peer_median = peers.median(frame.cpus, metric) if measured else Missing(Reason.UNDEFINED)
@@ -151,6 +152,11 @@ def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int
         f"peers: the median of {peers.description}" if len(peers.rows) else "no peers to compare"
     )
     return [*lines, *paragraph(compared, width, tone=Tone.DIM)]
+
+
+def _is_counted(node: TmaNode) -> bool:
+    """Not one that waits until the node of level 2 above it is the largest."""
+    return not (isinstance(node.reading, Missing) and node.reading.detail == NOT_LARGEST)
 
 
 def _header(width: int, bar: int) -> Line:

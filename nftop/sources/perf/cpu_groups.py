@@ -33,6 +33,7 @@ from nftop.sources.perf.probe import OWN_LIMITS, Members, PlanStep, Survey
 from nftop.sources.perf.problems import (
     LEVEL_1,
     NOT_IN_GROUP,
+    NOT_LARGEST,
     QUIET,
     CounterProblem,
     explain,
@@ -192,6 +193,7 @@ class CpuGroups:
         self._root = root
         self._turns = turns
         self._focused: frozenset[int] = frozenset()
+        self._node = ""
         self._exhausted: CounterProblem | None = None
         self._trials = Trials(kernel, self.rotation, survey.steps, self._further)
         self._install(())
@@ -255,10 +257,13 @@ class CpuGroups:
             rows.append(row)
         self._install(rows)
 
-    def look_at(self, cpus: Collection[int]) -> None:
-        """Count the groups of `focus` on these CPUs from now on, and on no others."""
-        if self._focused != frozenset(cpus):
-            self._focused = frozenset(cpus)
+    def look_at(self, cpus: Collection[int], node: str = "") -> None:
+        """Count the groups of `focus` on these CPUs from now on, and on no others.
+
+        Of those below a node of top-down only the ones below `node`.
+        """
+        if (self._focused, self._node) != (frozenset(cpus), node):
+            self._focused, self._node = frozenset(cpus), node
             self._exhausted = None
             self._install(self.rows)
 
@@ -350,12 +355,19 @@ class CpuGroups:
             known = row.further[position] if position < len(row.further) else LEVEL_1
             if not focused and not self._turns:
                 row = self._without(row, position, LEVEL_1)
-            elif known is LEVEL_1:
+            elif not self._is_wanted(position - len(turns)):
+                row = self._without(row, position, NOT_LARGEST)
+            elif known in (LEVEL_1, NOT_LARGEST):
                 opened = self._further(row.cpu, members)
                 row = replace(
                     row, further=(*row.further[:position], opened, *row.further[position + 1 :])
                 )
         return row
+
+    def _is_wanted(self, position: int) -> bool:
+        """Whether the group of `focus` at this position is to be counted; negative: a turn."""
+        nodes = self._survey.nodes
+        return not 0 <= position < len(nodes) or nodes[position] in ("", self._node)
 
     def _further(self, cpu: int, members: Members) -> CounterGroup | CounterProblem:
         if not members.names:

@@ -192,6 +192,7 @@ class Survey:
         steps: the ways to count, best first, each with another main group.
         problem: why there is no step; else None.
         focus: further groups of a focused core.
+        nodes: by `focus`, the node while which is the largest it is counted; "" for always.
         unfocused: why other events of the table's focus are not.
     """
 
@@ -200,6 +201,7 @@ class Survey:
     problem: CounterProblem | None
     focus: tuple[Members, ...] = ()
     unfocused: Mapping[str, CounterProblem] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
 
 
 def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Survey:
@@ -224,7 +226,7 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
                 absent = {e: problems.get(e, NOT_IN_GROUP) for e in planned if e not in counted}
                 steps[names] = PlanStep(tried.group_of(names), turns, absent)
         best = uarch.plans[0].events
-        focus = tuple(tried.further_members(group, alongside=best) for group in uarch.focus_groups)
+        focus = tuple(tried.further_members(group, alongside=best) for group in uarch.deep_groups)
     except OSError as error:
         return Survey(events, (), explain(error.errno or 0, root))
     steps, focus = _with_watchdog(uarch, steps, focus)
@@ -235,11 +237,11 @@ def survey(kernel: Kernel, cpu: int, uarch: Uarch, root: Path = Path("/")) -> Su
     focused = {name for group in focus for name in group.names}
     unfocused = {
         event: problems.get(event, NOT_IN_GROUP)
-        for group in uarch.focus_groups
+        for group in uarch.deep_groups
         for event in group
         if event not in focused
     }
-    return Survey(events, tuple(steps.values()), problem, focus, unfocused)
+    return Survey(events, tuple(steps.values()), problem, focus, unfocused, uarch.drilled_nodes)
 
 
 def _with_watchdog(

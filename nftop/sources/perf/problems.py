@@ -13,6 +13,7 @@ from pathlib import Path
 from nftop.model.check import Check
 from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
+from nftop.uarch import table as uarch_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ DOES_NOT_FIT = CounterProblem(
     Reason.HARDWARE, "this CPU has too few counters for it and the others of the group"
 )
 LEVEL_1 = CounterProblem(Reason.SOURCE, "--tma-level 1: level 2 is not counted")
+NOT_LARGEST = CounterProblem(Reason.SOURCE, uarch_table.NOT_LARGEST)
 NO_EVENT = CounterProblem(Reason.HARDWARE, "this CPU or kernel has no such event")
 NO_REGISTER = CounterProblem(
     Reason.HARDWARE,

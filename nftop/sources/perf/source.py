@@ -59,7 +59,7 @@ class TableLayout:
 
         Without `turns` the columns of groups that take turns are present but not counted.
         """
-        slots = _slots(uarch) if focused is None else (*_slots(uarch), *uarch.focus_groups)
+        slots = _slots(uarch) if focused is None else (*_slots(uarch), *uarch.deep_groups)
         self._columns = [(slot, name) for slot, names in enumerate(slots) for name in names]
         self._events = tuple(name for _, name in self._columns)
         self._group = np.array([slot for slot, _ in self._columns], np.int32)
@@ -376,6 +376,7 @@ class PerfSource:
         self._turns = turns
         self._threads_of = threads_of
         self._wanted_focus: Cpu | None = None
+        self._wanted_node = self._node = ""
         self._focus: frozenset[Cpu] = frozenset()
         self._focus_layout: TableLayout | None = None
 
@@ -396,9 +397,9 @@ class PerfSource:
         if self._cores is not None and not self._closed:
             self._cores.rotation.turn()
 
-    def focus(self, cpu: Cpu | None) -> None:
+    def focus(self, cpu: Cpu | None, node: str = "") -> None:
         """As `Focusing`."""
-        self._wanted_focus = cpu
+        self._wanted_focus, self._wanted_node = cpu, node
 
     def read(self) -> CounterTable | Missing:
         """Every counter of every CPU now; Missing if none can be counted."""
@@ -490,7 +491,7 @@ class PerfSource:
                 root=self._root,
                 turns=self._turns,
             )
-            self._cores.look_at(self._focus)
+            self._cores.look_at(self._focus, self._node)
             self._cores.follow(cpus)
 
     def _survey(self, cpus: tuple[Cpu, ...]) -> probe.Survey:
@@ -516,10 +517,10 @@ class PerfSource:
             self._retry_at_ns = self._clock_ns() + RETRY_AFTER_NS
         wanted = self._wanted_focus
         focus = frozenset(self._threads_of(wanted)) if wanted is not None else frozenset()
-        moved = focus != self._focus
+        moved = (focus, self._wanted_node) != (self._focus, self._node)
         if moved:
-            self._focus = focus
-            cores.look_at(focus)
+            self._focus, self._node = focus, self._wanted_node
+            cores.look_at(focus, self._node)
         if mended or moved:
             self._lay_out()
         if moved and self._focus_layout is not None:

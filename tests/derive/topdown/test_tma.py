@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
-from nftop.derive.topdown.tma import ShareState, counts_of_cores, tma_columns
+from nftop.derive.topdown.tma import ShareState, counts_of_cores, drilled_node, tma_columns
 from nftop.model.column import Column, column
+from nftop.model.frame import CoreFocus, TmaNode
+from nftop.model.ids import Cpu
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.uarch.table import load
@@ -232,3 +234,22 @@ def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None
     assert found["uops_issued_any"][0] == pytest.approx(900.09)
     alone = counts_of_cores(load("HSX").with_smt(on=False), rates, topology(2, smt=False))
     assert alone["uops_executed_cycles_ge_1"][1] == 8.0
+
+
+def test_what_is_below_the_largest_node_is_counted_and_noise_changes_nothing() -> None:
+    def focus(**shares: Reading) -> CoreFocus:
+        tree = [TmaNode("backend_bound", None, 1, "slots", 0.9, beyond=True)]
+        tree += [
+            TmaNode(name, "backend_bound", 2, "slots", share, beyond=False)
+            for name, share in shares.items()
+        ]
+        return CoreFocus((Cpu(1),), tuple(tree), {}, {})
+
+    unknown = Missing(Reason.WARMING)
+    assert drilled_node(None, "core_bound") == ""
+    assert drilled_node(focus(memory_bound=unknown), "core_bound") == ""
+    both = focus(memory_bound=0.3, core_bound=0.33, light_operations=0.6)
+    assert drilled_node(both, "") == "core_bound"
+    assert drilled_node(both, "memory_bound") == "memory_bound"
+    assert drilled_node(focus(memory_bound=0.2, core_bound=0.4), "memory_bound") == "core_bound"
+    assert drilled_node(focus(memory_bound=unknown, core_bound=0.1), "memory_bound") == "core_bound"

@@ -28,6 +28,7 @@ from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Price, Severity
 from nftop.model.metrics.catalogue import METRICS
+from nftop.model.metrics.core import NODE_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
 from nftop.model.reading import Missing, Reason
@@ -94,7 +95,7 @@ def test_every_metric_of_the_catalogue_has_a_name() -> None:
     named |= {("package", package) for package in OF_PACKAGES} | {
         ("group", of_group) for of_group in OF_GROUPS
     }
-    assert named == {(metric.scope, metric.id) for metric in METRICS}
+    assert named == {(metric.scope, metric.id) for metric in (*METRICS, *NODE_METRICS)}
 
 
 def test_the_core_in_focus_has_its_nodes_and_probes() -> None:

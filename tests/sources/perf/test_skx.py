@@ -24,6 +24,7 @@ from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus
 from nftop.uarch.topdown import evaluate, sum_siblings
+from tests.sim.test_focus import is_drilled
 from tests.sources.emulated import (
     BOTH_THREADS,
     ONE_THREAD,
@@ -177,9 +178,11 @@ def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
     assert all(isinstance(part, Missing) for part in parts.values())
 
 
-@pytest.mark.parametrize("watchdog", [False, True])
+@pytest.mark.parametrize(
+    ("watchdog", "node"), [(False, ""), (True, "memory_bound"), (False, "fetch_bandwidth")]
+)
 def test_a_core_that_is_looked_at_has_level_3_and_probes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool, node: str
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
     source = PerfSource(
@@ -191,8 +194,8 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
     )
     state, focus = FocusState(), None
     seen: list[CoreFocus] = []
-    source.focus(Cpu(3))
-    for tick in range(1, 18):
+    source.focus(Cpu(3), node)
+    for tick in range(1, 22):
         fake.pass_ns(9 * SECOND // 10)
         source.turn()
         fake.pass_ns(SECOND // 10)
@@ -205,13 +208,23 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
     tree, probes = evaluate_focus(SKX, counts, smt=True)
     last = seen[-1]
     assert last.cpus == (1, 3)
-    assert {node.name: node.reading for node in last.tree} == pytest.approx(
-        {node.name: node.reading for node in tree}
-    )
-    assert [node.beyond for node in last.tree] == [node.beyond for node in tree]
+    uncounted = {item.name for item in last.tree if is_drilled(item.reading)}
+    below = {
+        "memory_bound": {
+            "dtlb_load", "store_fwd_blk", "fb_full", "sq_full", "mem_bandwidth", "mem_latency",
+            "dtlb_store",
+        },
+        "core_bound": {"ports_utilized_1", "ports_utilized_2", "ports_utilized_3m"},
+        "fetch_bandwidth": {"mite", "dsb"},
+    }  # fmt: skip
+    assert uncounted == {name for of, names in below.items() if of != node for name in names}
+    for shown, wanted in zip(last.tree, tree, strict=True):
+        if shown.name not in uncounted:
+            assert shown.reading == pytest.approx(wanted.reading), shown.name
+            assert shown.beyond == wanted.beyond, shown.name
     assert {name: last.readings[name] for name in probes} == pytest.approx(probes)
     # A tenth of one tick in each round of three turns and its own groups, or sooner at the start.
-    turns = 3 + len(SKX.focus_groups)
+    turns = 3 + len(SKX.focus_groups) + len(SKX.drill.get(node, ()))
     shares = {node.name: node.coverage for node in last.tree}
     assert shares["retiring"] == pytest.approx(0.9, rel=1e-3)
     deep = [*last.coverage.values(), shares["memory_bound"], shares["l1_bound"]]
