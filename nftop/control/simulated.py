@@ -30,11 +30,10 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
-from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, SimulatedClasses, numbered
+from nftop.sim.classes import ALL_PERCENT, LIMITS, SimulatedClasses, io_ways, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
 from nftop.sim.frequency import CoreFrequencies as Simulated
 from nftop.sim.payloads import thread_table
-from nftop.sim.scenario import L3_WAYS
 from nftop.sim.world import World
 
 # Neither paths nor a command of this machine: typing what is shown changes nothing.
@@ -86,9 +85,11 @@ class SimulatedResctrl(ClassBackend):
 
     def rules(self) -> Rules:
         topology = self._topology
-        io = (IO_WAYS.bits, IoWays(IO_WAYS, "cpuid").provenance)
+        ways = topology.l3[0].ways or 0
+        by_cpuid = io_ways(ways)
+        io = (by_cpuid.bits, IoWays(by_cpuid, "cpuid").provenance)
         return Rules(
-            masks={"L3": MaskRule(L3_WAYS, LIMITS.min_bits or 1, shareable=IO_WAYS.bits)},
+            masks={"L3": MaskRule(ways, LIMITS.min_bits or 1, shareable=by_cpuid.bits)},
             limit=LimitRule(LIMITS.mba_least or 0, LIMITS.mba_step or 1, ALL_PERCENT),
             closids=LIMITS.closids,
             rmids=LIMITS.rmids,
@@ -139,7 +140,8 @@ def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
     if step.deed == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
     if step.deed == "schemata":
-        return next(filter(None, (_bad(state, *value) for value in step.values.items())), "")
+        ways = topology.l3[0].ways or 0
+        return next(filter(None, (_bad(state, ways, *value) for value in step.values.items())), "")
     if step.deed == "cpus":
         return _bad_cpus(state, step, topology)
     inside = step.task is None or parts(state.get(step.task, ROOT))[0] == step.group
@@ -154,7 +156,7 @@ def _no_room(state: State, step: ResctrlStep) -> str:
     return "Out of RMIDs" if groups + kinds.count("monitor") >= (LIMITS.rmids or 0) else ""
 
 
-def _bad(state: State, cell: Cell, value: str) -> str:
+def _bad(state: State, ways: int, cell: Cell, value: str) -> str:
     if cell not in state:
         return f"Unknown or unsupported resource name {cell.name!r}, or no domain {cell.number}"
     if cell.name == MB:
@@ -163,11 +165,11 @@ def _bad(state: State, cell: Cell, value: str) -> str:
             "" if least <= int(value) <= most else f"MB value {value} out of range [{least},{most}]"
         )
     bits = int(value, 16)
-    if not 0 <= bits < 1 << L3_WAYS:
+    if not 0 <= bits < 1 << ways:
         return f"Mask out of range: {value}"
     if bits.bit_count() < (LIMITS.min_bits or 1):
         return f"Need at least {LIMITS.min_bits} bits in the mask"
-    return "" if Cbm(bits, L3_WAYS).contiguous else f"The mask {value} has non-consecutive 1-bits"
+    return "" if Cbm(bits, ways).contiguous else f"The mask {value} has non-consecutive 1-bits"
 
 
 def _bad_cpus(state: State, step: ResctrlStep, topology: Topology) -> str:

@@ -15,13 +15,11 @@ from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table
-from nftop.sim.scenario import CLASSES, L3_WAYS, ScenarioGroup
+from nftop.sim.scenario import CLASSES, ScenarioGroup
 
-# As on a Xeon Gold 6152, with 8 RMIDs per core; but MBA has as many classes as CAT, not 8.
+# As on a Xeon E5-2699 v4, with 8 RMIDs per core; MBA, which that has not, is here to be tried.
 LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
-# Skylake-SP's I/O ways by CPUID: the two highest, the register's default too.
-IO_WAYS = Cbm(0x600, L3_WAYS)
-ALL_WAYS, ALL_PERCENT = (1 << L3_WAYS) - 1, 100
+ALL_PERCENT = 100
 L3, MB, SHAREABLE = "L3", "MB", "shareable"
 _FIRST_INODE = 2
 
@@ -35,6 +33,7 @@ class SimulatedClasses:
         clos: the hardware's class by control group, 0 for the root group.
         rmids: the hardware's monitor by group path (`model.change.group_path`).
         next_inode: of the next directory.
+        ways: of each last-level cache.
         on_cpu: by CPU, the threads pinned to it that poll or compute, `TID@STARTTIME`.
     """
 
@@ -43,6 +42,7 @@ class SimulatedClasses:
     rmids: Mapping[str, int]
     next_inode: int
     on_cpu: Mapping[int, str]
+    ways: int
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class SimulatedClasses:
 
     def mask(self, group: str, l3: int) -> Cbm:
         """Ways of a cache that a control group may fill."""
-        return Cbm(int(self.state[Cell("schemata", group, L3, l3)], 16), L3_WAYS)
+        return Cbm(int(self.state[Cell("schemata", group, L3, l3)], 16), self.ways)
 
     def mba_percent(self, group: str, l3: int) -> int:
         return int(self.state[Cell("schemata", group, MB, l3)])
@@ -108,6 +108,11 @@ class SimulatedClasses:
         return matches
 
 
+def io_ways(ways: int) -> Cbm:
+    """I/O ways by CPUID, the register's default too: the two highest."""
+    return Cbm(0b11 << ways - 2, ways)
+
+
 def first_classes(model: Model) -> SimulatedClasses:
     """Initial cache classes of the scenario."""
     groups = model.scenario.groups
@@ -134,6 +139,7 @@ def first_classes(model: Model) -> SimulatedClasses:
         rmids={group.name: index for index, group in enumerate(groups)},
         next_inode=_FIRST_INODE + len(groups),
         on_cpu=on_cpu,
+        ways=model.scenario.processor.ways,
     )
 
 
@@ -149,7 +155,7 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
         matches[cell] = str(inode)
         inode += 1
         for cache in caches if cell.kind == "group" else ():
-            matches[Cell("schemata", cell.group, L3, cache)] = f"{ALL_WAYS:x}"
+            matches[Cell("schemata", cell.group, L3, cache)] = f"{(1 << before.ways) - 1:x}"
             matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
     groups = [ROOT, *(cell.group for cell in matches if cell.kind == "group")]
     places = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
@@ -159,6 +165,7 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
         rmids=_given(before.rmids, places),
         next_inode=inode,
         on_cpu=before.on_cpu,
+        ways=before.ways,
     )
 
 

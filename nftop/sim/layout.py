@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, L3Cache, Topology
-from nftop.sim.scenario import L3_WAYS, Scenario, Task
+from nftop.sim.processor import Processor
+from nftop.sim.scenario import Scenario, Task
 
 FEWEST_CPUS, FEWEST_CORES, MOST_CPUS, FULL_CPUS = 2, 3, 512, 88
-# Xeon Gold 6152: 22 cores and 30.25 MiB of last-level cache per socket, 1.375 MiB per core.
-_L3_BYTES_PER_CORE = 1_441_792
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,8 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
         if granted:
             placed.append(Placed(task, instance, _cpus_of(task, granted, cores, cpus)))
     isolated = {cpu for item in placed if item.task.kind != "vm" for cpu in item.cpus}
-    return Layout(_topology(cpus, cores, package_of, isolated), tuple(placed), house)
+    topology = _topology(cpus, cores, package_of, isolated, scenario.processor)
+    return Layout(topology, tuple(placed), house)
 
 
 def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:
@@ -118,7 +118,9 @@ def _siblings_of_task(
     return tuple(Cpu(cpu + cores) for cpu in of if cpu + cores < cpus)[: task.threads]
 
 
-def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cpu]) -> Topology:
+def _topology(
+    cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cpu], processor: Processor
+) -> Topology:
     rows = []
     for cpu in range(cpus):
         core = cpu % cores
@@ -140,8 +142,8 @@ def _topology(cpus: int, cores: int, package_of: Sequence[int], isolated: set[Cp
     caches = tuple(
         L3Cache(
             L3Domain(package),
-            package_of.count(package) * _L3_BYTES_PER_CORE,
-            L3_WAYS,
+            package_of.count(package) * processor.ways * processor.way_per_core_bytes,
+            processor.ways,
             tuple(row.cpu for row in rows if row.package == package),
         )
         for package in sorted(set(package_of))

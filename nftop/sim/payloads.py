@@ -125,7 +125,7 @@ def _counted(
     details: dict[str, dict[int, str]] = {name: {} for name in events}
     hidden = np.isin(np.array(cpus), list(quiet))
     for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
-        counted = parts_of(uarch.events[name])
+        counted = parts_of(uarch.events[name], uarch.name)
         if counted is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN

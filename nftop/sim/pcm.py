@@ -13,7 +13,8 @@ of the model. Power, temperatures and C-states are closed forms of these counts:
 with f the frequency of the cores while awake: the cost a of an awake cycle and b of an instruction
 grow with the square of the voltage, which is proportional to f; so power grows with load and f**3.
 All constants are assumptions, chosen so that a package with every core busy takes the 140 W
-specified for the Xeon Gold 6152. Device requests are absent, as in Debian's builds.
+specified for the Xeon Gold 6152 (145 W for the E5-2699 v4). Device requests are absent, as in
+Debian's builds.
 
 Links: PCM counts incoming data, and outgoing data and everything else, of which the model has only
 one flit per incoming line, its request (an assumption): real links send more.
@@ -39,9 +40,8 @@ UNCORE_W, CYCLE_J, INSTRUCTION_J, F0_HZ = 42.0, 1.15e-9, 0.45e-9, 2.2e9
 MEMORY_W, MEMORY_BYTE_J = 6.0, 0.2e-9
 HEADROOM_C, PACKAGE_C_PER_W, CORE_C_PER_W = 62.0, 0.22, 1.5
 DEEP_RATIO = 0.85
-_UNCORE_HZ, _LINE_BYTES, _LINKS = 2.4e9, 64, 3
-# A link carries a line of data in nine flits (`uarch/skx.toml`), as UNC_UPI_TxL_FLITS counts them.
-LINE_FLITS, REQUEST_FLITS = 9, 1
+_UNCORE_HZ, _LINE_BYTES = 2.4e9, 64
+REQUEST_FLITS = 1
 
 
 def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
@@ -58,6 +58,7 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     package_of_core[core_of] = packages
     sockets = np.array(model.layout.topology.packages, dtype=np.int32)
     seconds = (t_ns - since_ns) / _S
+    links, line_flits = model.scenario.processor.links, model.scenario.processor.line_flits
     awake = np.zeros(len(cores))
     hz = model.frequencies[model.stretch(t_ns)].hz
     awake[core_of] = counted[:, INDEX["core_clocks"]] / (hz * seconds)
@@ -80,8 +81,8 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
         of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of], hz),
         sockets=sockets,
         of_packages=of_sockets,
-        links=np.array([(s, n) for s in sockets for n in range(_LINKS)], dtype=np.int32),
-        of_links=_of_links(uncore),
+        links=np.array([(s, n) for s in sockets for n in range(links)], dtype=np.int32),
+        of_links=_of_links(uncore, links, line_flits),
         pcie=np.full((len(sockets), len(PCIE_EVENTS)), np.nan),
         cpu_fields=CPU_FIELDS,
         package_fields=PACKAGE_FIELDS,
@@ -106,10 +107,10 @@ _ZEROS = (
 )  # fmt: skip
 
 
-def _of_links(uncore: NDArray[np.uint64]) -> Floats:
-    """float64 (s * _LINKS, len(LINK_FIELDS)): a package's links share its traffic equally.
+def _of_links(uncore: NDArray[np.uint64], links: int, line_flits: int) -> Floats:
+    """float64 (s * links, len(LINK_FIELDS)): a package's links share its traffic equally.
 
-    Incoming are bytes of data; outgoing are data and requests, in flits of a ninth of a line.
+    Incoming are bytes of data; outgoing are data and requests, in flits of a line.
     """
     received, sent = (
         uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64)
@@ -117,11 +118,11 @@ def _of_links(uncore: NDArray[np.uint64]) -> Floats:
     )
     lines = {
         "incoming_data_traffic": received,
-        "outgoing_data_and_non_data_traffic": sent + received * REQUEST_FLITS / LINE_FLITS,
+        "outgoing_data_and_non_data_traffic": sent + received * REQUEST_FLITS / line_flits,
     }
-    table = np.full((len(uncore) * _LINKS, len(LINK_FIELDS)), np.nan)
+    table = np.full((len(uncore) * links, len(LINK_FIELDS)), np.nan)
     for field, count in lines.items():
-        table[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / _LINKS, _LINKS)
+        table[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / links, links)
     return table
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nftop.model.struct import dataclass
 
-USUAL = "6152"
+USUAL = "E5-2699v4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class Processor:
         base_hz: guaranteed frequency without SST-BF.
         all_core_hz: turbo while all cores are busy.
         start_hz: initial limits of CPUs.
+        ways, way_per_core_bytes: of the last-level cache; bytes of a way per core of the package.
+        memory_clock: ticks of the memory's clock in so many ns, as a fraction.
+        links, line_flits: links between packages, and flits of a line of data on one.
+        has_epp: has an energy-performance preference (HWP).
         offered_hz: frequency at which a core just handles a load of 1.
         high: with SST-BF, indices of the high-priority cores of a package; else empty.
         high_base_hz, low_base_hz: base frequencies of these and the other cores.
@@ -44,6 +48,12 @@ class Processor:
     of: int
     high_base_hz: int
     low_base_hz: int
+    ways: int
+    way_per_core_bytes: int
+    memory_clock: tuple[int, int]
+    links: int
+    line_flits: int
+    has_epp: bool
 
     def guaranteed_hz(self, index: int) -> int:
         """Base frequency of the core with this index in its package."""
@@ -67,6 +77,7 @@ def load(name: str = USUAL) -> Processor:
     """The processor called `name`, or KeyError."""
     raw = _tables()[name]
     least, most = raw["start"]
+    ticks, ns = raw["memory_clock"]
     return Processor(
         name=name,
         title=raw["title"],
@@ -82,4 +93,10 @@ def load(name: str = USUAL) -> Processor:
         of=raw.get("of", 1),
         high_base_hz=round(raw.get("high_base", raw["base"])),
         low_base_hz=round(raw.get("low_base", raw["base"])),
+        ways=raw["ways"],
+        way_per_core_bytes=raw["way_per_core"],
+        memory_clock=(ticks, ns),
+        links=raw["links"],
+        line_flits=raw["line_flits"],
+        has_epp=raw["epp"],
     )

@@ -71,12 +71,11 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import L3Cache
 from nftop.sim import workloads
-from nftop.sim.classes import ALL_PERCENT, IO_WAYS, LIMITS, SimulatedClasses, first_classes
+from nftop.sim.classes import ALL_PERCENT, LIMITS, SimulatedClasses, first_classes, io_ways
 from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.layout import Layout
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
 from nftop.sim.rates import GOLDEN, Now, least_cost, phases, rates_of, slowed_by_limit
-from nftop.sim.scenario import L3_WAYS
 from nftop.sim.workloads import INDEX
 
 SENSITIVITY: Mapping[int, float] = MappingProxyType(
@@ -211,7 +210,7 @@ def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats,
         local_cpus = {where: [cpu for cpu in own if cpu in here] for where, own in members.items()}
         wants, paces = np.array([one[:, local_cpus[group]].sum(axis=1) for group in groups]).T
         masks = np.array([_bits(classes.mask(group, cache.id)) for group in groups])
-        settled = settle(masks, wants, paces, cache.size_bytes / L3_WAYS)
+        settled = settle(masks, wants, paces, cache.size_bytes / classes.ways)
         for group, level in zip(groups, settled, strict=True):
             own = local_cpus[group]
             by_cpu[own] = shared_out(float(level), *one[:, own]) if own else 0.0
@@ -402,10 +401,12 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
         domains=tuple(
             CacheDomain(
                 l3=cache.id,
-                ways=L3_WAYS,
+                ways=classes.ways,
                 size_bytes=cache.size_bytes,
-                io=IoWays(IO_WAYS, "cpuid"),
-                usage=_usage([classes.mask(group, cache.id) for group in classes.groups]),
+                io=IoWays(io_ways(classes.ways), "cpuid"),
+                usage=_usage(
+                    [classes.mask(group, cache.id) for group in classes.groups], classes.ways
+                ),
                 read_on=cache.cpus[0],
             )
             for cache in caches
@@ -414,12 +415,12 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
     )
 
 
-def _usage(masks: Sequence[Cbm]) -> str:
+def _usage(masks: Sequence[Cbm], ways: int) -> str:
     """`bit_usage` of a cache whose groups are all shareable."""
+    io = io_ways(ways)
     letters = {(False, False): "0", (True, False): "S", (False, True): "H", (True, True): "X"}
     return "".join(
-        letters[any(mask.has(way) for mask in masks), IO_WAYS.has(way)]
-        for way in reversed(range(L3_WAYS))
+        letters[any(mask.has(way) for mask in masks), io.has(way)] for way in reversed(range(ways))
     )
 
 

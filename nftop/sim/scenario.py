@@ -21,14 +21,14 @@ from nftop.sim.processor import Processor
 # Kinds of task; a vm does not report packets.
 TaskKind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
 KINDS: tuple[str, ...] = get_args(TaskKind)
-# Xeon Gold 6152: ways of its last-level cache and classes of its cache allocation.
-L3_WAYS, CLASSES = 11, 16
+# Most ways of a simulated processor's last-level cache, and classes of cache allocation.
+_MOST_WAYS, CLASSES = 20, 16
 _FILES = resources.files(__package__) / "scenarios"
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Ratio: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 _StolenShare: TypeAlias = Annotated[float, Meta(ge=0.0, le=0.9)]
-_Mask: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << L3_WAYS)]
+_Mask: TypeAlias = Annotated[int, Meta(gt=0, lt=1 << _MOST_WAYS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,8 @@ def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
     _check_steps(file.steps, tasks)
     known = {task.name for task in tasks}
     _unique("groups", "name", (group.name for group in file.groups))
-    groups = tuple(_group(table, known) for table in file.groups)
+    processor = processors.load(file.processor or processors.USUAL)
+    groups = tuple(_group(table, known, processor.ways) for table in file.groups)
     return Scenario(
         name=name,
         title=file.title,
@@ -216,9 +217,11 @@ def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
         swing=swing,
         tasks=tasks,
         steps=file.steps,
-        groups=_with_root(list(groups if base is None else _replaced(base.groups, groups))),
+        groups=_with_root(
+            list(groups if base is None else _replaced(base.groups, groups)), processor.ways
+        ),
         channel_weights=file.channel_weights,
-        processor=processors.load(file.processor or processors.USUAL),
+        processor=processor,
     )
 
 
@@ -290,12 +293,14 @@ def _check_steps(steps: Sequence[ScenarioStep], tasks: Sequence[Task]) -> None:
             raise ValueError(f"steps: {', '.join(sorted(unknown))} is unknown")
 
 
-def _group(table: _GroupTable, tasks: set[str]) -> ScenarioGroup:
+def _group(table: _GroupTable, tasks: set[str], ways: int) -> ScenarioGroup:
     bits_listed = table.ways if isinstance(table.ways, tuple) else (table.ways,)
-    masks = tuple(Cbm(bits, L3_WAYS) for bits in bits_listed)
+    if max(bits_listed) >> ways:
+        raise ValueError(f"groups.{table.name}: there are {ways} ways")
+    masks = tuple(Cbm(bits, ways) for bits in bits_listed)
     is_root = table.name == ROOT
     for holds, problem in (
-        (all(mask.contiguous for mask in masks), f"ways must be adjacent, of {L3_WAYS}"),
+        (all(mask.contiguous for mask in masks), f"ways must be adjacent, of {ways}"),
         (is_root == (table.clos == 0), "clos 0 is the root group's"),
         (not (is_root and table.tasks), "the root group has all other tasks"),
         (set(table.tasks) <= tasks, f"tasks must be of {', '.join(sorted(tasks))}"),
@@ -305,10 +310,10 @@ def _group(table: _GroupTable, tasks: set[str]) -> ScenarioGroup:
     return ScenarioGroup(table.name, table.clos, table.tasks, masks, table.mba_percent)
 
 
-def _with_root(groups: list[ScenarioGroup]) -> tuple[ScenarioGroup, ...]:
+def _with_root(groups: list[ScenarioGroup], ways: int) -> tuple[ScenarioGroup, ...]:
     """The groups with the root group first, by default with all ways."""
     if not any(group.name == ROOT for group in groups):
-        groups = [ScenarioGroup(ROOT, 0, (), (Cbm((1 << L3_WAYS) - 1, L3_WAYS),), 100), *groups]
+        groups = [ScenarioGroup(ROOT, 0, (), (Cbm((1 << ways) - 1, ways),), 100), *groups]
     _unique("groups", "clos", (group.clos for group in groups))
     _unique("groups", "task", (task for group in groups for task in group.tasks))
     return tuple(sorted(groups, key=lambda group: group.clos))

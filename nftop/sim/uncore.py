@@ -29,8 +29,8 @@ from nftop.uarch.table import PmuTerms, Uarch
 _LINKS, _CLOCKS = ("link_lines_sent", "link_lines_received"), ("uncore_clocks", "memory_clocks")
 OF_PACKAGE: tuple[str, ...] = (*QUANTITIES, *_LINKS, *_CLOCKS)
 OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumerate(OF_PACKAGE)})
-# Ticks per ns of 2.4 GHz and DDR4-2666.
-_TICKS = ((12, 5), (4, 3))
+# Ticks in ns of uncore clocks at 2.4 GHz.
+_UNCORE_CLOCK = (12, 5)
 # Microarchitectures with the boxes of another.
 _SAME_BOXES: Mapping[str, str] = MappingProxyType({"CLX": "SKX", "HSX": "BDX", "EMR": "SPR"})
 
@@ -87,7 +87,8 @@ def package_counts(model: Model, t_ns: int) -> Counts:
     if len(packages) > 1:
         total[:, OF_PACKAGE_INDEX["link_lines_sent"]] = writes + (reads.sum() - reads)
         total[:, OF_PACKAGE_INDEX["link_lines_received"]] = reads + (writes.sum() - writes)
-    for name, (ticks, ns) in zip(_CLOCKS, _TICKS, strict=True):
+    clocks = (_UNCORE_CLOCK, model.scenario.processor.memory_clock)
+    for name, (ticks, ns) in zip(_CLOCKS, clocks, strict=True):
         total[:, OF_PACKAGE_INDEX[name]] = t_ns * ticks // ns
     return total
 

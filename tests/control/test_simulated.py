@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,7 @@ from nftop.model.change import (
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import ROOT
+from nftop.papers.printed import printed_tables
 from nftop.sim import scenario
 from nftop.sim.classes import numbered
 from nftop.sim.model import model_of
@@ -91,7 +93,7 @@ def test_it_is_what_screens_and_commands_change() -> None:
         f"echo 'L3:0=3' > {CLASSES_PATH}/tenant/schemata",
     )
     rules = gate.host.rules()
-    assert (rules.masks["L3"].ways, rules.closids, rules.io[0][0]) == (11, 16, 0x600)
+    assert (rules.masks["L3"].ways, rules.closids, rules.io[0][0]) == (20, 16, 0xC0000)
     assert rules.siblings[1] == {9}
 
 
@@ -168,7 +170,7 @@ def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> ResctrlStep:
     [
         (mask("vpp", "5"), "non-consecutive"),
         (mask("vpp", "0"), "Need at least 1 bits"),
-        (mask("vpp", "800"), "out of range"),
+        (mask("vpp", "100000"), "out of range"),
         (mask("vpp", "5", "MB"), r"out of range \[10,100\]"),
         (mask("vpp", "1", "L2"), "Unknown or unsupported resource"),
         (mask("vpp", "1", "L3", 7), "no domain 7"),
@@ -187,6 +189,24 @@ def test_what_the_kernel_refuses_is_refused(step: ResctrlStep, why: str) -> None
     with pytest.raises(RefusedError, match=f"the simulated kernel says: .*{why}"):
         desk.gate.host.do(step)
     assert desk.state == before
+
+
+def test_masks_of_the_rdt_paper_fit_the_simulated_cache_unchanged() -> None:
+    """Tables 3 and 8, for a processor of 20 ways too; Table 13's 0xFFFFF0 fits neither."""
+    desk = Desk()
+    every = [
+        bits
+        for table in printed_tables(paper="nfv_rdt")
+        if table.label in ("Table 3", "Table 8")
+        for row in table.rows
+        for bits in re.findall(r"0x([0-9A-F]+)", " ".join(row))
+    ]
+    assert len(every) == 16 + 6
+    for bits in dict.fromkeys(every):
+        desk.gate.host.do(mask("vpp", bits.lower()))
+        assert int(desk.state[Cell("schemata", "vpp", "L3", 0)], 16) == int(bits, 16)
+    with pytest.raises(RefusedError, match="out of range"):
+        desk.gate.host.do(mask("vpp", "fffff0"))
 
 
 def test_monitoring_groups_take_their_class_s_cpus_and_threads_only() -> None:

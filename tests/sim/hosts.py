@@ -22,9 +22,10 @@ BOOT_NS = 7_123_456_789_012  # the session's clock did not begin with the demo
 
 def count_box(model: Model, event: PmuTerms, package: int, box: int, t_ns: int) -> int:
     """What a box of a package has counted, of the simulated host itself."""
-    column = boxes(model, event.pmu, "SKX").index(box)
-    counts = box_counts(model, t_ns, event.pmu, "SKX")[package, column]
-    parts = parts_of_box(event, "SKX")
+    uarch = model.scenario.processor.uarch
+    column = boxes(model, event.pmu, uarch).index(box)
+    counts = box_counts(model, t_ns, event.pmu, uarch)[package, column]
+    parts = parts_of_box(event, uarch)
     assert parts is not None
     return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in parts.items())
 

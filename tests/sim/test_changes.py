@@ -303,7 +303,7 @@ def test_numbers_are_the_lowest_free_ones() -> None:
     classes = first().classes
     state = {**classes.state, Cell("group", "a"): "", Cell("mode", "a"): "shareable"}
     one = numbered(classes, state, (0, 1))
-    assert one.clos["a"] == len(classes.groups) and one.mask("a", 1).hex == "7ff"
+    assert one.clos["a"] == len(classes.groups) and one.mask("a", 1).hex == "fffff"
     gone = {c: w for c, w in one.state.items() if c.group != "vpp" and w != "vpp"}
     two = numbered(one, {**gone, Cell("group", "b"): ""}, (0, 1))
     assert two.clos["b"] == classes.clos["vpp"] and two.inode("b") > one.inode("a")

@@ -102,9 +102,9 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     assert focus.readings["tma.l3_bound"] == found["l3_bound"]
     latency = focus.readings["load_latency_cycles"]
     assert isinstance(latency, float) and 70 <= latency <= 200
-    # Its groups share the last tenth of the time with three of every core's.
+    # Its groups share the last tenth of the time with four of every core's.
     uarch = host.simulated.uarch
-    turn = 0.1 / (3 + len(uarch.focus_groups) + max(len(of) for of in uarch.drill.values()))
+    turn = 0.1 / (4 + len(uarch.focus_groups) + max(len(of) for of in uarch.drill.values()))
     assert focus.coverage == pytest.approx(dict.fromkeys(focus.coverage, turn))
     shares = {node.name: node.coverage for node in focus.tree}
     assert shares["retiring"] == shares["backend_bound"] == pytest.approx(0.9)

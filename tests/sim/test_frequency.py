@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.placement import misplaced
 from nftop.model.frame import Frame
+from nftop.model.reading import Missing
 from nftop.model.sst import CpufreqTable
 from nftop.sim import processor as processors
 from nftop.sim.frequency import CoreFrequencies, CoreSetting, altered, first_frequencies, response
@@ -168,4 +169,5 @@ def test_the_default_host_is_as_it_was() -> None:
     assert np.allclose(at, 2.2e9)
     assert not any(isinstance(setting.priority, str) for setting in frame.cpus.settings)
     assert misplaced(frame) == ()
-    assert "Xeon Gold 6152" in frame.host.model and frame.host.uarch == "SKX"
+    assert "Xeon E5-2699 v4" in frame.host.model and frame.host.uarch == "BDX"
+    assert isinstance(frame.cpus.settings[1].epp, Missing), "no HWP"

@@ -134,6 +134,6 @@ def test_what_goes_out_of_links_is_more_than_data_and_comes_in_is_data() -> None
     )
     assert received.min() > 1e6
     assert incoming == pytest.approx(received)
-    # A request of a flit for each line of nine that came in.
-    assert outgoing == pytest.approx(sent + received / 9)
+    # A request of a flit for each line of eight that came in.
+    assert outgoing == pytest.approx(sent + received / 8)
     assert (outgoing > sent).all()

@@ -139,7 +139,7 @@ def test_without_groups_all_is_the_root_groups() -> None:
     rdt = rdt_of(model_of(scenario.parse("t", GOOD), 8))
     (group,) = resctrl_table(rdt, S).groups
     assert (group.name, group.clos, group.cpus) == (ROOT, 0, tuple(range(8)))
-    assert rdt.classes.mask(ROOT, 1).hex == "7ff"
+    assert rdt.classes.mask(ROOT, 1).hex == "fffff"
 
 
 def _number(value: int | Missing) -> int:

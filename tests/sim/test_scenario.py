@@ -114,19 +114,19 @@ GROUP = '[[groups]]\nname = "g"\nclos = 1\nways = 0x0f0\n'
 
 def test_groups_begin_with_the_root_group() -> None:
     (root,) = scenario.parse("t", GOOD).groups
-    assert (root.name, root.clos, root.tasks, root.ways[0].hex) == ("/", 0, (), "7ff")
+    assert (root.name, root.clos, root.tasks, root.ways[0].hex) == ("/", 0, (), "fffff")
     text = GOOD + GROUP.replace("0x0f0", "[0x0f0, 3]") + 'tasks = ["a"]\nmba_percent = 40\n'
     root, group = scenario.parse("t", text).groups
-    assert [mask.hex for mask in group.ways] == ["0f0", "003"]
+    assert [mask.hex for mask in group.ways] == ["000f0", "00003"]
     assert (group.tasks, group.mba_percent) == (("a",), 40)
     named = scenario.parse("t", GOOD + '[[groups]]\nname = "/"\nclos = 0\nways = 0x007').groups
-    assert [(item.name, item.ways[0].hex) for item in named] == [("/", "007")]
+    assert [(item.name, item.ways[0].hex) for item in named] == [("/", "00007")]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (GROUP.replace("0x0f0", "0x800"), r"\$\.groups\[0\]\.ways"),
+        (GROUP.replace("0x0f0", "0x100000"), r"\$\.groups\[0\]\.ways"),
         (GROUP.replace("0x0f0", "0x5"), "ways"),
         (GROUP.replace("0x0f0", "0"), "ways"),
         (GROUP.replace("0x0f0", '"f0"'), "ways"),

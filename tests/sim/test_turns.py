@@ -59,7 +59,7 @@ def test_frames_show_the_paper_s_level_2_though_its_events_take_turns(
         rest = value(frame, f"tma.{whole}", cpu) - value(frame, f"tma.{other}", cpu)
         assert value(frame, f"tma.{node}", cpu) == pytest.approx(rest, abs=1e-12)
     assert value(frame, "tma.coverage", cpu) == pytest.approx(0.9, rel=1e-7)
-    assert value(frame, "tma.level_2_coverage", cpu) == pytest.approx(1 / 30, rel=1e-7)
+    assert value(frame, "tma.level_2_coverage", cpu) == pytest.approx(1 / 40, rel=1e-7)
     assert value(frame, "coverage", cpu) == 1.0
 
 
@@ -86,7 +86,7 @@ def test_cache_misses_of_a_packet_are_the_lines_it_reads(task: str, workload: st
     # Table 6's traffic is half reads.
     lines = workloads.tables()[workload]["memory_bytes_per_packet"] / 64 / 2
     assert value(frame, "llc_misses_per_packet", cpu) == pytest.approx(lines, rel=1e-4)
-    assert value(frame, "llc_misses_coverage", cpu) == pytest.approx(1 / 30, rel=1e-9)
+    assert value(frame, "llc_misses_coverage", cpu) == pytest.approx(1 / 40, rel=1e-9)
 
 
 def test_misses_and_loads_of_memory_are_of_every_cpu_polling_or_not() -> None:

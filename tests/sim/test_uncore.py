@@ -50,11 +50,11 @@ def test_rates_are_the_models(cpus: int) -> None:
         assert {name: row.readings[name] for name in expected} == pytest.approx(expected, rel=1e-9)
         # Memory's and the links' counters have the hardware to themselves; requests take turns.
         here = {name for name, reading in row.readings.items() if isinstance(reading, float)}
-        by_turns = ("pcie.", "mmio.", "per_packet.pcie", "per_packet.mmio")
+        by_turns = ("pcie.", "mmio.", "llc.", "per_packet.pcie", "per_packet.mmio")
         assert row.estimates == {name for name in here if name.startswith(by_turns)}
         counted = {metric.id for metric in COUNTED_PACKAGE_METRICS}
         assert counted - here == {
-            name for name in counted if re.search("itomcachenear|llc|combined", name)
+            name for name in counted if re.search(r"itomcachenear|combined|pcie\.[cd]rd", name)
         }
 
 
@@ -71,11 +71,11 @@ def test_turns_share_the_time_and_the_counts() -> None:
     }
     assert set(table.events) == set(events)
     for index, name in enumerate(table.events):
-        turns = 7 if events[name].pmu == "uncore_cha" else 1
+        turns = 7 if events[name].pmu == "uncore_cbox" else 1
         for package in (0, 1):
             mine = (table.event == index) & (table.packages == package)
             numbers = table.boxes[mine].tolist()
-            assert tuple(numbers) == boxes(simulated.model, events[name].pmu, "SKX")
+            assert tuple(numbers) == boxes(simulated.model, events[name].pmu, simulated.uarch.name)
             for box, value in zip(numbers, table.values[mine].tolist(), strict=True):
                 whole = count_box(simulated.model, events[name], package, box, t_ns)
                 assert 0 <= value - whole // turns <= 1
@@ -90,7 +90,7 @@ def test_what_nobody_looks_at_is_not_told() -> None:
     assert frame.sources["uncore"].detail == "", "that is no gap"
     for row in frame.packages:
         assert isinstance(row.readings["pcie.itom.hit_per_s"], float)
-        for name in ("mmio.read_per_s", "pcie.drd.total_per_s"):
+        for name in ("mmio.read_per_s", "llc.drd.total_per_s"):
             why = row.readings[name]
             assert isinstance(why, Missing) and why.reason is Reason.SOURCE
             assert "Traffic screen" in why.message

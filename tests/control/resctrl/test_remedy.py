@@ -65,8 +65,8 @@ def test_a_noisy_class_shrinks_off_the_ways_of_its_victims() -> None:
 @pytest.mark.parametrize(
     ("masks", "new"),
     [
-        # As few ways of devices (600) as possible, if there are no others.
-        ({"vpp": 0x1E0, "switch": 0x01F}, 0x200),
+        # As few ways of devices (c0000) as possible, if there are no others.
+        ({"vpp": 0x3FFE0, "switch": 0x01F}, 0x40000),
         # None of other classes (root: 3) before a larger one.
         ({"vpp": 0x180, "switch": 0x001}, 0x07C),
         ({"vpp": 0x180, "switch": 0x001, "root": 0x07E}, 0x07E),
@@ -111,7 +111,7 @@ def test_a_second_new_class_has_a_free_name() -> None:
     assert plan.proposal is not None and not plan.proposal.refusals
 
 
-@pytest.mark.parametrize("victims", [0x7FF, 0x7FE, 0x3FF])
+@pytest.mark.parametrize("victims", [0xFFFFF, 0xFFFFE, 0x3FFFF, 0x7FF])
 def test_a_draft_is_always_legal_and_never_the_victims(victims: int) -> None:
     frame = with_masks(frame_of("noisy", 70), vpp=victims, switch=victims)
     least = replace(frame, limits=replace(frame.limits, min_bits=1))
@@ -120,7 +120,7 @@ def test_a_draft_is_always_legal_and_never_the_victims(victims: int) -> None:
         if plan.mask is None:
             assert plan.kind == "advice" or "--mba" in plan.commands[0]
             continue
-        new = Cbm(plan.mask.new, 11)
+        new = Cbm(plan.mask.new, 20)
         assert new.contiguous and not new.bits & victims
         assert new.ways >= (one.limits.min_bits or 1)
         assert plan.proposal is not None and plan.proposal.changes
