@@ -70,6 +70,7 @@ class Topdown:
         also: by metric, a part of it whose threshold counts as well.
         unreliable_smt: metrics that the vendor calls unreliable with hyper-threading.
         equal: terms by name, each with an event that counts the same.
+        absent: by metric that this CPU has no formula for, why.
     """
 
     slots_per_cycle: int
@@ -84,6 +85,7 @@ class Topdown:
     also: Mapping[str, str]
     unreliable_smt: frozenset[str]
     equal: Mapping[str, str]
+    absent: Mapping[str, str]
 
     def terms(self, *, smt: bool) -> Mapping[str, str]:
         return self.terms_smt_on if smt else self.terms_smt_off
@@ -173,6 +175,7 @@ def parse_topdown(spec: Mapping[str, Any], events: Collection[str]) -> Topdown:
         {name: row["also"] for name, row in rows.items() if "also" in row},
         frozenset(name for name, row in rows.items() if row.get("unreliable") == "smt"),
         equal,
+        dict(spec.get("absent", {})),
     )
 
 

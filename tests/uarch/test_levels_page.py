@@ -37,5 +37,13 @@ def test_the_page_is_the_tables() -> None:
     assert match and match[0] == table()
 
 
+def test_what_a_cpu_has_no_formula_for_is_no_node_of_its_own() -> None:
+    topdown = loaded("GNR").topdown
+    base = loaded("EMR").topdown
+    assert topdown and base
+    assert topdown.absent.keys() == base.level.keys() - topdown.level.keys()
+    assert not base.absent
+
+
 if __name__ == "__main__":
     PAGE.write_text(_TABLE.sub(table(), PAGE.read_text(), count=1))

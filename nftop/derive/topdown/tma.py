@@ -501,8 +501,10 @@ def step_focus(
         )
     if asleep_rows(rates, core).any():
         tree = tuple(_asleep(node) for node in tree)
-    nodes = {f"tma.{node.name}": node.reading for node in tree}
+    nodes: dict[str, Reading] = {f"{PREFIX}{node.name}": node.reading for node in tree}
     unknown = Missing(Reason.HARDWARE, f"{uarch.name}'s table has no such number")
+    absent = {} if uarch.topdown is None else uarch.topdown.absent
+    nodes |= {PREFIX + name: Missing(Reason.HARDWARE, why) for name, why in absent.items()}
     readings = {
         metric.id: probes.get(metric.id, nodes.get(metric.id, unknown))
         for metric in (*CORE_METRICS, *NODE_METRICS)
