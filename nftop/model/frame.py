@@ -20,6 +20,7 @@ from nftop.model.nf.parts import (
     NfPort,
     NfQueue,
     NfThread,
+    NfXstat,
 )
 from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
@@ -178,7 +179,7 @@ class NfRow:
         problem: why its counters are not current, or None.
         readings: by metric id, all metrics of scope `nf`.
         threads: its polling threads. ports, queues, nodes, flow_tables, drops: as reported, or why
-            they are unknown.
+            they are unknown. xstats: empty unless they are in focus.
         classes: cache classes in effect on its CPUs, each once.
         sharers: other users of these classes, a text; "" if none.
         owner: user that owns the socket its numbers come from; None if unknown or without a socket.
@@ -204,6 +205,7 @@ class NfRow:
     nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
     flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
     drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
+    xstats: tuple[NfXstat, ...] = ()
     classes: tuple[CacheClass, ...] = ()
     sharers: str = ""
     owner: Owner | None = None
@@ -471,6 +473,7 @@ class Focus:
         traffic: count all that packages can count, not only the default groups.
         processes: the CPU whose processes are read (`ProcessFacts`), or None.
         culprits: CPUs of open incidents, whose processes are read.
+        counters: keep all counters of ports (`NfXstat`).
         memory: those of them whose processes' memory by NUMA node is read.
     """
 
@@ -480,6 +483,7 @@ class Focus:
     processes: Cpu | None = None
     culprits: tuple[Cpu, ...] = ()
     memory: tuple[Cpu, ...] = ()
+    counters: bool = False
 
     @property
     def counts(self) -> tuple[Cpu | None, bool]:

@@ -234,6 +234,9 @@ class DpdkPort:
     `rx_queue_packets[q]` is received by queue q; empty if the driver has no queue counters.
     `rx_queue_missed[q]`: dropped in queue q, by drivers that count so; empty if not reported.
     `link_bits_per_s`: as the driver tells it; None if unknown, or its link is down.
+    `rx_errors`, `tx_errors`: packets that were invalid or could not be sent. `rx_nombuf`: failures
+    to get a buffer for a received packet.
+    `xstats`: all counters by name (untrusted text); empty unless they are wanted.
     `bond_member`: a bonding port counts its packets again; None if unknown.
     """
 
@@ -248,6 +251,10 @@ class DpdkPort:
     rx_queue_missed: tuple[int, ...] = ()
     rx_bytes: int | None = None
     link_bits_per_s: int | None = None
+    rx_errors: int | None = None
+    tx_errors: int | None = None
+    rx_nombuf: int | None = None
+    xstats: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

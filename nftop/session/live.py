@@ -25,6 +25,7 @@ from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.sources.base import (
+    CounterFocusing,
     CulpritFocusing,
     Detailing,
     Focusing,
@@ -517,6 +518,8 @@ class Live:
                 source.focus_culprits(looking.culprits, looking.memory)
             if isinstance(source, Detailing) and looking.traffic != before.traffic:
                 source.detail(wanted=looking.traffic)
+            if isinstance(source, CounterFocusing) and looking.counters != before.counters:
+                source.everything(wanted=looking.counters)
 
     def _next_deadline_ns(self, began_ns: int, interval_s: float) -> int:
         step_ns = int(interval_s * 1e9)

@@ -24,12 +24,19 @@ _TESTPMD_PORTS = 4
 _FRAME_BYTES, _LINK_BITS_PER_S = 60, 25_000_000_000
 
 
-def dpdk_table(model: Model, t_ns: int, at_ns: int) -> DpdkTable:
+def dpdk_table(model: Model, t_ns: int, at_ns: int, *, everything: bool = False) -> DpdkTable:
+    """`everything`: with all counters of ports."""
     counts = model.counts(t_ns)
+    apps = (
+        replace(_APPS[placed.task.kind](model, placed, order, counts), read_at_ns=at_ns)
+        for order, placed in placed_as(model, _APPS)
+    )
+    if everything:
+        return DpdkTable(tuple(apps))
     return DpdkTable(
         tuple(
-            replace(_APPS[placed.task.kind](model, placed, order, counts), read_at_ns=at_ns)
-            for order, placed in placed_as(model, _APPS)
+            replace(app, ports=tuple(replace(port, xstats={}) for port in app.ports))
+            for app in apps
         )
     )
 
@@ -117,7 +124,22 @@ def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
         rx_queue_packets=(packets,),
         rx_bytes=packets * _FRAME_BYTES,
         link_bits_per_s=_LINK_BITS_PER_S,
+        rx_errors=0,
+        tx_errors=0,
+        rx_nombuf=0,
+        xstats=_xstats(packets, missed),
     )
+
+
+def _xstats(packets: int, missed: int) -> Mapping[str, int]:
+    """As ethdev's generic ones."""
+    size = packets * _FRAME_BYTES
+    return {
+        "rx_good_packets": packets, "tx_good_packets": packets, "rx_good_bytes": size,
+        "tx_good_bytes": size, "rx_missed_errors": missed, "rx_errors": 0, "tx_errors": 0,
+        "rx_mbuf_allocation_errors": 0, "rx_q0_packets": packets, "rx_q0_bytes": size,
+        "rx_q0_errors": 0,
+    }  # fmt: skip
 
 
 def _app(

@@ -123,6 +123,14 @@ class Detailing(Protocol):
 
 
 @runtime_checkable
+class CounterFocusing(Protocol):
+    """A source with counters that are kept only while they are on screen."""
+
+    def everything(self, *, wanted: bool) -> None:
+        """From its next reading on, keep all counters, or only those that nftop knows."""
+
+
+@runtime_checkable
 class Turning(Protocol):
     """A source that counts one group for most of a tick and another in the rest of it."""
 

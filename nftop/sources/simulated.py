@@ -36,6 +36,7 @@ class SimulatedView:
     node: str = ""
     processes: Focus = field(default_factory=Focus)
     detailed: bool = False
+    everything: bool = False
 
 
 @dataclass(slots=True)
@@ -90,6 +91,14 @@ class SimulatedBoxes(SimulatedSource):
         self.view.detailed = wanted
 
 
+class SimulatedPorts(SimulatedSource):
+    """The simulated counters of ports."""
+
+    def everything(self, *, wanted: bool) -> None:
+        """As `CounterFocusing`."""
+        self.view.everything = wanted
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
     """The simulated host: identity, initial model, current state, sources."""
@@ -131,6 +140,7 @@ def simulated_host(
         "perf": SimulatedCounters,
         "processes": SimulatedProcesses,
         "uncore": SimulatedBoxes,
+        "dpdk": SimulatedPorts,
     }
     sources = tuple(
         kinds.get(name, SimulatedSource)(name, payload, texts[name], view)
@@ -167,7 +177,9 @@ def _payloads(
         "processes": now(
             lambda rdt, t_ns, at_ns: payloads.thread_table(rdt.model, t_ns, at_ns, view.processes)
         ),
-        "dpdk": now(lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns)),
+        "dpdk": now(
+            lambda rdt, t_ns, at_ns: dpdk_table(rdt.model, t_ns, at_ns, everything=view.everything)
+        ),
         "ovs": now(lambda rdt, t_ns, at_ns: ovs_table(rdt.model, t_ns, at_ns)),
         "vpp": now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
         "uncore": now(

@@ -107,6 +107,8 @@ NFS: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter",
         "all threads, queues, ports and nodes of the selected NF; again: back",
         hint=("⏎", "open"), rank=1),
+    KeyRow("o", "counters", "o", "all counters of the selected NF's ports, by their drivers' names",
+        hint=("o", "counters"), rank=12),
     KeyRow("w", "choose", "w", "choose its workload, for comparison with published numbers", 1,
         ("w", "workload"), rank=13),
 )  # fmt: skip

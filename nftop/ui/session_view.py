@@ -305,5 +305,10 @@ def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool)
     if wanted.core is not None and (stays or wanted.core in core):
         wanted = replace(wanted, core=now.core)
     if stays:
-        wanted = replace(wanted, traffic=wanted.traffic and now.traffic, processes=now.processes)
+        wanted = replace(
+            wanted,
+            traffic=wanted.traffic and now.traffic,
+            processes=now.processes,
+            counters=wanted.counters and now.counters,
+        )
     return wanted

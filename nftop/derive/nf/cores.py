@@ -13,7 +13,8 @@ from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_NODES
-from nftop.model.nf.parts import ONLY_OVS, NfThread
+from nftop.model.metrics.ports import PORT_METRICS
+from nftop.model.nf.parts import NO_PORT_LOSSES, ONLY_OVS, NfThread
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.struct import dataclass, replace
@@ -51,6 +52,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         readings={
             **row.readings,
             **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
+            **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
             **nf.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
@@ -74,6 +76,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         nodes=nf.nodes,
         flow_tables=nf.flow_tables,
         drops=nf.drops,
+        xstats=nf.xstats,
         classes=classes,
         sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )

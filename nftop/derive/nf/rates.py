@@ -15,6 +15,7 @@ from nftop.model.nf.parts import (
     NfNode,
     NfPort,
     NfQueue,
+    NfXstat,
 )
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
@@ -116,6 +117,7 @@ class NfRates:
     nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
     flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
     drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
+    xstats: tuple[NfXstat, ...] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -193,9 +195,12 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
     twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
 
     def whole(nf: NfRates) -> NfRates:
-        if nf.pid in twins and isinstance(nf.drop_packets_per_s, Missing):
-            return _with_ports(nf, twins[nf.pid])
-        return nf
+        twin = twins.get(nf.pid)
+        if twin is None:
+            return nf
+        if isinstance(nf.drop_packets_per_s, Missing):
+            nf = _with_ports(nf, twin)
+        return _with_losses(nf, twin)
 
     return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)
 
@@ -206,6 +211,18 @@ def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL)
     Those of a single core are all; of several each has none if there are none, else `unknown`.
     """
     return of_all if isinstance(of_all, Missing) or cores == 1 or of_all == 0 else unknown
+
+
+def _with_losses(nf: NfRates, twin: NfRates) -> NfRates:
+    """The NF with what only its DPDK knows: losses of ports, drivers' counters."""
+    of_ports = () if isinstance(twin.drops, Missing) else twin.drops
+    own = () if isinstance(nf.drops, Missing) else nf.drops
+    return replace(
+        nf,
+        drops=(*own, *of_ports) or nf.drops,
+        xstats=twin.xstats,
+        readings={**twin.readings, **nf.readings},
+    )
 
 
 def _with_ports(nf: NfRates, twin: NfRates) -> NfRates:

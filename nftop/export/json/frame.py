@@ -173,6 +173,8 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         " ".join(metric.id.removeprefix("ovs.") for metric in FLOW_TABLE_METRICS),
     )
     readings["drops"] = _rows(nf.drops, "where reason", "packets_per_s")
+    if nf.xstats:
+        readings["xstats"] = _rows(nf.xstats, "port name count", "per_s")
     return with_missing(named, readings)
 
 

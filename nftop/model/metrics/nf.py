@@ -6,6 +6,7 @@ from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
+from nftop.model.metrics.ports import PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.struct import replace
@@ -183,5 +184,6 @@ NF_METRICS: tuple[Metric, ...] = (
     ),
     *SATURATION_NF_METRICS,
     *FLOW_TABLE_METRICS,
+    *PORT_METRICS,
     *NF_NODES,
 )

@@ -7,6 +7,7 @@ from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
+NO_PORT_LOSSES = Missing(Reason.UNDEFINED, "only DPDK's telemetry has this counter of ports")
 ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
 
 
@@ -68,6 +69,16 @@ class NfQueue:
     used_ratio: Reading
     enabled: bool = True
     missed_packets_per_s: Reading = NOT_REPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class NfXstat:
+    """One counter of a port, by its driver's name (untrusted text), as is the port's."""
+
+    port: str
+    name: str
+    count: int
+    per_s: Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,9 @@ _QUEUE_PATTERNS = (
 # rte_eth_stats.q_errors: of most drivers that have it, packets dropped in the queue.
 _QUEUE_MISSED = re.compile(r"rx_q([0-9]{1,5})_errors")
 # Of /ethdev/xstats, and the same of /ethdev/stats.
+# Packets that are lost for another reason than missing descriptors, in the same two.
+_LOSSES = ("rx_errors", "tx_errors", "rx_mbuf_allocation_errors")
+_BASIC_LOSSES = ("ierrors", "oerrors", "rx_nombuf")
 _TOTALS = ("rx_good_packets", "tx_good_packets", "rx_missed_errors", "rx_good_bytes")
 _BASIC_TOTALS = ("ipackets", "opackets", "imissed", "ibytes")
 
@@ -298,9 +301,9 @@ def ask_facts(before: AppFacts | None) -> Dialogue[AppFacts]:
 
 
 def ask_counters(
-    facts: AppFacts, message_bytes: int = MAX_MESSAGE_BYTES
+    facts: AppFacts, message_bytes: int = MAX_MESSAGE_BYTES, *, everything: bool = False
 ) -> Dialogue[tuple[AppFacts, DpdkCounters]]:
-    """One reading of all counters, repeated until it arrives in time."""
+    """One reading of all counters, repeated until it arrives in time; `everything`: all xstats."""
     usage = "/eal/lcore/usage"
     requests = (*(q for port in facts.ports for q in port.requests), usage)
     answers = yield requests
@@ -309,7 +312,8 @@ def ask_counters(
     limit_bytes = message_bytes - _ENTRY_BYTES
     began_ns, ended_ns = answers.times.sent_at_ns, answers.times.done_at_ns
     read = [
-        _read_port(port, answers, limit_bytes, facts.links.get(port.port)) for port in facts.ports
+        _read_port(port, answers, limit_bytes, facts.links.get(port.port), everything=everything)
+        for port in facts.ports
     ]
     counters = DpdkCounters(
         ports=tuple(port for _, port in read),
@@ -353,7 +357,12 @@ def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore
 
 
 def _read_port(
-    facts: PortFacts, answers: Answers, limit_bytes: int, link_bits_per_s: int | None
+    facts: PortFacts,
+    answers: Answers,
+    limit_bytes: int,
+    link_bits_per_s: int | None,
+    *,
+    everything: bool,
 ) -> tuple[PortFacts, DpdkPort]:
     what = f"the counters of port {facts.port}"
     request = facts.xstats
@@ -361,9 +370,11 @@ def _read_port(
     basic = _maybe_mapping(answers.values.get(facts.stats), what)
     cut = len(stats) >= DICT_ENTRIES or answers.size_bytes.get(request, 0) >= limit_bytes
     zero = 0 if facts.nonzero_only and stats and not cut else None
-    rx, tx, missed, rx_bytes = (
+    rx, tx, missed, rx_bytes, rx_errors, tx_errors, nombuf = (
         _first(stats.get(name), basic.get(basic_name), zero, f"{name} in {what}")
-        for name, basic_name in zip(_TOTALS, _BASIC_TOTALS, strict=True)
+        for name, basic_name in zip(
+            (*_TOTALS, *_LOSSES), (*_BASIC_TOTALS, *_BASIC_LOSSES), strict=True
+        )
     )
     queues = _queue_packets(stats, facts.rx_queues, rx, zero)
     port = DpdkPort(
@@ -378,6 +389,10 @@ def _read_port(
         _queue_missed(stats, facts.rx_queues, zero),
         rx_bytes,
         link_bits_per_s,
+        rx_errors=rx_errors,
+        tx_errors=tx_errors,
+        rx_nombuf=nombuf,
+        xstats=_xstats(stats, what) if everything else {},
     )
     plan = replace(
         facts,
@@ -385,6 +400,13 @@ def _read_port(
         basic=facts.basic or stats.get(_TOTALS[0], zero) is None,
     )
     return plan, port
+
+
+def _xstats(stats: dict[str, object], what: str) -> dict[str, int]:
+    """All counters by name."""
+    return {
+        text(name, what): number(value, f"a counter in {what}") for name, value in stats.items()
+    }
 
 
 def _maybe_mapping(value: object, what: str) -> dict[str, object]:

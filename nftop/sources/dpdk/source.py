@@ -80,8 +80,12 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
 
     late_messages = WINDOW
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Callable[[], int], wanted: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`wanted`: whether all counters are kept, not only those that nftop knows."""
         self._clock = clock
+        self._wanted = wanted
         self._link: TelemetryLink | None = None
         self._version = ""
         self._facts: AppFacts | None = None
@@ -108,7 +112,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
             self._facts = yield from protocol.ask_facts(self._facts)
             self._refresh_at_ns = self._clock() + REFRESH_NS
         self._facts, self._counters = yield from protocol.ask_counters(
-            self._facts, link.message_bytes
+            self._facts, link.message_bytes, everything=self._wanted()
         )
         self._facts = yield from protocol.ask_remedy(self._facts)
 
@@ -145,9 +149,16 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
     )
     leftover_fix = "start the application, or remove its folder"
     search = TelemetrySearch
+    _everything = False
+
+    def everything(self, *, wanted: bool) -> None:
+        """As `CounterFocusing`."""
+        self._everything = wanted
 
     def _session(self, socket: UnixSocket) -> DialogueSession[str, Answers, DpdkApp]:
-        return DialogueSession(socket, self._proc, self._clock, DpdkClient(self._clock))
+        return DialogueSession(
+            socket, self._proc, self._clock, DpdkClient(self._clock, lambda: self._everything)
+        )
 
     def read(self) -> DpdkTable:
         """Every application; one that does not answer has a `problem`.

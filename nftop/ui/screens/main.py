@@ -201,6 +201,7 @@ class MainScreen(BannerScreen[None]):
         self._up = 0
         self._asking = False
         self._focus = Focus()
+        self._counting = False  # the page of all counters of ports is open
         self._rule_control = RuleControl(feed, options, lambda: self.app)
         if options.rules is not None:
             self._session.message = options.rules.problem
@@ -229,6 +230,7 @@ class MainScreen(BannerScreen[None]):
             **{name: partial(self._ask, name) for name in self._asks},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
+            "counters": lambda _: self._counters(),
             "findings": lambda _: self._findings(),
             "doctor": lambda _: self._doctor(),
             "copy": lambda _: self._copy(),
@@ -426,6 +428,18 @@ class MainScreen(BannerScreen[None]):
             return
         self._page(view.explain, "x")
 
+    def _counters(self) -> None:
+        """Open the page of all counters of ports, which are kept while it is open."""
+        frame, view = self._session.frame, self._view
+        if frame is None:
+            return
+        if view.counters(frame) is None:
+            self.say("no network function is selected")
+            return
+        self._counting = True
+        self._request_focus()
+        self._page(view.counters, "o")
+
     def _findings(self) -> None:
         """Open the page of findings; it follows the frames unless paused."""
         if self._session.frame is not None:
@@ -491,6 +505,8 @@ class MainScreen(BannerScreen[None]):
 
     def _back(self, number: int | None) -> None:
         """Return from a page, to another screen if `number` is given."""
+        self._counting = False
+        self._request_focus()
         if number is not None:
             self._show(number)
             self.paint()
@@ -573,7 +589,8 @@ class MainScreen(BannerScreen[None]):
         if frame is None:
             return
         stays = self._session.frozen is not None or self._session.past is not None
-        wanted = focus_request(self._focus, self._view.focus, frame.topology, stays=stays)
+        of_view = replace(self._view.focus, counters=self._counting)
+        wanted = focus_request(self._focus, of_view, frame.topology, stays=stays)
         if wanted != self._focus:
             self._focus = wanted
             self._feed.look_at(wanted)

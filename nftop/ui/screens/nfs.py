@@ -26,6 +26,7 @@ from nftop.render.nfs.table import (
     nf_line,
     order_header,
 )
+from nftop.render.nfs.xstats import xstat_lines
 from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState
@@ -105,6 +106,11 @@ class NfsView(ScreenView):
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         nf = self._selected
         return None if nf is None else partial(explain_nf_lines, frame, nf)
+
+    def counters(self, frame: Frame) -> Callable[[int], list[Line]] | None:
+        now = {nf.key: nf for nf in frame.nfs}
+        nf = None if self._key is None else now.get(self._key)
+        return None if nf is None else partial(xstat_lines, nf)
 
     def enter(self) -> bool:
         self._open, self._scroll = not self._open and bool(self._rows), 0

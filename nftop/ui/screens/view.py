@@ -84,6 +84,10 @@ class ScreenView(Protocol):
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         """Page for `x` by width; None: nothing to explain."""
 
+    def counters(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - optional
+        """Page of all counters of ports by width; None: no row has any."""
+        return None
+
     def full_page(self, frame: Frame) -> Callable[[int], list[Line]] | None:  # noqa: ARG002 - optional
         """Page for Enter by width; None: Enter opens a screen."""
         return None

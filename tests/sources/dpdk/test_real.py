@@ -80,6 +80,27 @@ def test_counters_are_testpmds_own(source: DpdkSource) -> None:
         assert "TELEMETRY" not in testpmd.output()  # nothing was asked that it does not know
 
 
+def test_all_counters_are_testpmds_own(source: DpdkSource) -> None:
+    with running_testpmd(PREFIX) as testpmd:
+        testpmd.command("start")
+        wait_until(lambda: bool(working(source).ports[0].rx_packets), 60, "no packets")
+        testpmd.command("stop")
+        assert working(source).ports[0].xstats == {}, "only while they are on screen"
+        source.everything(wanted=True)
+        app = working(source)
+        for port in app.ports:
+            printed = testpmd.command(f"show port xstats {port.port}")
+            own = {name: int(n) for name, n in _XSTAT.findall(printed)}
+            assert own == port.xstats
+            assert port.rx_errors == own["rx_errors"] == 0
+            assert port.tx_errors == own["tx_errors"]
+            assert port.rx_nombuf == own["rx_mbuf_allocation_errors"]
+        assert "TELEMETRY" not in testpmd.output()
+
+
+_XSTAT = re.compile(r"^(\w+): (\d+)\r?$", re.MULTILINE)
+
+
 def test_killed_it_is_gone_and_restarted_it_is_another(source: DpdkSource) -> None:
     with running_testpmd(PREFIX) as testpmd:
         testpmd.command("start")

@@ -21,8 +21,9 @@ from nftop.derive.nf.rates import (
 )
 from nftop.derive.nf.registry import register
 from nftop.model.ids import Lcore
+from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.nf.dpdk_busy import busy_advice
-from nftop.model.nf.parts import NOT_REPORTED, NfPort, NfQueue
+from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
@@ -44,6 +45,8 @@ _SAME_RATIO = 0.001
 # driver's (vdev.c).
 _BONDS = ("net_bonding", "eth_bond")
 
+# Before the name of a driver's counter.
+_XSTAT = "xstat "
 _NO_QUEUE = Missing(Reason.UNDEFINED, "it polls no queue: it works on what others received")
 _ONLY_SENDS = Missing(Reason.UNDEFINED, "it only sends: packets that it leaves cost it nothing")
 _NO_SHARE = Missing(Reason.SOURCE, "DPDK does not count the time that goes into a queue")
@@ -114,6 +117,11 @@ def _counters(app: DpdkApp) -> dict[DpdkCounter, int]:
     """All cumulative counters of the application, by name."""
     counters: dict[DpdkCounter, int | None] = {}
     for port in app.ports:
+        for name, count in port.xstats.items():
+            counters[_of_port(_XSTAT + name, port)] = count
+        counters[_of_port("rx_errors", port)] = port.rx_errors
+        counters[_of_port("tx_errors", port)] = port.tx_errors
+        counters[_of_port("rx_nombuf", port)] = port.rx_nombuf
         counters[_of_port("rx", port)] = port.rx_packets
         counters[_of_port("tx", port)] = port.tx_packets
         counters[_of_port("missed", port)] = port.rx_missed
@@ -171,7 +179,39 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         ports=app.problem or tuple(_port(rates, port) for port in app.ports),
         queues=app.problem or _queues(attribution, rates),
         nodes=_NO_NODES,
+        drops=app.problem or _drops(rates),
+        xstats=tuple(
+            NfXstat(_port_name(port), name, count, rates.rate(_of_port(_XSTAT + name, port)))
+            for port in app.ports
+            for name, count in port.xstats.items()
+        ),
+        readings=_losses(rates),
     )
+
+
+def _losses(rates: _AppRates) -> dict[str, Reading]:
+    """Metrics of ports; drops for want of descriptors are in the row already."""
+    return {
+        metric: rates.ports(what)
+        for _, metric, what in PORT_LOSSES
+        if metric != "drop_packets_per_s"
+    }
+
+
+def _drops(rates: _AppRates) -> tuple[NfDrop, ...]:
+    return tuple(
+        NfDrop(
+            _port_name(port),
+            reason,
+            rates.rate(_of_port("missed" if what == "rx_missed" else what, port)),
+        )
+        for port in rates.app.ports
+        for reason, _, what in PORT_LOSSES
+    )
+
+
+def _port_name(port: DpdkPort) -> str:
+    return f"{port.port} {port.name}"
 
 
 def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
