@@ -47,6 +47,7 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("cpu_list", "--cpu-list", "text", '""'),
     ConfigKey("quiet_cpus", "--quiet-cpus", "text", '""'),
     ConfigKey("tma_level", "--tma-level", "number", "2"),
+    ConfigKey("memory_peak_gbs", "--memory-peak", "number", "0"),
     ConfigKey("queue_map", "--queue-map", "texts", "[]"),
     ConfigKey("color", "--color", "text", '"auto"'),
     ConfigKey("theme", "--theme", "text", '"auto"'),

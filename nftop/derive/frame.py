@@ -17,7 +17,7 @@ from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import NFS, POLLERS
-from nftop.derive.package.relative import package_loads, per_packet
+from nftop.derive.package.relative import package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS
@@ -52,7 +52,10 @@ def _packages(tick: FoldTick) -> tuple[PackageRow, ...]:
     shown = tick.output(SERVER)
     nfs: tuple[NfRow, ...] = tick.output(NF_ROWS)
     loads = package_loads(nfs, tick.output(NETDEV).interfaces, shown.cpus, tick.topology)
-    return tuple(per_packet(row, loads[row.package]) for row in shown.packages)
+    return tuple(
+        utilisation(per_packet(row, loads[row.package]), tick.topology, tick.host.uarch)
+        for row in shown.packages
+    )
 
 
 def _compare(

@@ -38,6 +38,20 @@ def memory_peak_bytes_per_s(uarch: str) -> float | None:
     return None if speeds is None else speeds.channels * speeds.memory_per_s * _CHANNEL_BYTES
 
 
+def modules_peak_bytes_per_s(uarch: str, modules: int, transfers_per_s: float) -> float | None:
+    """Peak of one package with so many modules; None if they or its channels are unknown."""
+    speeds = _SPEEDS.get(uarch)
+    if speeds is None or modules < 1 or not transfers_per_s:
+        return None
+    return min(modules, speeds.channels) * transfers_per_s * _CHANNEL_BYTES
+
+
+def usual_modules(uarch: str) -> tuple[int, float]:
+    """Channels of a package and their highest transfers per second; 0 if unknown."""
+    speeds = _SPEEDS.get(uarch, _Speeds(0, 0.0))
+    return speeds.channels, speeds.memory_per_s
+
+
 def link_peak_bytes_per_s(uarch: str, links: int) -> float | None:
     """Peak of `links` links to other packages in one direction; None if unknown."""
     speeds = _SPEEDS.get(uarch)

@@ -52,13 +52,42 @@ class L3Cache:
     cpus: tuple[Cpu, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NicSlot:
+    """Slot of a network device: bytes per second of its link in one direction.
+
+    `node`: NUMA node of the device; None if unknown.
+    """
+
+    address: str
+    node: int | None
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the highest bandwidths of packages follow from; 0 is unknown.
+
+    Attributes:
+        memory_modules: of the host. memory_transfers_per_s: of the slowest of them.
+        memory_bytes_per_s: peak of a package that the operator gives.
+        nic_slots: of network devices.
+    """
+
+    memory_modules: int = 0
+    memory_transfers_per_s: float = 0.0
+    memory_bytes_per_s: float = 0.0
+    nic_slots: tuple[NicSlot, ...] = ()
+
+
 @dataclass(frozen=True)
 class Topology:
-    """All present CPUs, ascending, and their caches."""
+    """All present CPUs, ascending, and their caches; `capacity` is None if nothing read it."""
 
     cpus: tuple[CpuInfo, ...]
     l3: tuple[L3Cache, ...] = ()
     notes: tuple[str, ...] = field(default=())  # what could not be read, in sentences
+    capacity: Capacity | None = None
 
     @cached_property
     def row_of(self) -> Mapping[int, int]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.peaks import usual_modules
 from nftop.model.struct import dataclass, replace
-from nftop.model.topology import CpuInfo, L3Cache, Topology
+from nftop.model.topology import Capacity, CpuInfo, L3Cache, NicSlot, Topology
 from nftop.sim.processor import Processor
 from nftop.sim.scenario import Scenario, Task
 
 FEWEST_CPUS, FEWEST_CORES, MOST_CPUS, FULL_CPUS = 2, 3, 512, 88
+# NICs of a package, and the link of each: PCI Express 3 x8, 128b/130b; an assumption.
+_NICS, _SLOT_BYTES_PER_S = 4, 8e9 * 8 * 128 / 130 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,19 @@ def build(scenario: Scenario, cpus: int, *, smt: bool = True) -> Layout:
             placed.append(Placed(task, instance, _cpus_of(task, granted, cores, cpus)))
     isolated = {cpu for item in placed if item.task.kind != "vm" for cpu in item.cpus}
     topology = _topology(cpus, cores, package_of, isolated, scenario.processor)
-    return Layout(topology, tuple(placed), house)
+    capacity = _capacity(len(topology.packages), scenario.processor.uarch)
+    return Layout(replace(topology, capacity=capacity), tuple(placed), house)
+
+
+def _capacity(packages: int, uarch: str) -> Capacity:
+    """A module in every channel at its highest speed, and NICs in slots: assumptions."""
+    channels, transfers_per_s = usual_modules(uarch)
+    slots = tuple(
+        NicSlot(f"0000:{16 * package + number:02x}:00", package, _SLOT_BYTES_PER_S)
+        for package in range(packages)
+        for number in range(_NICS)
+    )
+    return Capacity(channels * packages, transfers_per_s, 0.0, slots)
 
 
 def _share_out(tasks: Sequence[Task], free: Mapping[int, int]) -> list[int]:

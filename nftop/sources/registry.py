@@ -49,6 +49,7 @@ class Setup:
     tma_level: int = 2  # level of top-down; above 1 counter groups are multiplexed
     pmu: str = "auto"  # source of counters, one of `pyperf.source.WAYS`
     pqos: str = "auto"  # use of MSRs where the kernel has no resctrl, one of `pqos.source.WAYS`
+    memory_bytes_per_s: float = 0.0  # peak of a package's memory that the operator gives, or 0
     affinity: Affinity = field(default_factory=Affinity)
     views: Views = field(default_factory=Views)
     opened: list[Source] = field(default_factory=list)  # the sources opened so far
@@ -133,6 +134,6 @@ _OPENERS: dict[str, Opener] = {
     "pqos": _open_pqos,
     "cpufreq": lambda at: CpufreqSource(at.root, quiet_cpus=at.quiet_cpus),
     "pcm": lambda at: PcmSource(Address("127.0.0.1", PORT), root=at.root),
-    "topology": lambda at: TopologySource(at.root),
+    "topology": lambda at: TopologySource(at.root, at.memory_bytes_per_s),
     _SELF: _open_self,
 }

@@ -21,8 +21,8 @@ from nftop.model.nf.queue_map import QueueMap
 from nftop.model.reading import Missing
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
-from nftop.model.struct import dataclass
-from nftop.model.topology import Host, Topology
+from nftop.model.struct import dataclass, replace
+from nftop.model.topology import Capacity, Host, Topology
 from nftop.render.base.text import printable
 from nftop.session.live import Live
 from nftop.sources.base import PollerAware, Refreshable, Source
@@ -100,6 +100,7 @@ def open_host(
     tma_level: int = 2,
     pmu: str = "auto",
     pqos: str = "auto",
+    memory_peak_gbs: float = 0.0,
 ) -> OpenHost:
     """The sources of this host; nothing is read or opened beyond the topology.
 
@@ -118,6 +119,7 @@ def open_host(
         tma_level,
         pmu,
         pqos,
+        memory_bytes_per_s=memory_peak_gbs * 1e9,
     )
     sources = open_sources(setup)
 
@@ -179,6 +181,10 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         turns=options.tma_level > 1,
     )
     topology = demo.model.layout.topology
+    if options.memory_peak_gbs:
+        peak = options.memory_peak_gbs * 1e9
+        capacity = replace(topology.capacity or Capacity(), memory_bytes_per_s=peak)
+        topology = replace(topology, capacity=capacity)
     sources: tuple[Source, ...] = (*demo.sources, OwnSource((), Affinity()))
     return OpenHost(
         demo.host,
@@ -233,6 +239,7 @@ def open_requested(options: argparse.Namespace) -> OpenHost:
         tma_level=options.tma_level,
         pmu=options.pmu,
         pqos=options.pqos,
+        memory_peak_gbs=options.memory_peak_gbs,
     )
 
 

@@ -20,6 +20,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
         "cpu_list": None,
         "quiet_cpus": (),
         "tma_level": 2,
+        "memory_peak_gbs": 0.0,
         "focus": None,
         "queue_map": [],
         "baseline": None,
@@ -51,6 +52,11 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         "--tma-level", metavar="N", type=int, choices=(1, 2),
         help="top-down level to count (default 2). 1: if level 2 needs multiplexed counter groups, "
         "omit it and read each CPU once a tick",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory-peak", dest="memory_peak_gbs", metavar="GB/S", type=bandwidth,
+        help="highest memory bandwidth of a package, of which shares are shown (default 0: by the "
+        "modules that firmware lists, else the fastest that the CPU supports)",
     )  # fmt: skip
     parser.add_argument(
         "--focus", metavar="CPU|NF",
@@ -95,6 +101,17 @@ def interval(text: str) -> float:
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
     return seconds
+
+
+def bandwidth(text: str) -> float:
+    """Parse an option: GB/s, 0 for unknown."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GB/s") from None
+    if not 0 <= value <= 100_000:
+        raise argparse.ArgumentTypeError("between 0 and 100000 GB/s")
+    return value
 
 
 def count_of(of: str) -> Callable[[str], int]:

@@ -189,6 +189,71 @@ register(
 )
 
 
+def highest_of(*metrics: str) -> Callable[[FindingInputs], Measured]:
+    """The higher of two shares of each package; the other where one is absent."""
+
+    def measure(seen: FindingInputs) -> Measured:
+        rows = seen.frame.packages
+        one, other = (of_packages(rows, metric) for metric in metrics)
+        higher = Column(np.fmax(one.values, other.values), np.minimum(one.reasons, other.reasons))
+        return _packages(seen, higher, metrics[0])
+
+    return measure
+
+
+register(
+    Rule(
+        id="memory-bandwidth",
+        rank=112,
+        title="memory near its peak",
+        metrics=("utilisation.memory_ratio",),
+        scope="package",
+        measure=of_package("utilisation.memory_ratio"),
+        limit=0.80,
+        clear=0.75,
+        text="{about}{value} of its memory's peak bandwidth is taken, above {limit}",
+        source=f"{PAPER}, 7.1: latency rises with the bandwidth that is used; of some 70 GB/s of "
+        "an E5-2699 v4 17 % are ample headroom",
+        own="the source has no number. Memory controllers reach 80 to 90 % of their peak at most",
+        note="The peak: nftop explain utilisation.memory_ratio; memory_peak_gbs sets it.",
+    )
+)
+register(
+    Rule(
+        id="upi-bandwidth",
+        rank=114,
+        title="links between packages near their peak",
+        metrics=("utilisation.upi_received_ratio", "utilisation.upi_sent_ratio"),
+        scope="package",
+        measure=highest_of("utilisation.upi_received_ratio", "utilisation.upi_sent_ratio"),
+        limit=0.60,
+        clear=0.55,
+        text="{about}{value} of its links' peak is taken by data in one direction, above {limit}",
+        source=f"{PAPER}, 9.2: close to zero for NUMA optimized applications",
+        own="the source has no number. Headers, requests, responses and snoops share the links "
+        "and are not in it, so there is less left than the share says",
+    )
+)
+register(
+    Rule(
+        id="pcie-bandwidth",
+        rank=116,
+        title="slots of NICs near their peak",
+        metrics=("utilisation.pcie_write_ratio", "utilisation.pcie_read_ratio"),
+        scope="package",
+        measure=highest_of("utilisation.pcie_write_ratio", "utilisation.pcie_read_ratio"),
+        limit=0.80,
+        clear=0.75,
+        text="{about}{value} of the bandwidth of its NICs' slots is taken in one direction, above "
+        "{limit}",
+        source=f"{PAPER}, 8.2: PCIe bandwidth by packets and descriptors; slots from sysfs "
+        "current_link_speed and current_link_width",
+        own="the source has no number. Headers of 20 to 26 bytes for each packet of at most 256 "
+        "leave some 85 to 90 % of a slot for data",
+    )
+)
+
+
 def uneven_channels(seen: FindingInputs) -> Measured:
     """The busiest memory channel's traffic by the mean of those that count any.
 

@@ -1,4 +1,4 @@
-"""Traffic of a package for each packet of its network functions.
+"""Traffic of a package for each packet of its network functions, and as a share of its peaks.
 
 Numerators are of the whole package, all devices and programs together. So there is a number only
 where the packets of everything known to forward on the package are known.
@@ -12,6 +12,11 @@ from nftop.model.frame import CpuTable, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import PER_PACKET_METRICS
 from nftop.model.nf.netdev import InterfaceRow
+from nftop.model.peaks import (
+    link_peak_bytes_per_s,
+    memory_peak_bytes_per_s,
+    modules_peak_bytes_per_s,
+)
 from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
@@ -208,3 +213,63 @@ def _sum(row: PackageRow, names: Sequence[str]) -> Reading:
     ]
     known = [item for item in readings if item not in never]
     return total(known) if known else never[0]
+
+
+_NO_FAMILY = Missing(Reason.SOURCE, "nftop does not know this CPU's highest bandwidth")
+_NO_LINK = Missing(Reason.SOURCE, "nftop does not know the speed of this CPU's links")
+_NO_SLOT = Missing(Reason.SOURCE, "sysfs names no slot with a network device on this package")
+_UNREAD = Missing(Reason.SOURCE, "slots of network devices are not read here")
+_MEMORY = ("memory.read_bytes_per_s", "memory.write_bytes_per_s")
+_SHARED_PEAKS: Mapping[str, tuple[str, ...]] = {
+    "utilisation.memory_ratio": _MEMORY,
+    "utilisation.pcie_read_ratio": ("pcie.read_bytes_per_s",),
+    "utilisation.pcie_write_ratio": ("pcie.write_bytes_per_s",),
+    "utilisation.upi_received_ratio": ("upi.received_bytes_per_s",),
+    "utilisation.upi_sent_ratio": ("upi.sent_bytes_per_s",),
+}
+
+
+def utilisation(row: PackageRow, topology: Topology, uarch: str) -> PackageRow:
+    """The row with its `UTILISATION_METRICS`; an estimate where a peak is only the family's."""
+    memory, is_bound = _memory_peak(topology, uarch)
+    slots, links = _slots(row.package, topology), link_peak_bytes_per_s(uarch, len(row.links))
+    peaks: Mapping[str, float | Missing] = {
+        "memory": memory or _NO_FAMILY,
+        "pcie": slots,
+        "upi": links or _NO_LINK,
+    }
+    readings: dict[str, Reading] = {}
+    for name, sources in _SHARED_PEAKS.items():
+        moved = _sum(row, sources)
+        readings[name] = quotient(moved, peaks[name.partition(".")[2].partition("_")[0]])
+    row = with_derived(row, readings, _SHARED_PEAKS)
+    bounds = {name for name in _SHARED_PEAKS if ".upi_" in name or ("memory" in name and is_bound)}
+    known = {name for name in bounds if not isinstance(readings[name], Missing)}
+    return replace(row, estimates=row.estimates | known)
+
+
+def _memory_peak(topology: Topology, uarch: str) -> tuple[float | None, bool]:
+    """Peak of a package's memory, and whether it is only what its family can have."""
+    capacity = topology.capacity
+    if capacity is not None:
+        if capacity.memory_bytes_per_s:
+            return capacity.memory_bytes_per_s, False
+        modules = capacity.memory_modules // max(1, len(topology.packages))
+        peak = modules_peak_bytes_per_s(uarch, modules, capacity.memory_transfers_per_s)
+        if peak is not None:
+            return peak, False
+    return memory_peak_bytes_per_s(uarch), True
+
+
+def _slots(package: Package, topology: Topology) -> float | Missing:
+    """Bytes per second and direction of all NICs' slots of a package."""
+    if topology.capacity is None:
+        return _UNREAD
+    nodes = {info.node for info in topology.cpus if info.package == package}
+    alone = len(topology.packages) == 1
+    mine = [
+        slot.bytes_per_s
+        for slot in topology.capacity.nic_slots
+        if slot.node in nodes or (alone and slot.node is None)
+    ]
+    return sum(mine) if mine else _NO_SLOT

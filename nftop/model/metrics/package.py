@@ -190,4 +190,63 @@ PER_PACKET_METRICS: tuple[Metric, ...] = (
     ),
 )  # fmt: skip
 
-PACKAGE_METRICS: tuple[Metric, ...] = (*COUNTED_PACKAGE_METRICS, *PER_PACKET_METRICS)
+
+def _utilisation(name: str, label: str, meaning: str, formula: str, origin: str) -> Metric:
+    return Metric(
+        id=f"utilisation.{name}_ratio",
+        label=label,
+        unit=Unit.RATIO,
+        scope="package",
+        meaning=meaning,
+        formula=formula,
+        origin=origin,
+        good="low",
+    )
+
+
+_OF_MEMORY = (
+    "channels x transfers x 8 bytes, by SMBIOS (type 17: modules up to the family's channels, "
+    "configured speed of the slowest), or --memory-peak (memory_peak_gbs in the configuration), "
+    "else the fastest that the CPU family supports ('~': a lower bound); FD.io paper, 7.1: some 70 "
+    "GB/s on a Xeon E5-2699 v4"
+)
+_OF_LINKS = (
+    "links x transfers x 2 bytes in a direction, at the CPU family's highest speed "
+    "(ark.intel.com; '~': a lower bound)"
+)
+_OF_SLOTS = (
+    "sysfs current_link_speed x current_link_width x coding (8/10, 128/130), of all slots with "
+    "network devices on the package's NUMA nodes"
+)
+_ALL_SLOTS = (
+    "Of several slots it is the mean, and other devices' requests count too; headers of PCI "
+    "Express packets do not."
+)
+UTILISATION_METRICS: tuple[Metric, ...] = (
+    _utilisation(
+        "memory", "MEM%", "Share of its peak bandwidth that memory has, read and written.",
+        "(memory.read_bytes_per_s + memory.write_bytes_per_s) / peak", _OF_MEMORY,
+    ),
+    _utilisation(
+        "pcie_read", "PRD%", "Share of the NICs' slots that devices' reads take of their "
+        f"bandwidth. {_ALL_SLOTS}", "pcie.read_bytes_per_s / sum of slots", _OF_SLOTS,
+    ),
+    _utilisation(
+        "pcie_write", "PWR%", "Share of the NICs' slots that devices' writes take of their "
+        f"bandwidth. {_ALL_SLOTS}", "pcie.write_bytes_per_s / sum of slots", _OF_SLOTS,
+    ),
+    _utilisation(
+        "upi_received", "UPIin%", "Share of its links that data from other packages take, "
+        "without requests, responses and snoops.", "upi.received_bytes_per_s / peak", _OF_LINKS,
+    ),
+    _utilisation(
+        "upi_sent", "UPIout%", "Share of its links that data to other packages take, without "
+        "requests, responses and snoops.", "upi.sent_bytes_per_s / peak", _OF_LINKS,
+    ),
+)  # fmt: skip
+
+PACKAGE_METRICS: tuple[Metric, ...] = (
+    *COUNTED_PACKAGE_METRICS,
+    *PER_PACKET_METRICS,
+    *UTILISATION_METRICS,
+)

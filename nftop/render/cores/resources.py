@@ -13,7 +13,6 @@ from nftop.derive.cache.ways import Shares, cache_of, in_use, shares_of, ways_of
 from nftop.model.frame import Frame, GroupRow, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import Unit
-from nftop.model.peaks import link_peak_bytes_per_s, memory_peak_bytes_per_s
 from nftop.model.rdt.rdt import CacheDomain, IoWays
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
@@ -40,6 +39,7 @@ COMPACT_LINES = 2
 _SPAN_S = 600.0
 _HIGH_SHARE = 0.8  # of a peak from here on
 _CONTESTED = "\u2571"
+_UNKNOWN = Missing(Reason.SOURCE)
 
 
 def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> list[Line]:
@@ -280,7 +280,7 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
     for label, metrics in _SOCKET_ROWS:
         if all(_is_absent(row, metrics) for row in packages):
             continue
-        cells = [_socket_cell(frame.host.uarch, row, metrics, past) for row in packages]
+        cells = [_socket_cell(row, metrics, past) for row in packages]
         spans = (span for cell in cells for span in cell.spans)
         lines.append(Line((Span(fit(label, _LABEL), Tone.MUTED), *spans)))
     return lines
@@ -294,7 +294,7 @@ def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:
     return all(isinstance(row.readings[metric], Missing) for metric in metrics)
 
 
-def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
+def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
     readings = [row.readings[metric] for metric in metrics]
     known = [item for item in readings if not isinstance(item, Missing)]
     is_link = metrics[0].startswith("upi.")
@@ -308,7 +308,7 @@ def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: Pack
         value, text = known[0], fmt.share(known[0], 6)
     else:
         value = max(known) if is_link else sum(known)
-        share = _share(uarch, row, metrics, value)
+        share = _share(row, metrics[0])
         text = fmt.number(value, Unit.BYTES_PER_S, 6)
     if share is None:
         drawn = _history(row, metrics, past)
@@ -325,14 +325,18 @@ def _socket_cell(uarch: str, row: PackageRow, metrics: Sequence[str], past: Pack
     )
 
 
-def _share(uarch: str, row: PackageRow, metrics: Sequence[str], value: float) -> float | None:
-    """Share of the peak, if that is known."""
-    peak = None
-    if metrics[0].startswith("memory."):
-        peak = memory_peak_bytes_per_s(uarch)
-    elif metrics[0].startswith("upi."):
-        peak = link_peak_bytes_per_s(uarch, len(row.links))
-    return None if peak is None else value / peak
+_SHARES: Mapping[str, tuple[str, ...]] = {
+    "memory.read_bytes_per_s": ("utilisation.memory_ratio",),
+    "pcie.read_bytes_per_s": ("utilisation.pcie_read_ratio",),
+    "pcie.write_bytes_per_s": ("utilisation.pcie_write_ratio",),
+    "upi.received_bytes_per_s": ("utilisation.upi_received_ratio", "utilisation.upi_sent_ratio"),
+}
+
+
+def _share(row: PackageRow, metric: str) -> float | None:
+    """Share of the peak, of the busier direction; None if it is not known."""
+    readings = [row.readings.get(name, _UNKNOWN) for name in _SHARES[metric]]
+    return max((item for item in readings if not isinstance(item, Missing)), default=None)
 
 
 def _history(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:

@@ -28,7 +28,9 @@ _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
 _UNITS = " GB/s; M requests/s"
 # Sums of hits and misses, and traffic unrelated to packets, are on the Traffic screen only.
-_ELSEWHERE = re.compile(r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*|per_packet\..*")
+_ELSEWHERE = re.compile(
+    r".*\.total_per_s|.*\.[cd]rd\..*|mmio\..*|upi\..*|(per_packet|utilisation)\..*"
+)
 _COLUMNS = tuple(
     TableColumn(metric.id, metric.label, _CELL, priority=index, metric=metric)
     for index, metric in enumerate(PACKAGE_METRICS)

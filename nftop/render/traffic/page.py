@@ -38,6 +38,7 @@ _TITLES = {
     "upi": "UPI",
     "llc": "Cores",
     "per_packet": "Per packet",
+    "utilisation": "Share of peak",
 }
 _NAMES = {
     "itom": "ItoM",
@@ -47,6 +48,10 @@ _NAMES = {
     "prd": "PRd",
     "crd": "CRd",
     "drd": "DRd",
+    "upi_received_ratio": "UPI received",
+    "upi_sent_ratio": "UPI sent",
+    "pcie_read_ratio": "PCIe read",
+    "pcie_write_ratio": "PCIe write",
     "pcie_writes": "write lines",
     "pcie_partial_writes": "partial writes",
     "pcie_reads": "read lines",

@@ -16,7 +16,9 @@ from typing import TypeAlias
 from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.reading import Missing, Reason
-from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
+from nftop.model.struct import replace
+from nftop.model.topology import Capacity, CpuInfo, Host, L3Cache, Topology
+from nftop.sources.host.capacity import read_capacity
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
 
 _CPU_DIRECTORY = re.compile(r"cpu(\d{1,6})")
@@ -209,8 +211,10 @@ class TopologySource:
     name = "topology"
     inline = True
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), memory_bytes_per_s: float = 0.0) -> None:
         self._root = root
+        self._memory_bytes_per_s = memory_bytes_per_s  # the operator's peak of a package, or 0
+        self._capacity: Capacity | None = None
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] = ()
         self._topology: Topology | None = None
@@ -220,7 +224,9 @@ class TopologySource:
         online = self._online.latest()
         if self._topology is None or online != self._seen:
             self._seen = online
-            self._topology = read_topology(self._root)
+            if self._capacity is None:  # neither changes while the host runs
+                self._capacity = read_capacity(self._root, self._memory_bytes_per_s)
+            self._topology = replace(read_topology(self._root), capacity=self._capacity)
         if not self._topology.cpus:
             return Missing(Reason.SOURCE, self._topology.gaps)
         return self._topology

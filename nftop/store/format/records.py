@@ -145,7 +145,12 @@ def header_body(header: Header) -> bytes:
             "began_ns": header.began_ns,
             "host": header.host,
             # By name: what Topology remembers beside its fields is no part of it.
-            "topology": {"cpus": topology.cpus, "l3": topology.l3, "notes": topology.notes},
+            "topology": {
+                "cpus": topology.cpus,
+                "l3": topology.l3,
+                "notes": topology.notes,
+                "capacity": topology.capacity,
+            },
             "uarch": header.uarch,
             "smt": header.smt,
             "interval_ns": header.interval_ns,

@@ -1,4 +1,4 @@
-"""Traffic by packet: whose packets, and when there is no number."""
+"""Traffic by packet and as a share of peaks: whose packets, and when there is no number."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.package.relative import PackageLoad, package_loads, per_packet
-from nftop.model.frame import Frame, NfRow, PackageRow
+from nftop.derive.package.relative import PackageLoad, package_loads, per_packet, utilisation
+from nftop.model.frame import BoxTraffic, Frame, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS, PER_PACKET_METRICS
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import NfThread
 from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.topology import Capacity, NicSlot, Topology
 from tests.frames import frame
 
 P0, P1 = Package(0), Package(1)
@@ -207,3 +208,62 @@ def test_fewer_lines_than_packets_are_of_devices_elsewhere() -> None:
     }
     sent = per_packet(counted(), PackageLoad(2e6, 0.0))
     assert sent.readings["per_packet.pcie_writes"] == 0.5
+
+
+def with_capacity(capacity: Capacity | None) -> Topology:
+    return replace(host().topology, capacity=capacity)
+
+
+def linked() -> PackageRow:
+    return replace(counted(), links=(BoxTraffic(0, 1.0, 1.0), BoxTraffic(1, 1.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "peak", "estimate"),
+    [
+        (None, 4 * 2.4e9 * 8, True),
+        (Capacity(), 4 * 2.4e9 * 8, True),
+        (Capacity(8, 2.133e9), 4 * 2.133e9 * 8, False),
+        (Capacity(16, 2.4e9), 4 * 2.4e9 * 8, False),  # two in each channel
+        (Capacity(4, 2.4e9), 2 * 2.4e9 * 8, False),  # two channels are empty
+        (Capacity(8, 0.0), 4 * 2.4e9 * 8, True),
+        (Capacity(8, 2.4e9, 70e9), 70e9, False),
+    ],
+)
+def test_memory_is_a_share_of_the_peak_that_is_known(
+    capacity: Capacity | None, peak: float, *, estimate: bool
+) -> None:
+    row = utilisation(linked(), with_capacity(capacity), "BDX")
+    assert row.readings["utilisation.memory_ratio"] == pytest.approx(128e6 / peak, rel=1e-12)
+    assert ("utilisation.memory_ratio" in row.estimates) is estimate
+
+
+def test_links_are_a_share_of_their_family_s_peak() -> None:
+    row = utilisation(linked(), with_capacity(None), "BDX")
+    share = 64e6 / (2 * 9.6e9 * 2)
+    assert row.readings["utilisation.upi_received_ratio"] == pytest.approx(share)
+    assert "utilisation.upi_sent_ratio" in row.estimates
+    for uarch, links in (("SPR", linked().links), ("generic", linked().links), ("BDX", ())):
+        row = utilisation(replace(linked(), links=links), with_capacity(None), uarch)
+        reading = row.readings["utilisation.upi_received_ratio"]
+        assert isinstance(reading, Missing) and reading.reason is Reason.SOURCE
+        assert "utilisation.upi_received_ratio" not in row.estimates
+
+
+def test_devices_are_a_share_of_the_slots_of_their_package() -> None:
+    node = next(info.node for info in host().topology.cpus if info.package == P0)
+    slots = (NicSlot("a", node, 8e9), NicSlot("b", node, 16e9), NicSlot("c", None, 1e9))
+    row = utilisation(linked(), with_capacity(Capacity(nic_slots=slots)), "BDX")
+    assert row.readings["utilisation.pcie_read_ratio"] == pytest.approx(64e6 / 24e9)
+    assert "utilisation.pcie_read_ratio" in row.estimates, "as what it is made of"
+    assert "utilisation.pcie_write_ratio" not in row.estimates
+    for capacity in (None, Capacity(), Capacity(nic_slots=slots[2:])):
+        row = utilisation(linked(), with_capacity(capacity), "BDX")
+        reading = row.readings["utilisation.pcie_read_ratio"]
+        assert isinstance(reading, Missing) and reading.reason is Reason.SOURCE
+    late = Missing(Reason.STALE, "old")
+    row = utilisation(
+        replace(linked(), readings={**linked().readings, "pcie.read_bytes_per_s": late}),
+        with_capacity(Capacity(nic_slots=slots)), "BDX",
+    )  # fmt: skip
+    assert row.readings["utilisation.pcie_read_ratio"] == late

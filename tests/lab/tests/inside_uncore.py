@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nftop.derive.package.relative import PackageLoad, per_packet
+from nftop.derive.package.relative import PackageLoad, per_packet, utilisation
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
@@ -73,6 +73,7 @@ def main(uarch: str) -> None:
     from_ns, until_ns = began_ns + (TICKS - 1) * S, now_ns()
     packets = {row.package: packets_of(row.package, topology, from_ns, until_ns) for row in rows}
     rows = tuple(per_packet(row, PackageLoad(packets[row.package])) for row in rows)
+    rows = tuple(utilisation(row, topology, uarch) for row in rows)
     last = reads[-1]
     whole = {
         event: int(last.values[last.event == index].sum())

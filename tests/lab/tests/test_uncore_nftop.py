@@ -73,6 +73,13 @@ PER_PACKET: Mapping[str, tuple[tuple[str, ...], float]] = {
         1,
     ),
 }  # fmt: skip
+# Channels, transfers per second of memory, links, bytes per second of each in a direction.
+PEAKS = {
+    "BDX": (4, 2.4e9, 2, 19.2e9),
+    "SKX": (6, 2.666e9, 3, 20.8e9),
+    "ICX": (8, 3.2e9, 3, 22.4e9),
+    "SPR": (8, 4.8e9, 4, 0.0),
+}
 # What the tables of these CPUs do not count of a device's writes.
 NOT_COUNTED = {"ICX": "rfo", "SPR": "rfo"}
 
@@ -124,6 +131,22 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
             got = package["readings"][f"per_packet.{name}"]
             truth = of_packets(known, name, row, from_ns, until_ns)
             assert got == pytest.approx(truth, rel=1e-3), (row, name)
+        readings = package["readings"]
+        channels, transfers, links, link_bytes_per_s = PEAKS[known.name]
+        moved = sum(
+            float(wanted[f"memory.{name}_bytes_per_s"].values[row]) for name in ("read", "write")
+        )
+        share = moved / (channels * transfers * 8)
+        assert readings["utilisation.memory_ratio"] == pytest.approx(share, rel=1e-3)
+        for end in ("received", "sent"):
+            rate = float(wanted[f"upi.{end}_bytes_per_s"].values[row])
+            got = f"utilisation.upi_{end}_ratio"
+            if link_bytes_per_s:
+                share = rate / (links * link_bytes_per_s)
+                assert readings[got] == pytest.approx(share, rel=1e-3)
+            else:
+                assert readings[got] == "source"
+        assert readings["utilisation.pcie_read_ratio"] == "source"  # the lab has no PCI devices
         # These have their counters to themselves, and are exact but for a count's end.
         for name in ("memory.read_bytes_per_s", "upi.sent_bytes_per_s"):
             near = pytest.approx(wanted[name][row], rel=1e-6, abs=64 * 12)
