@@ -29,6 +29,7 @@ import pytest
 
 from nftop.model.frame import Frame
 from nftop.sources.runtime.readiness import wait_readable
+from nftop.ui.screens.registry import screens
 from tests.command import NFTOP
 from tests.frames import HOSTILE, frame, hostile, ticks
 from tests.ui.emulator import Screen, cells
@@ -403,3 +404,42 @@ def test_ctrl_z_stops_and_comes_back() -> None:
         os.kill(term.child.pid, signal.SIGCONT)
         again = term.eventually(lambda: b"\x1b[?1049h" in term.raw[before:])
         assert again, "the alternate screen is entered again"
+
+
+def test_a_session_from_start_to_hang_up() -> None:
+    """Each view, an incident, back in time, editor, apply, undo, resize, hang-up."""
+    # In this scenario a class takes another's ways after 60 s, for good.
+    command = [*NFTOP, "demo", "--scenario", "noisy", "-d", "0.5"]
+    with terminal("", (120, 36), command=command) as term:
+
+        def shows(*words: str) -> None:
+            assert term.eventually(lambda: all(word in term.text for word in words)), term.text
+
+        def press(keys: str, *words: str) -> None:
+            os.write(term.master, keys.encode())
+            shows(*words)
+
+        shows("LIVE", "vpp_wk_0")
+        for row in (*screens()[1:], screens()[0]):
+            press(row.keys[0], f"[{row.keys[0]} {row.title}]")
+        shows("● tenant", "→ vpp")
+        press("\t")
+        press("\r", "CULPRIT", "VICTIMS", "cat set --group tenant")
+        press("\x1b", "[1 Cores]")
+        press("\x1b[D", "AGO", "End now")
+        press("\x1b[F", "LIVE")
+        press("\t")
+        press("\r", "CULPRIT")
+        press("e", "CAT editor", "DRAFT", "cat set --group tenant")
+        press("\r", "y apply")
+        press("y", "IS NOT KEPT")
+        press("K", "KEPT")
+        term.resize(100, 30)
+        shows("CAT editor")
+        press("u", "undo the last change", "y applies it")
+        press("y", "CAT editor", "tenant L3 0 fe → ", " → fe")
+        press("\x1b")
+        press("\x1b", "[1 Cores]")
+        shows("[1 Cores]", "LIVE")
+        os.close(term.master)
+        assert term.child.wait(PATIENCE_S) == 128 + signal.SIGHUP
