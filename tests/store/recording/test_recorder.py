@@ -480,7 +480,7 @@ def test_a_pipe_that_is_closed_is_the_end() -> None:
     ("rotation", "files_made"),
     [
         (FileRotation(time_ns=10_000_000_000), 4),
-        (FileRotation(size=1 << 13), 3),
+        (FileRotation(size=12_000), 3),
         (FileRotation(time_ns=10_000_000_000, keep=Keep(files=2)), 2),
         (FileRotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
     ],
