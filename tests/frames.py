@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.nf.monitors import MONITORED
 from nftop.derive.nf.rates import NO_VECTORS
 from nftop.derive.saturation import Room, room_of_all
 from nftop.model.baseline import NO_BASELINE
@@ -21,7 +22,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.ports import PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.nf.parts import NO_PORT_LOSSES, ONLY_OVS, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfPort, NfQueue, NfThread
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
@@ -344,6 +345,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         "cpp_vs_base": NO_BASELINE,
         "imbalance_ratio": spread,
         "llc_occupancy_bytes": Missing(Reason.SOURCE, "resctrl is not mounted"),
+        **dict.fromkeys(MONITORED, NO_MONITOR),
         "llc_misses_per_packet": columns["llc_misses_per_packet"][0],
     }
     readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}

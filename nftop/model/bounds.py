@@ -101,6 +101,7 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "Metered": {"l3": KERNEL_ID},
     "MonitoringGroup": {
         "rmid": RMID, "cpus": CPU.of(MAX_CPUS), "caches": _rows(MAX_CPUS, _L3),
+        "tasks": TASK.of(MAX_TASKS),
     },
     "ResctrlGroup": {
         "clos": CLOS, "rmid": RMID, "cpus": CPU.of(MAX_CPUS), "caches": _rows(MAX_CPUS, _L3),

@@ -290,6 +290,7 @@ class MonitorRow:
         name: directory name (untrusted text). rmid: the hardware's monitor, if known.
         owner: program that its name belongs to; None if unknown.
         readings: by cache and metric id, scope `group` without `capacity_bytes`.
+        tids: threads in it, ascending.
     """
 
     name: str
@@ -297,6 +298,7 @@ class MonitorRow:
     cpus: tuple[Cpu, ...]
     owner: str | None
     readings: Mapping[L3Domain, Mapping[str, Reading]]
+    tids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,15 @@ class SimulatedClasses:
         )
         return tuple(sorted(matches))
 
-    def tasks(self, group: str) -> tuple[int, ...]:
-        """Threads in a control group; none for the root group."""
-        if group == ROOT:
+    def tasks(self, where: str) -> tuple[int, ...]:
+        """Threads in a group; none for the root group. A control group's include its monitors'."""
+        if where == ROOT:
             return ()
+        group, monitor = parts(where)
         matches = (
             int(cell.name.partition("@")[0])
             for cell, at in self.state.items()
-            if cell.kind == "task" and parts(at)[0] == group
+            if cell.kind == "task" and parts(at)[0] == group and monitor in ("", parts(at)[1])
         )
         return tuple(sorted(matches))
 

@@ -380,7 +380,12 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
         where = group_path(group, name)
         every = tuple(Metered(cache.id, metered(where, at)) for at, cache in enumerate(caches))
         return MonitoringGroup(
-            name, classes.inode(where), classes.rmids[where], classes.cpus(where), every
+            name,
+            classes.inode(where),
+            classes.rmids[where],
+            classes.cpus(where),
+            every,
+            classes.tasks(where),
         )
 
     return ResctrlTable(

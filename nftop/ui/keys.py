@@ -103,6 +103,7 @@ TOPDOWN: tuple[KeyRow, ...] = (
     KeyRow("t", "group", "t", "selected core, or all cores by NF or cache class",
         hint=("t", "group"), rank=3),
 )  # fmt: skip
+EDITS: frozenset[Mode] = frozenset({"edits"})
 NFS: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter",
         "all threads, queues, ports and nodes of the selected NF; again: back",
@@ -111,6 +112,9 @@ NFS: tuple[KeyRow, ...] = (
         hint=("o", "counters"), rank=12),
     KeyRow("w", "choose", "w", "choose its workload, for comparison with published numbers", 1,
         ("w", "workload"), rank=13),
+    KeyRow("M", "meter", "M",
+        "preview a monitoring group of its threads (L3MiB, MBL, MBR); again: take it away", 1,
+        ("M", "monitor"), rank=12, when=EDITS),
 )  # fmt: skip
 CLASSES: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "all that is below the table, as a page",
@@ -144,7 +148,6 @@ CHANGE: tuple[KeyRow, ...] = (
         "take back the pending change, or preview the undo of the last one",
         hint=("u", "undo"), rank=-1, when=PENDING),
 )  # fmt: skip
-EDITS: frozenset[Mode] = frozenset({"edits"})
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
 )

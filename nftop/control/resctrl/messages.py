@@ -39,7 +39,9 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
     moved = {
         change.cell.number: change.new
         for change in changes
-        if change.cell.kind == "cpu" and change.new
+        if change.cell.kind == "cpu"
+        and change.new
+        and (change.old is None or parts(change.old)[0] != parts(change.new)[0])
     }
     for cpu, where in sorted(moved.items()):
         group = parts(where)[0]

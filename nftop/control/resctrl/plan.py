@@ -369,6 +369,11 @@ def _threads_to_meter(result: ActionResult, action: CreateMonitor) -> list[str]:
                 f"thread {name.partition('@')[0]} is in {class_name(parts(now)[0])}: a monitoring "
                 f"group of {class_name(action.group)} meters its threads only"
             )
+        elif parts(now)[1] and not parts(now)[1].startswith(OWN_PREFIX):
+            result.refusals.append(
+                f"thread {name.partition('@')[0]} is in monitoring group "
+                f"{class_name(*parts(now))}, which is not nftop's"
+            )
     return [] if result.refusals else wanted
 
 

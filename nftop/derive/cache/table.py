@@ -215,7 +215,14 @@ def _monitor_rows(since: _Since, after: ResctrlGroup) -> tuple[MonitorRow, ...]:
             for cache in monitor.caches
         }
         rows.append(
-            MonitorRow(monitor.name, monitor.rmid, monitor.cpus, owner_of(monitor.name), readings)
+            MonitorRow(
+                monitor.name,
+                monitor.rmid,
+                monitor.cpus,
+                owner_of(monitor.name),
+                readings,
+                monitor.tasks,
+            )
         )
     return tuple(rows)
 

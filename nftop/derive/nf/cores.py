@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.derive.cache.table import ClassTables
 from nftop.derive.nf.line_rate import lines_of
+from nftop.derive.nf.monitors import MONITORED, monitored
 from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
@@ -47,6 +48,8 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
     rooms = [room_of(core, nf.direction) for core in nf.cores]
     room = room_of_all(rooms, nf.packets_per_s)
     line, fullest = lines_of(nf.ports)
+    cores = sorted(nf.cores, key=lambda core: (core.cpu, core.thread))
+    counted, monitors = monitored(row.pid, cores, context.threads, context.classes.groups)
     return replace(
         row,
         readings={
@@ -62,14 +65,24 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
             "vector_fill_ratio": nf.uncounted or _fullest(nf.cores),
             "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),
+            **counted,
             **{
                 node.id: nf.uncounted or row.shared or _node(context.cpus, rows, node.id)
                 for node in NF_NODES
             },
         },
         threads=tuple(
-            NfThread(core.cpu, core.thread, core.packets_per_s, core.busy_ratio, core.run_ratio)
-            for core in sorted(nf.cores, key=lambda core: (core.cpu, core.thread))
+            NfThread(
+                core.cpu,
+                core.thread,
+                core.packets_per_s,
+                core.busy_ratio,
+                core.run_ratio,
+                item.tid,
+                item.path,
+                *(item.readings[name] for name in MONITORED),
+            )
+            for core, item in zip(cores, monitors, strict=True)
         ),
         ports=nf.ports,
         queues=nf.queues,

@@ -154,7 +154,12 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "classes": [clos.name for clos in nf.classes],
         "classes_shared": nf.sharers or None,
         "baseline": _baseline(frame, nf),
-        "threads": _rows(nf.threads, "cpu name", "packets_per_s busy_ratio run_ratio"),
+        "threads": _rows(
+            nf.threads,
+            "cpu name tid monitor",
+            "packets_per_s busy_ratio run_ratio occupancy_bytes memory_local_bytes_per_s "
+            "memory_remote_bytes_per_s",
+        ),
     }
     readings: dict[str, Any] = {metric.id: nf.readings[metric.id] for metric in NF_METRICS}
     ports = (

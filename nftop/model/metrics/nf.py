@@ -54,6 +54,24 @@ NF_NODES: tuple[Metric, ...] = tuple(
     if metric.coverage
 )
 
+
+def _monitored(
+    name: str, label: str, unit: Unit, *, meaning: str, formula: str, priority: float
+) -> Metric:
+    return Metric(
+        id=name,
+        label=label,
+        unit=unit,
+        scope="nf",
+        meaning=f"{meaning} Only where a monitoring group has its threads and nothing else: M on "
+        "the NFs screen, or `nftop cat create --monitor`.",
+        formula=formula,
+        origin="resctrl mon_groups/NAME/mon_data",
+        good="low" if name.startswith("memory_remote") else None,
+        priority=priority,
+    )
+
+
 NF_METRICS: tuple[Metric, ...] = (
     Metric(
         id="rx_packets_per_s",
@@ -185,5 +203,29 @@ NF_METRICS: tuple[Metric, ...] = (
     *SATURATION_NF_METRICS,
     *FLOW_TABLE_METRICS,
     *PORT_METRICS,
+    _monitored(
+        "occupancy_bytes",
+        "L3MiB",
+        Unit.BYTES,
+        meaning="Last-level cache that its threads fill: of them alone, unlike LLC.",
+        formula="sum(llc_occupancy of its monitoring groups in each L3)",
+        priority=11,
+    ),
+    _monitored(
+        "memory_local_bytes_per_s",
+        "MBL",
+        Unit.BYTES_PER_S,
+        meaning="Memory traffic of its threads with the packages they run on.",
+        formula="sum(delta(mbm_local_bytes) / delta(time)) over its monitoring groups and L3",
+        priority=12,
+    ),
+    _monitored(
+        "memory_remote_bytes_per_s",
+        "MBR",
+        Unit.BYTES_PER_S,
+        meaning="Memory traffic of its threads with other packages: data on the wrong NUMA node.",
+        formula="sum(delta(mbm_total_bytes) / delta(time)) - memory_local_bytes_per_s",
+        priority=13,
+    ),
     *NF_NODES,
 )

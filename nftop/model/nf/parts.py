@@ -6,6 +6,7 @@ from nftop.model.ids import Cpu
 from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
+NO_MONITOR = Missing(Reason.UNDEFINED, "its threads have no monitoring group: M makes one")
 NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
 NO_PORT_LOSSES = Missing(Reason.UNDEFINED, "only DPDK's telemetry has this counter of ports")
 ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
@@ -20,6 +21,10 @@ class NfThread:
         packets_per_s: received; sent if the NF only generates.
         busy_ratio: share of time it worked, by the NF's own count, 0..1.
         run_ratio: share of time it was on a CPU, 0..1.
+        tid: of the kernel's thread; None if unknown.
+        monitor: path of the monitoring group that counts it, or "".
+        occupancy_bytes, memory_local_bytes_per_s, memory_remote_bytes_per_s: what its monitoring
+            group counts, if it has one of its own.
     """
 
     cpu: Cpu
@@ -27,6 +32,11 @@ class NfThread:
     packets_per_s: Reading
     busy_ratio: Reading
     run_ratio: Reading
+    tid: int | None = None
+    monitor: str = ""
+    occupancy_bytes: Reading = NO_MONITOR
+    memory_local_bytes_per_s: Reading = NO_MONITOR
+    memory_remote_bytes_per_s: Reading = NO_MONITOR
 
 
 @dataclass(frozen=True, slots=True)

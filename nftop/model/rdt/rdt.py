@@ -203,6 +203,7 @@ class MonitoringGroup:
         rmid: the hardware's monitor; None if unknown.
         cpus: its `cpus` file: some of its control group's.
         caches: ascending by L3; empty if nothing is monitored.
+        tasks: thread ids in it, ascending, as last read.
     """
 
     name: str
@@ -210,6 +211,7 @@ class MonitoringGroup:
     rmid: int | None
     cpus: tuple[Cpu, ...]
     caches: tuple[Metered, ...]
+    tasks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,8 +267,13 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
 # Cells of the columns by label; 0: those of a bar.
 _THREAD_WIDTHS: Mapping[str, int] = {
     "CPU": 5, "THREAD": 16, "Mpps": 7, "SHARE": 7, "BUSY": 6, "CPP": 8, "IPC": 6, "TOPDOWN": 0,
-    "vs.base": 8, "RUN": 6, "IPP": 8, "MISS/pkt": 9,
+    "vs.base": 8, "RUN": 6, "IPP": 8, "MISS/pkt": 9, "L3MiB": 7, "MBL": 6, "MBR": 6,
 }  # fmt: skip
+_MONITORED: Mapping[str, tuple[Unit, str]] = {
+    "L3MiB": (Unit.BYTES, "occupancy_bytes"),
+    "MBL": (Unit.BYTES_PER_S, "memory_local_bytes_per_s"),
+    "MBR": (Unit.BYTES_PER_S, "memory_remote_bytes_per_s"),
+}
 _OF_CPU: Mapping[str, str] = {
     "CPP": "cpp", "IPC": "ipc", "vs.base": "cpp_vs_base", "IPP": "ipp",
     "MISS/pkt": "llc_misses_per_packet",
@@ -286,6 +291,9 @@ def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn
         return [text_cell(text, width, right=column.right)]
     if label == "Mpps":
         return [number_cell(thread.packets_per_s, _MPPS, width)]
+    if label in _MONITORED:
+        unit, name = _MONITORED[label]
+        return [number_cell(getattr(thread, name), unit, width)]
     ratios = {"SHARE": _share(thread, nf), "BUSY": thread.busy_ratio, "RUN": thread.run_ratio}
     return [number_cell(ratios[label], Unit.RATIO, width)]
 

@@ -51,6 +51,9 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("classes", 4, 6.5),
     ("llc_occupancy_bytes", 7, 6.6),
     ("llc_misses_per_packet", 9, 7),
+    ("occupancy_bytes", 6, 8),
+    ("memory_local_bytes_per_s", 6, 8.1),
+    ("memory_remote_bytes_per_s", 6, 8.2),
 )
 _NAMED = {
     USUAL.key: USUAL,
@@ -69,7 +72,7 @@ _COLS: tuple[TableColumn, ...] = (
         for key, width, rank in _NUMBERS
     ),
 )
-_LONG_BAR_FROM = 150
+_LONG_BAR_FROM = 170
 NO_TRENDS = RowTrends()
 # Columns that are sorted low to high: labels.
 NAMES = tuple(col.key for col in _COLS if col.metric is None and col.key != USUAL.key)

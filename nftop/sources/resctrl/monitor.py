@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
+from nftop.model.change import group_path
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
@@ -236,7 +237,7 @@ class Gathered:
     mba_unit: MbaUnit  # of limits on bandwidth
     monitors: tuple[Monitored, ...]  # the metered caches
     counters: MonitorCounters  # their latest values
-    tasks: Mapping[str, tuple[int, ...]]  # by control group
+    tasks: Mapping[str, tuple[int, ...]]  # by group path
     registers: Mapping[L3Domain, Cbm]  # IIO LLC WAYS by cache, where it could be read
     notes: tuple[str, ...]  # besides those of tree and info
 
@@ -292,6 +293,7 @@ def _group(group: GroupFiles, ids: tuple[L3Domain, ...], read: Gathered) -> Resc
                     _metered(item.l3, read, read.counters.get(monitor.inode))
                     for item in read.monitors
                 ),
+                tasks=read.tasks.get(group_path(group.name, monitor.name), ()),
             )
             for monitor in group.monitors
         ),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
+from nftop.model.change import group_path
 from nftop.model.ids import Cpu, L3Domain, parse_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event, IoWays, Limits
@@ -202,17 +203,19 @@ def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | 
 
 
 def read_tasks(tree: Tree) -> Mapping[str, tuple[int, ...]]:
-    """Thread ids by control group, without the root group; groups that can't be read are left out.
+    """Thread ids by group path, without the root group; groups that can't be read are left out.
 
     The kernel examines every thread for each group.
     """
     tasks = {}
     for group in tree.groups:
-        if group.name != ROOT:
-            try:
-                tasks[group.name] = parse_tasks(read_text(f"{group.path}/tasks", TASKS_BYTES))
-            except (OSError, ValueError):
-                continue
+        below = ((group_path(group.name, monitor.name), monitor) for monitor in group.monitors)
+        for where, item in ((group.name, group), *below):
+            if where != ROOT:
+                try:
+                    tasks[where] = parse_tasks(read_text(f"{item.path}/tasks", TASKS_BYTES))
+                except (OSError, ValueError):
+                    continue
     return tasks
 
 

@@ -200,6 +200,10 @@ class NfsView(ScreenView):
             self._select(row)
 
     @property
+    def metered(self) -> NfRow | None:
+        return self._selected
+
+    @property
     def _selected(self) -> NfRow | None:
         return self._rows[self._at] if self._at < len(self._rows) else None
 

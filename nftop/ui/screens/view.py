@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from nftop.model.frame import CacheClass, Focus, Frame
+from nftop.model.frame import CacheClass, Focus, Frame, NfRow
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import (
@@ -103,6 +103,11 @@ class ScreenView(Protocol):
     def choose_workload(self) -> None:
         """Choose the next workload of the selected row."""
         return
+
+    @property
+    def metered(self) -> NfRow | None:
+        """Network function whose threads `M` has monitored."""
+        return None
 
     @property
     def focus(self) -> Focus:

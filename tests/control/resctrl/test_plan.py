@@ -106,12 +106,15 @@ def test_a_monitoring_group_takes_threads_of_its_class_and_a_free_monitor() -> N
     action = CreateMonitor("vpp", "nftop.x", tids=(7,))
     cell, task = Cell("monitor", "vpp", "nftop.x"), Cell("task", "", "7@70")
     for rmids in (None, 5):  # the root group's, two groups', m's
-        proposal = propose(world(), replace(RULES, rmids=rmids), [action])
+        rules = replace(RULES, rmids=rmids, tasks={"7@70": "vpp"})
+        proposal = propose(world(), rules, [action])
         assert proposal.refusals == ()
-        assert {(c.cell, c.old) for c in proposal.changes} == {(cell, None), (task, "vpp/m")}
+        assert {(c.cell, c.old) for c in proposal.changes} == {(cell, None), (task, "vpp")}
         assert {c.new for c in proposal.changes if c.cell == task} == {"vpp/nftop.x"}
     [why] = propose(world(), replace(RULES, rmids=4), [action]).refusals
     assert why.startswith("taken: ")
+    [why] = propose(world(), RULES, [action]).refusals
+    assert "which is not nftop's" in why
 
 
 def test_masks_may_have_gaps_where_the_hardware_has_them() -> None:

@@ -93,6 +93,52 @@ def test_the_next_reading_has_what_pqos_set(kernel: str) -> None:
 
 
 @BOTH
+def test_a_monitoring_group_of_an_nf_has_the_model_s_numbers(kernel: str) -> None:
+    """Made by `nftop cat create`, then ten seconds of a clock that is stepped."""
+    program = """
+        import sys
+        from nftop.derive.cache.table import CacheState, step_cache
+        from nftop.derive.nf.monitors import monitored
+        from nftop.derive.nf.rates import NfCore
+        from nftop.derive.threads import ThreadRate
+        from nftop.model.reading import Reason
+        from nftop.model.sample import SourceReading
+        from nftop.model.threads import ThreadRow
+
+        topology, now, absent = read_topology(Path("/")), [10**9], Missing(Reason.SOURCE)
+        source = ResctrlSource(Path("/"), topology, clock=lambda: now[0])
+        pid, tids = 7, {71: 1, 72: 2, 73: 3}
+        words = ["cat", "create", "--group", "default", "--monitor", "nftop.m", "--yes"]
+        subprocess.run([sys.executable, "-m", "nftop", *words, "--cpus", "1-3"], check=True,
+                       stdout=subprocess.DEVNULL)
+
+        def step(state):
+            return step_cache(state, SourceReading(source.read(), now[0], 0), topology)
+
+        state, _ = step(CacheState())
+        put("step 10", "/sys/fs/lab/live/ctl/clock")
+        now[0] += 10 * 10**9
+        _, classes = step(state)
+        rates = [ThreadRate(ThreadRow(pid, tid, 1, "w", "w", "", None, (cpu,), cpu, 0, 0, 0, 0,
+                                      None, 0), 1.0, 0.0, True) for tid, cpu in tids.items()]
+        cores = [NfCore(cpu, "", *[absent] * 6) for cpu in tids.values()]
+        whole, rows = monitored(pid, cores, rates, classes.groups)
+        files = Path(TOP, "mon_groups/nftop.m/mon_data").glob("*/llc_occupancy")
+        print(json.dumps([list(tids.values()), {k: shown(v) for k, v in whole.items()},
+                          [row.path for row in rows], sum(int(f.read_text()) for f in files)]))
+    """
+    cpus, whole, paths, held = inside(kernel, program, "--freeze", "60")
+    traffic = host_of(model_of(scenario.load("default"), 16)).traffic
+    moved = (traffic(70_000_000_000) - traffic(60_000_000_000))[cpus].sum(axis=0) / 10
+    assert paths == ["/nftop.m"] * len(cpus)
+    assert whole["occupancy_bytes"] == held > 0
+    both = whole["memory_local_bytes_per_s"] + whole["memory_remote_bytes_per_s"]
+    assert both == pytest.approx(moved[0], rel=1e-3)
+    assert whole["memory_local_bytes_per_s"] == pytest.approx(moved[1], rel=1e-3)
+    assert moved[0] > 1 << 20
+
+
+@BOTH
 def test_occupancy_and_traffic_are_the_models(kernel: str) -> None:
     """Of a group that has CPU 1 to 3, over ten seconds of a clock that is stepped."""
     program = """
