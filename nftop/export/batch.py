@@ -12,6 +12,8 @@ from nftop.export.json.frame import frame_json
 from nftop.export.output import put
 from nftop.model.frame import Focus, Frame
 from nftop.model.struct import dataclass, field, replace
+from nftop.render.base.text import ascii_only
+from nftop.render.cache.monitors import monitor_text
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
 from nftop.session.focus_target import FocusTarget, frames_of
@@ -41,6 +43,11 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "json": Format(
             lambda frame, _width, _mode: frame_json(frame).decode() + "\n",
             looking=Focus(traffic=True),
+        ),
+        "monitors": Format(
+            lambda frame, width, _mode: "".join(
+                f"{ascii_only(item.text).rstrip()}\n" for item in monitor_text(frame, width)
+            )
         ),
         "csv": Format(lambda frame, _width, _mode: frame_csv(frame), header_csv),
     }

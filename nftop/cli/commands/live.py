@@ -69,7 +69,7 @@ def _target(options: argparse.Namespace, here: OpenHost) -> FocusTarget | None:
     """Of --focus; ValueError if it names no CPU of the host, or goes with nothing that shows it."""
     if options.focus is None:
         return None
-    if options.form == "csv":
+    if options.form in ("csv", "monitors"):
         raise ValueError("--focus: CSV has a row per CPU only; --json has the core's tree")
     if has_screen() and not wants_batch(options):
         raise ValueError("--focus goes with --batch, --json, record and serve; here use key 6")

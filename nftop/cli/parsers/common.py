@@ -90,6 +90,9 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", dest="form", action="store_const", const="csv",
                       help="CSV, a row per CPU and frame; packages, cache classes and network "
                       "functions are only in --json")  # fmt: skip
+    form.add_argument("--monitors", dest="form", action="store_const", const="monitors",
+                      help="text: last-level cache, memory traffic and misses by core, thread, "
+                      "process and monitoring group, as pqos -T; implies --batch")  # fmt: skip
 
 
 def interval(text: str) -> float:
