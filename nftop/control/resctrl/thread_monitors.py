@@ -43,7 +43,7 @@ def propose_monitor(
     return gate.propose(actions, commands), ()
 
 
-def _place(state: State, cpu: Cpu) -> str:
+def _group_of_cpu(state: State, cpu: Cpu) -> str:
     return state.get(Cell("cpu", "", number=cpu), ROOT)
 
 
@@ -51,13 +51,13 @@ def _removals(
     state: State, places: dict[int, str], threads: dict[int, Cpu]
 ) -> Sequence[RemoveMonitor]:
     """nftop's monitoring groups that have these threads, or the CPUs of those in no group."""
-    found = set()
+    removed = set()
     for tid, cpu in threads.items():
         own = places.get(tid, ROOT)
-        group, monitor = parts(_place(state, cpu) if own == ROOT else own)
+        group, monitor = parts(_group_of_cpu(state, cpu) if own == ROOT else own)
         if monitor.startswith(OWN_PREFIX):
-            found.add((group, monitor))
-    return [RemoveMonitor(group, monitor) for group, monitor in sorted(found)]
+            removed.add((group, monitor))
+    return [RemoveMonitor(group, monitor) for group, monitor in sorted(removed)]
 
 
 def _creations(
@@ -70,7 +70,7 @@ def _creations(
     tids: dict[str, list[int]] = defaultdict(list)
     cpus: dict[str, set[Cpu]] = defaultdict(set)
     for tid, cpu in threads.items():
-        own, of_cpu = parts(places.get(tid, ROOT))[0], parts(_place(state, cpu))[0]
+        own, of_cpu = parts(places.get(tid, ROOT))[0], parts(_group_of_cpu(state, cpu))[0]
         if own == ROOT and of_cpu != ROOT:
             cpus[of_cpu].add(cpu)
         else:

@@ -67,19 +67,19 @@ def monitored(
         for monitor in group.monitors
         for cpu in monitor.cpus
     }
-    found: list[tuple[int | None, str, MonitorRow | None]] = []
+    counted: list[tuple[int | None, str, MonitorRow | None]] = []
     for core in cores:
         tid = _tid_of(core, own)
         hit = (of_tid.get(tid) if tid is not None else None) or of_cpu.get(core.cpu)
-        found.append((tid, *hit) if hit is not None else (tid, "", None))
+        counted.append((tid, *hit) if hit is not None else (tid, "", None))
     rows = tuple(
         MonitoredThread(tid, path, _readings(monitor, frozenset({tid}), frozenset({core.cpu})))
-        for core, (tid, path, monitor) in zip(cores, found, strict=True)
+        for core, (tid, path, monitor) in zip(cores, counted, strict=True)
     )
-    monitors = {path: monitor for _, path, monitor in found if monitor is not None}
+    monitors = {path: monitor for _, path, monitor in counted if monitor is not None}
     if not monitors:
         return dict(_NONE), rows
-    if any(monitor is None for _, _, monitor in found):
+    if any(monitor is None for _, _, monitor in counted):
         return dict.fromkeys(MONITORED, _SOME), rows
     parts = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
     return {name: total(item[name] for item in parts) for name in MONITORED}, rows

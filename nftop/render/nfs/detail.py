@@ -269,10 +269,10 @@ _THREAD_WIDTHS: Mapping[str, int] = {
     "CPU": 5, "THREAD": 16, "Mpps": 7, "SHARE": 7, "BUSY": 6, "CPP": 8, "IPC": 6, "TOPDOWN": 0,
     "vs.base": 8, "RUN": 6, "IPP": 8, "MISS/pkt": 9, "L3MiB": 7, "MBL": 6, "MBR": 6,
 }  # fmt: skip
-_MONITORED: Mapping[str, tuple[Unit, str]] = {
-    "L3MiB": (Unit.BYTES, "occupancy_bytes"),
-    "MBL": (Unit.BYTES_PER_S, "memory_local_bytes_per_s"),
-    "MBR": (Unit.BYTES_PER_S, "memory_remote_bytes_per_s"),
+_MONITORED: Mapping[str, tuple[Unit, Callable[[NfThread], Reading]]] = {
+    "L3MiB": (Unit.BYTES, lambda thread: thread.occupancy_bytes),
+    "MBL": (Unit.BYTES_PER_S, lambda thread: thread.memory_local_bytes_per_s),
+    "MBR": (Unit.BYTES_PER_S, lambda thread: thread.memory_remote_bytes_per_s),
 }
 _OF_CPU: Mapping[str, str] = {
     "CPP": "cpp", "IPC": "ipc", "vs.base": "cpp_vs_base", "IPP": "ipp",
@@ -292,8 +292,8 @@ def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn
     if label == "Mpps":
         return [number_cell(thread.packets_per_s, _MPPS, width)]
     if label in _MONITORED:
-        unit, name = _MONITORED[label]
-        return [number_cell(getattr(thread, name), unit, width)]
+        unit, reading_of = _MONITORED[label]
+        return [number_cell(reading_of(thread), unit, width)]
     ratios = {"SHARE": _share(thread, nf), "BUSY": thread.busy_ratio, "RUN": thread.run_ratio}
     return [number_cell(ratios[label], Unit.RATIO, width)]
 

@@ -12,8 +12,9 @@ from textual.geometry import Size
 from textual.message import Message
 
 from nftop.control.interface import ClassGate
+from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
 from nftop.model.change import Proposal
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, NfRow
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, line
@@ -262,3 +263,24 @@ def _why(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__
+
+
+def monitor_preview(
+    nf: NfRow, changes: ChangeControl, options: Options, frame: Frame | None
+) -> ConfirmScreen | None:
+    """Preview of a monitoring group of a network function's threads, or of its removal.
+
+    None if no thread of it is known.
+    """
+    threads = [(item.tid, item.cpu) for item in nf.threads if item.tid is not None]
+    if not threads:
+        return None
+    name = monitor_name(nf.name, nf.pid)
+    monitored = any(item.monitor for item in nf.threads)
+    return ConfirmScreen(
+        f"Preview: {'no monitoring group' if monitored else 'monitoring group'} of {nf.name}",
+        lambda gate: propose_monitor(gate, name, threads),
+        changes,
+        options,
+        frame=frame,
+    )

@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
-from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.incident import Incident
@@ -28,7 +27,7 @@ from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wh
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.confirm import ConfirmScreen
+from nftop.ui.screens.confirm import monitor_preview
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
@@ -183,23 +182,12 @@ class EditorOpener:
         changes, options, nf = self._main.changes, self._options, view.metered
         if changes.gate is None or options.no_gate:
             return f"no monitoring groups: {options.no_gate or _NOTHING}"
-        missing = _why_no_classes(self._session.newest)
-        if missing:
-            return f"no monitoring groups: {missing}"
-        if nf is None:
-            return "no network function is selected"
-        threads = [(item.tid, item.cpu) for item in nf.threads if item.tid is not None]
-        if not threads:
+        why = _why_no_classes(self._session.newest)
+        if why or nf is None:
+            return f"no monitoring groups: {why or 'no network function is selected'}"
+        screen = monitor_preview(nf, changes, options, self._session.newest)
+        if screen is None:
             return f"{nf.name} has no thread that is known here"
-        name = monitor_name(nf.name, nf.pid)
-        metered = any(item.monitor for item in nf.threads)
-        screen = ConfirmScreen(
-            f"Preview: {'no monitoring group' if metered else 'monitoring group'} of {nf.name}",
-            lambda gate: propose_monitor(gate, name, threads),
-            changes,
-            options,
-            frame=self._session.newest,
-        )
         self._main.app.push_screen(screen, lambda _: self._main.paint())
         return ""
 
@@ -266,7 +254,7 @@ class MainScreen(BannerScreen[None]):
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
             "help": lambda _: self._help(),
-            "meter": lambda _: self._meter(),
+            "meter": lambda _: self.say(self._editing.monitor(self._view)),
             "choose": lambda _: self._view.choose_workload(),
         }
 
@@ -487,11 +475,6 @@ class MainScreen(BannerScreen[None]):
             chosen=chosen,
         )
         self.app.push_screen(screen, self._back)
-
-    def _meter(self) -> None:
-        why = self._editing.monitor(self._view)
-        if why:
-            self.say(why)
 
     def _copy(self) -> None:
         text = self.selected_text()

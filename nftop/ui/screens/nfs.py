@@ -200,12 +200,12 @@ class NfsView(ScreenView):
             self._select(row)
 
     @property
-    def metered(self) -> NfRow | None:
-        return self._selected
-
-    @property
     def _selected(self) -> NfRow | None:
         return self._rows[self._at] if self._at < len(self._rows) else None
+
+    @property
+    def metered(self) -> NfRow | None:
+        return self._selected
 
     def _select(self, at: int) -> None:
         """Select an NF, and one of its CPUs for the other screens."""
