@@ -1,0 +1,109 @@
+"""Opens the editors and the preview of a monitoring group, or says why it cannot."""
+
+from __future__ import annotations
+
+from nftop.model.frame import Frame
+from nftop.model.incident import Incident
+from nftop.model.remedy import Remedy
+from nftop.render.base.text import printable
+from nftop.ui.editor_model import EditorModel
+from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.confirm import monitor_preview
+from nftop.ui.screens.editor import EditorScreen
+from nftop.ui.screens.priority import PriorityScreen
+from nftop.ui.screens.view import ScreenView
+from nftop.ui.session_view import SessionView
+
+IN_THE_PAST = "nothing is changed in the past: End returns to now"
+_NOTHING = "they cannot be changed from here"
+# Sources of classes, in the order of preference.
+_OF_CLASSES = ("pqos", "resctrl")
+
+
+def _why_no_classes(frame: Frame | None) -> str:
+    """Why the frame has no classes; "" if it has some or there is no frame yet."""
+    if frame is None or frame.groups:
+        return ""
+    states = (frame.sources[name] for name in _OF_CLASSES if name in frame.sources)
+    return next((printable(item.detail) for item in states if item.reason), "")
+
+
+class EditorOpener:
+    """Opens the editors; keeps the draft of a class editor that was closed."""
+
+    def __init__(self, main: BannerScreen[None], session: SessionView, options: Options) -> None:
+        self._main = main
+        self._session = session
+        self._options = options
+        self._model: EditorModel | None = None
+
+    def classes(self, view: ScreenView) -> str:
+        """Open the class editor at the view's selection; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
+        gate, options = self._main.changes.gate, self._options
+        if gate is None or options.no_gate:
+            return f"no classes to edit: {options.no_gate or _NOTHING}"
+        missing = _why_no_classes(self._session.newest)
+        if missing:
+            return f"no classes to edit: {missing}"
+        group, l3 = view.editor_start
+        screen = EditorScreen(
+            gate, self._main.changes, self._session, options, group=group, l3=l3, model=self._model
+        )
+        self._main.app.push_screen(screen, self._edited)
+        return ""
+
+    def drafted(self, plan: Remedy, incident: Incident) -> str:
+        """Open the class editor with the draft of a remedy; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
+        gate, options = self._main.changes.gate, self._options
+        if gate is None or options.no_gate:
+            return f"no classes to edit: {options.no_gate or _NOTHING}"
+        screen = EditorScreen(
+            gate,
+            self._main.changes,
+            self._session,
+            options,
+            group=incident.group,
+            l3=incident.l3,
+            wanted=plan.actions,
+        )
+        self._main.app.push_screen(screen, self._edited)
+        return ""
+
+    def priority(self, view: ScreenView) -> str:
+        """Open the frequency editor of the selected CPU; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
+        gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
+        if gate is None or options.no_frequencies:
+            return f"no frequencies to set: {options.no_frequencies or options.no_gate or _NOTHING}"
+        if cpu is None:
+            return "no CPU is selected"
+        changes = self._main.changes
+        screen = PriorityScreen(cpu, gate.program, changes, self._session, options)
+        self._main.app.push_screen(screen, lambda _: self._main.paint())
+        return ""
+
+    def monitor(self, view: ScreenView) -> str:
+        """Preview a monitoring group of the selected NF's threads; returns why it cannot."""
+        if self._session.past is not None:
+            return IN_THE_PAST
+        changes, options, nf = self._main.changes, self._options, view.metered
+        if changes.gate is None or options.no_gate:
+            return f"no monitoring groups: {options.no_gate or _NOTHING}"
+        why = _why_no_classes(self._session.newest)
+        if why or nf is None:
+            return f"no monitoring groups: {why or 'no network function is selected'}"
+        screen = monitor_preview(nf, changes, options, self._session.newest)
+        if screen is None:
+            return f"{nf.name} has no thread that is known here"
+        self._main.app.push_screen(screen, lambda _: self._main.paint())
+        return ""
+
+    def _edited(self, model: EditorModel | None) -> None:
+        self._model = model
+        self._main.paint()
