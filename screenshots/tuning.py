@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from nftop.control.simulated import simulated_gate
+from nftop.control.simulated import simulated_gates
 from nftop.ui.options import Options
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -27,7 +27,7 @@ Save = Callable[[str, Running], None]
 async def tune(folder: Path) -> None:
     """Take them all."""
     host = Frozen("noisy")
-    options = Options(gate=simulated_gate(host.simulated.world), rw=True)
+    options = Options(gate=simulated_gates(host.simulated.world), rw=True, theme="dark")
     frames = [host.tick(S) for _ in range(_BEFORE_S)]
 
     def save(name: str, run: Running) -> None:
@@ -45,7 +45,7 @@ async def _changed(run: Running, host: Frozen, save: Save) -> None:
     await run.press("3", *("down",) * 3)
     save("1-noisy", run)
     await run.press("e")
-    await run.until(lambda: "CHECK" in run.text)
+    await run.until(lambda: "DRAFT" in run.text)
     await run.press(*("minus",) * 6)
     save("2-draft", run)
     await run.press("enter")
