@@ -88,6 +88,8 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "L3Cache": {
         "id": KERNEL_ID, "size_bytes": BYTES, "ways": CACHE_WAYS, "cpus": CPU.of(MAX_CPUS),
     },
+    "NicSlot": {"node": NODE},
+    "Capacity": {"nic_slots": _rows(1 << 12, "a network device each, more than PCIe has")},
     "Topology": {
         "cpus": _rows(MAX_CPUS, _NR_CPUS), "l3": _rows(MAX_CPUS, _L3),
         "notes": _rows(TEXTS, "a sentence for each file at most"),

@@ -6,7 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from nftop.model.replay_position import Position
-from nftop.render.base.clock import clock_of, date_time_of
 
 _S, _DAY = 1_000_000_000, 86_400
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY}
@@ -56,6 +55,9 @@ def counts_from_end(text: str) -> bool:
 
 
 def _clock_text(wall_ns: int, *, one_day: bool) -> str:
+    # `nftop --help` imports this module, and nothing to draw with.
+    from nftop.render.base.clock import clock_of, date_time_of  # noqa: PLC0415
+
     try:
         return clock_of(wall_ns) if one_day else date_time_of(wall_ns)
     except (OverflowError, ValueError, OSError):

@@ -25,7 +25,7 @@ LONGEST_NS = 4 * 3_600_000_000_000
 STATE_BYTES, STATE_BYTES_PER_CPU = 250_000, 4_800
 LASTING_BYTES, LASTING_BYTES_PER_CPU = 60_000, 850
 # Whole states may take this share of the budget. Older segments keep what outlasts a warm-up.
-STATES_SHARE = 0.2
+STATES_SHARE = 0.1
 
 
 @dataclass(slots=True, eq=False)

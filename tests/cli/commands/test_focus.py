@@ -22,7 +22,7 @@ def focus_of(line: str) -> dict[str, Any]:
 
 
 def check_tree(focus: dict[str, Any], cpus: list[int]) -> None:
-    topdown = loaded("SKX").topdown
+    topdown = loaded("BDX").topdown
     assert topdown and focus["cpus"] == cpus
     nodes = {node["name"]: node for node in focus["tree"]}
     assert {name: node["level"] for name, node in nodes.items()} == dict(topdown.level)

@@ -119,7 +119,7 @@ def test_a_change_is_shown_done_and_ends_with_the_command() -> None:
     change = ("demo", "--scenario", "noisy", "cat", "set", "--group", "tenant", "--l3", "0=3")
     dry = called(*change, "--dry-run")
     assert dry.returncode == 0
-    assert "tenant L3 0  ...#######. 0fe -> .........## 003\n" in dry.stdout
+    assert "tenant L3 0  ............#######. 000fe -> ..................## 00003\n" in dry.stdout
     assert "echo 'L3:0=3' > /SIMULATED/resctrl/tenant/schemata\n" in dry.stdout
     assert "kept" not in dry.stdout
     done = called(*change, "--yes")
@@ -175,7 +175,7 @@ def test_the_screen_of_the_demo_has_a_gate_that_is_unlocked() -> None:
     table = next(source for source in here.sources if source.name == "resctrl").read()
     assert isinstance(table, ResctrlTable)
     tenant = next(group for group in table.groups if group.name == "tenant")
-    assert tenant.caches[0].cbm == Cbm(1, 11), "the screen shows what its gate changed"
+    assert tenant.caches[0].cbm == Cbm(1, 20), "the screen shows what its gate changed"
     assert pending.revert().outcome == "reverted"
     assert drawn.gate.host.state() == before
 

@@ -195,7 +195,7 @@ def test_findings_of_level_1_fire(
     def load(_name: str) -> table.Uarch:
         return known
 
-    def counted(event: EventSpec) -> Mapping[str, float] | None:
+    def counted(event: EventSpec, _uarch: str) -> Mapping[str, float] | None:
         return parts_of(core_encoding(event) if on_core(event) else event, uarch)
 
     monkeypatch.setattr(table, "load", load)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +56,14 @@ def _written(root: Path, cpus: int, name: str) -> Path:
 )
 def test_sysfs_is_the_models_topology(tmp_path: Path, name: str, cpus: int) -> None:
     read = read_topology(_written(tmp_path, cpus, name))
-    assert read == topology_of(machine.load(name), _model(cpus).layout.topology)
+    model = topology_of(machine.load(name), _model(cpus).layout.topology)
+    assert read == replace(model, capacity=None)  # of which sysfs of CPUs has nothing
     assert read.cpus == _model(cpus).layout.topology.cpus
 
 
 def test_the_simulated_hosts_own_caches_are_those_of_its_machine() -> None:
     topology = _model(88).layout.topology
-    assert topology_of(machine.load("skx-4"), topology) == topology
+    assert topology_of(machine.load("bdx"), topology) == topology
 
 
 def test_ice_lake_has_larger_slices_and_one_more_way() -> None:

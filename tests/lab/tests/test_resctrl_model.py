@@ -20,7 +20,7 @@ from tests.lab.tests.hosts import SCALE, Clock, Lab, People
 def arranged(model: Model) -> Lab:
     """A lab whose operator made the scenario's groups as soon as it began."""
     clock, people = Clock(), People()
-    hardware = hardware_of(machine.load("skx-7").tables["resctrl"], model.layout.topology)
+    hardware = hardware_of(machine.load("bdx").tables["resctrl"], model.layout.topology)
     state = mount(hardware, profile.load("7.2"), people, host_of(model), clock)
     host, classes = Lab(ResctrlTree(state), clock, people), rdt_of(model).classes
     for group in classes.groups:

@@ -84,10 +84,10 @@ def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> 
         assert set(map(tuple, reads)) <= {(CPUS, CPUS), (2 * CPUS, 4 * CPUS)}
         assert ([2 * CPUS, 4 * CPUS] in reads) == turned
         assert len(awake) >= 2
-        # Of every CPU, polling or not; a count more or less in a slice is some tens.
+        # Of every CPU, polling or not; a count more or less in a short slice is up to 200 a second.
         for metric, per_s in misses.items():
             shown = [cpu[metric] for cpu in cpus]
-            assert shown == pytest.approx(per_s, rel=1e-3, abs=60), metric
+            assert shown == pytest.approx(per_s, rel=1e-3, abs=200), metric
         for cpu in awake:
             for node in nodes:
                 ratio = wanted[f"tma.{node}"][cpu["cpu"]]

@@ -91,6 +91,7 @@ def test_two_pmd_threads_of_a_capture_in_figures() -> None:
         numa=0, rx_packets=88524064, tx_packets=88524032, used_cycles=11071479980, sleep_us=0,
         upcalls=1, lost_upcalls=0, counted_s=4.267,
         hits={"phwol": 0, "simple": 88524000, "emc": 0, "smc": 0, "megaflow": 31},
+        tx_batches=2766376,
     )  # fmt: skip
     assert (found[1].rx_packets, found[1].counted_s) == (2405004736, 81.605)
     queues, window_s = polled(texts("ovs-3.1.0-dpdk-2pmd-2rxq", RXQ)[0])
