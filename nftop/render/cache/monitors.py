@@ -13,6 +13,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, header_line, number_cell, text_cell
+from nftop.render.frame.header import badge_lines
 
 _NUMBERS: tuple[tuple[str, Unit, int], ...] = (
     ("IPC", Unit.PER_CYCLE, 7),
@@ -39,7 +40,7 @@ def monitor_text(frame: Frame, width: int) -> list[Line]:
     """A line for each polling core, its thread, its process, and each monitoring group."""
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, UTC).strftime("%H:%M:%SZ")
     head = line(Span(f"{time} {frame.host.name}", Tone.STRONG))
-    lines = [head, header_line(_HEAD)]
+    lines = [*badge_lines(frame.host), head, header_line(_HEAD)]
     absent: dict[str, None] = {}
     for labels, readings in _rows(frame):
         cells = [

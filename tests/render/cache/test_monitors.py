@@ -7,6 +7,7 @@ from dataclasses import replace
 from nftop.model.frame import Frame, MonitorRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.render.cache.monitors import monitor_text
+from tests.frames import frame
 from tests.sim.hosts import Frozen, S
 
 MIB = 2.0**20
@@ -59,3 +60,9 @@ def test_what_is_monitored_has_its_numbers_and_the_group_its_own_line() -> None:
     [row] = rows(frame, "group")
     assert row[-3:] == ["3.0", "2.00", "1.00"]
     assert {"RMID", "5", "vpp:nftop.m", "threads"} <= set(row)
+
+
+def test_a_simulated_host_is_marked_and_another_is_not() -> None:
+    simulated = frame(8, 0, simulated=True)
+    assert monitor_text(simulated, 120)[0].text.strip() == simulated.host.badge != ""
+    assert simulated.host.badge not in "".join(item.text for item in monitor_text(frame(8), 120))
