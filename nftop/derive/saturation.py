@@ -1,4 +1,4 @@
-"""What shows that a core is saturated, so that its CPP has no empty polls in it; and its room.
+"""Saturation of cores and network functions, where CPP includes no empty polls; and their room.
 
 Evidence, strongest first:
 

@@ -66,7 +66,7 @@ class NicSlot:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the highest bandwidths of packages follow from; 0 is unknown.
+    """Facts from which the peak bandwidths of packages are computed; 0 is unknown.
 
     Attributes:
         memory_modules: of the host. memory_transfers_per_s: of the slowest of them.

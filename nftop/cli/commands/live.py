@@ -66,7 +66,7 @@ def live(options: argparse.Namespace) -> int:
 
 
 def _target(options: argparse.Namespace, here: OpenHost) -> FocusTarget | None:
-    """Of --focus; ValueError if it names no CPU of the host, or goes with nothing that shows it."""
+    """Target of --focus. Raises ValueError for an unknown CPU, or if no output would show it."""
     if options.focus is None:
         return None
     if options.form in ("csv", "monitors"):

@@ -106,7 +106,11 @@ def _readings(
         total((cache[name] for cache in caches), _NOTHING)
         for name in ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s")
     )
-    far = next((item for item in (moved, near) if isinstance(item, Missing)), None)
-    if not isinstance(moved, Missing) and not isinstance(near, Missing):
-        return {OCCUPANCY: used, LOCAL: near, REMOTE: max(moved - near, 0.0)}
-    return {OCCUPANCY: used, LOCAL: near, REMOTE: far or _NOTHING}
+    far: Reading
+    if isinstance(moved, Missing):
+        far = moved
+    elif isinstance(near, Missing):
+        far = near
+    else:
+        far = max(moved - near, 0.0)
+    return {OCCUPANCY: used, LOCAL: near, REMOTE: far}

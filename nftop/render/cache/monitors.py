@@ -95,7 +95,7 @@ def _of_cpu(frame: Frame, cpu: Cpu, metrics: Sequence[str]) -> list[Reading]:
 
 
 def _of_core(frame: Frame, cpu: Cpu, thread: NfThread, *, alone: bool) -> list[Reading]:
-    """Of its only thread's monitoring group, else of the server's monitor."""
+    """Readings of a core: its only thread's monitoring group, else the sensor server's monitor."""
     own = _of_thread(thread) if alone else [NO_MONITOR] * len(_MONITORED)
     other = _of_cpu(frame, cpu, _OF_SERVER)
     return [

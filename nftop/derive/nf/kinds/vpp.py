@@ -452,7 +452,7 @@ class _VppRates:
         return _SHARED_DROPS if np.isnan(own) else own
 
     def fills(self, thread: VppThread, packets_per_s: Reading) -> tuple[Reading, Reading]:
-        """As `fills`; without counters per node, by VPP's own rates of vectors and loops."""
+        """As `fills`, from VPP's own rates of vectors and loops, without counters per node."""
         if self.vpp.problem is not None:
             return self.vpp.problem, self.vpp.problem
         nodes = self.known.nodes if self.known is not None else None
