@@ -99,6 +99,7 @@ def counts_exactly(ovs: Ovs) -> None:
         assert ovs.counts()["Rx packets"] == total
 
 
+MAX_BATCH = 32  # packets; NETDEV_MAX_BURST of Open vSwitch
 LABELS = {"emc": "emc hits", "smc": "smc hits", "megaflow": "megaflow hits",
           "simple": "simple match hits", "phwol": "phwol hits"}  # fmt: skip
 
@@ -144,7 +145,10 @@ def test_hits_and_lost_upcalls_of_ovs_dpdk_are_those_of_its_own_tools(source: Ov
         for name, label in LABELS.items():
             assert before[label] <= pmd.hits[name] <= after[label]
         assert before["Tx batches"] <= (pmd.tx_batches or 0) <= after["Tx batches"]
-        assert sum(pmd.hits.values()) + (pmd.upcalls or 0) == pmd.rx_packets
+        # The thread counts a batch as received before it looks the packets up, and a command that
+        # is answered between the two has that batch in one number only.
+        looked_up = sum(pmd.hits.values()) + (pmd.upcalls or 0)
+        assert 0 <= pmd.rx_packets - looked_up <= MAX_BATCH
         print(f"{pmd.hits}, upcalls {pmd.upcalls}, lost {pmd.lost_upcalls}, {dropped(ovs)}")
         # A thread adds what it counted to coverage/show about once a second.
         until(lambda: dropped(ovs) == working(source, ovs).pmds[0].lost_upcalls)
