@@ -29,6 +29,7 @@ pytestmark = [
 ]
 SPACE, PORT = f"nftop-{os.getpid()}-drops", 2  # behind the two null ports
 FRAME_BYTES = 1418  # with the check sequence, which nobody sends over a veth pair
+BURST = 32  # packets that testpmd takes at a time
 FLOOD = f"""
 import socket, time
 with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
@@ -86,15 +87,16 @@ def missed(testpmd: Testpmd) -> int:
 
 
 def test_drops_are_those_of_the_core_that_polls_and_saturate_it(flooded: Testpmd) -> None:
-    for attempt in range(3):
-        with nftop("-n", "6") as frames:
+    # A frame and what testpmd says beside it are some milliseconds apart, more on a busy machine:
+    # the longer, the less that is.
+    for ticks in (6, 12, 30, 60):
+        with nftop("-n", str(ticks)) as frames:
             shown = [(frame, missed(flooded), time.monotonic()) for frame in frames]
         try:
             agrees(shown)
             break
         except (AssertionError, TypeError):  # a number may be absent, too
-            # A machine that is busy with something else spoils a measurement, not three.
-            if attempt == 2:
+            if ticks == 60:
                 raise
 
 
@@ -113,5 +115,7 @@ def agrees(shown: list[tuple[Frame, int, float]]) -> None:
         assert core["saturated_by"] == nf["saturated_by"] == ["drops"] * alone
         assert core["saturated"] is (True if alone else None)
         assert core["room_ratio"] == nf["room_ratio"] == (0.0 if alone else None)
-        assert nf["ports"][PORT]["frame_bytes"] == pytest.approx(FRAME_BYTES)
+        # Bytes and packets of a port are read one after the other: a burst may come between.
+        burst_ratio = BURST / (nf["ports"][PORT]["rx_packets_per_s"] * nf["interval_s"])
+        assert nf["ports"][PORT]["frame_bytes"] == pytest.approx(FRAME_BYTES, rel=burst_ratio)
         assert nf["ports"][PORT]["missing"]["line_packets_per_s"] == "undefined"
