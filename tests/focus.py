@@ -9,7 +9,7 @@ from nftop.model.frame import CoreFocus, Frame, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 NO_REMOTE = Missing(Reason.HARDWARE, "this CPU has no event for it")
 FIRST_TURN = Missing(Reason.WARMING, "its group has not had its turn yet")

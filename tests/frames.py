@@ -22,8 +22,8 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.ports import PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.parts import NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfPort, NfQueue, NfThread
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 

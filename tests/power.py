@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.pcm.source import topology_of
 from tests.derive.pcm.test_fold import NAMES, nudged, table
 from tests.samples import HOST, S, fold, sample

@@ -9,6 +9,7 @@ from typing import Any
 from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     ROOT,
@@ -19,7 +20,6 @@ from nftop.model.rdt.rdt import (
     ResctrlGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
 from tests.frames import SECOND_NS, frame
 

@@ -11,7 +11,7 @@ import numpy as np
 from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
 from nftop.model.ids import Core, Cpu, L3Domain, Lcore, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import (
     CounterTable,
     CpuTimes,

@@ -13,9 +13,9 @@ from nftop.derive.cache.table import CacheState, step_cache
 from nftop.derive.compare.verdict import Verdict, VerdictSection, verdict_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
-from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
 from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, frame

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from rich.style import Style
 
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sample import Sample
 from nftop.render.base.line import Line, Span, Tone
 from nftop.session.reader import Tape

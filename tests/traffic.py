@@ -8,7 +8,7 @@ from nftop.model.frame import BoxTraffic, Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 NO_UNIT = Missing(Reason.HARDWARE, "this CPU's uncore can't tell")
 TAKEN = Missing(Reason.TAKEN, "another program holds the counters of uncore_imc")

@@ -29,7 +29,7 @@ from nftop.model.check import Check
 from nftop.model.column import Column
 from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sample import CounterTable
 from nftop.render.base import format as cell_format
 from nftop.render.base.line import Line

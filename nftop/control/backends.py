@@ -14,7 +14,7 @@ from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.resctrl import open_resctrl
 from nftop.control.speed_select import backend as speed_select
 from nftop.model.change import ClassAction
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.resctrl.files import find_mount
 
 

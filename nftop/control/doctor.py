@@ -8,7 +8,7 @@ from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.model.check import Check
 from nftop.model.error_text import describe_error
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 
 _NAME = "changes"
 

@@ -20,8 +20,8 @@ from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Change, Proposal, State, parts
 from nftop.model.ids import format_cpu_list
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from nftop.derive.topdown.tma import FOCUS, TOPDOWN
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.queue_map import QueueMap
-from nftop.model.reading import Missing, Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field, replace

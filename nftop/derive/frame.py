@@ -23,8 +23,8 @@ from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS
 from nftop.derive.topdown.tma import FOCUS
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, PackageRow, SelfCost, SourceState
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.queue_map import QueueMap
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts, Sample, SelfUse, SourceReading, ThreadTable
 
 # A reading that began this many ticks before the sample belongs to an earlier tick.

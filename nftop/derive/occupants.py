@@ -30,8 +30,8 @@ from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import Column
 from nftop.model.frame import BY_RUN, Clock
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import NF_KINDS
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology

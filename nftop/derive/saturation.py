@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from nftop.derive.nf.rates import WHOLE_RATIO, NfCore
 from nftop.model.frame import Direction
 from nftop.model.metrics.saturation import DROPPING_RATIO, SATURATED_RATIO
-from nftop.model.reading import Missing, Reading, Reason, quotient
+from nftop.model.missing import Missing, Reading, Reason, quotient
 from nftop.model.struct import dataclass
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from nftop.derive.absence import after_absence
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.threads import ThreadRow

@@ -14,7 +14,7 @@ from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.metrics.catalogue import CPU_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.text import printable
 
 CPU_NAMES = tuple(metric.id for metric in CPU_METRICS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 
 SCHEMA = "nftop.tma/1"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass
 
 

@@ -10,6 +10,7 @@ from nftop.model.change import Noticed
 from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import (
     NOT_REPORTED,
@@ -25,7 +26,6 @@ from nftop.model.nf.parts import (
 from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field

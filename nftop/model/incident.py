@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
 PartyKind: TypeAlias = Literal["process", "class", "nf", "cpu", "device", "package", "host"]

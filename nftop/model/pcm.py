@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Floats
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
+from nftop.model.missing import Missing
 from nftop.model.owner import Owner
-from nftop.model.reading import Missing
 from nftop.model.struct import dataclass, field
 from nftop.model.threads import CpuUse, ThreadRow
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, Package, format_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 
 Priority: TypeAlias = Literal["high", "low"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.model.change import Change
 from nftop.model.incident import Incident, Severity
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
 EventKind: TypeAlias = Literal["incident", "change", "marker", "finding"]

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from nftop.model.frame import Focus, Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.session.feed import Feed

@@ -19,7 +19,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.model.struct import dataclass, replace

@@ -19,7 +19,7 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, PstateDriver, UncoreLimits
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology

@@ -13,7 +13,7 @@ import numpy as np
 
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import CounterTable, Counts, CpuTimes, ProcessFacts, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.threads import CpuUse, ThreadRow

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Floats
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
-from nftop.model.reading import Missing, Reason
 from nftop.sim.model import Model
 from nftop.sim.rates import server_factor
 from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UNWANTED, UncoreTable

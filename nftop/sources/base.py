@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.topology import Topology
 
 RETRY_AFTER_NS = 10_000_000_000  # until counters that could not be opened are tried again

@@ -12,7 +12,7 @@ from typing import Any
 from nftop.model.check import Check
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Host, Topology
 from nftop.sim import payloads

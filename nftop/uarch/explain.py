@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nftop.model.column import Column, column
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec, PmuTerms
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.sections import BUSIEST, THREADS

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Column, Floats, Reasons, missing
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Block, Bools, Column, Floats, column, missing, where, withhold
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.uarch.formula import ALL_ROWS, compile_formula, has_inputs

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Reading
+from nftop.model.missing import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology

@@ -10,7 +10,7 @@ import numpy as np
 from nftop.derive.fold import FoldState, step
 from nftop.model.column import Column
 from nftop.model.frame import CpuTable, Frame
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.model.sample import Sample
 from nftop.session.live import read_source
 from nftop.sources.simulated import SimulatedHost, simulated_host

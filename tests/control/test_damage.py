@@ -37,7 +37,7 @@ from nftop.control.transaction import apply, keep
 from nftop.export.json.changes import change_json
 from nftop.model.change import Cell, Change, CreateGroup, MoveCpus, SetSchemata, State
 from nftop.model.ids import Cpu
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from tests.control.hosts import LabHost, lab_host
 
 ASKED = Requester("somebody")

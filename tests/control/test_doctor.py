@@ -12,7 +12,7 @@ import pytest
 from nftop import control
 from nftop.control.doctor import check, notice
 from nftop.control.journal import FileJournal
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from tests.control.test_journal import ONE
 
 

@@ -19,7 +19,7 @@ from nftop.control.resctrl.plan import propose
 from nftop.control.transaction import apply, keep
 from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.pqos.library import UnusableError
 from tests.sources.pqos.fake import TOPOLOGY, Fake
 

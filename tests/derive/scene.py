@@ -9,7 +9,7 @@ from typing import Any
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterUse, DpdkApp, Sample, SelfUse
 from nftop.model.threads import ThreadRow
 from nftop.model.topology import Topology

@@ -11,7 +11,7 @@ import pytest
 from nftop.derive.fold import polling_cpus
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.nf_scene import instance, ovs, vpp, working
 from tests.derive.package.test_table import HOST, SKX, ZERO, reads

@@ -11,7 +11,7 @@ from nftop.derive.select import only_cpus
 from nftop.model.frame import CounterCost
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import DpdkApp, Sample
 from nftop.model.topology import Topology
 from tests.derive.scene import (

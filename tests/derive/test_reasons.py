@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SelfUse, SourceReading
 from tests.derive.scene import (
     MPPS_10,

@@ -21,8 +21,8 @@ from nftop.derive.saturation import (
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.metrics.saturation import DROPPING_RATIO, SATURATED_RATIO, VPP_FRAME
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.queue_map import Prefix, QueueMap
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import DpdkApp
 from tests.derive.nf_scene import (
     PID,

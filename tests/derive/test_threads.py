@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.threads import ThreadRate, ThreadState, step_threads
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.threads import ThreadRow
 from tests.samples import S, thread, threads

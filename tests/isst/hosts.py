@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nftop.control.cpufreq import cpufreq
 from nftop.control.speed_select.backend import IsstCall, SpeedSelect
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.runtime.helper import ProgramOutput
 from tests.control.hosts import Death
 from tests.control.sst_trees import NOMINAL, make_tree

@@ -18,7 +18,7 @@ from nftop.model.column import (
     where,
     withhold,
 )
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 REASONS = st.sampled_from([reason for reason in Reason if reason is not Reason.PRESENT])
 READINGS = st.one_of(

@@ -14,7 +14,7 @@ from nftop.derive.fold import FoldState, comparing, step
 from nftop.export.json.frame import frame_json
 from nftop.model.baseline import Baselines, NfBaseline
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.session.live import Live
 from nftop.sources.simulated import simulated_host
 from nftop.store.format.encoder import Encoder

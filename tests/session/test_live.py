@@ -13,7 +13,7 @@ from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Price, Severity
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import ProcessFacts, Sample, ThreadTable
 from nftop.model.uncore import UncoreTable
 from nftop.session.live import MIN_INTERVAL_S, Live, Notice

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nftop.model.check import Check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.session.live import Sampler
 

@@ -14,8 +14,8 @@ from nftop.control.backend import CLASSES
 from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell, SetSchemata, State, difference
 from nftop.model.column import Floats
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing
 from nftop.sim import scenario, workloads
 from nftop.sim.classes import numbered
 from nftop.sim.model import SETTLE_S, Model, model_of

@@ -7,7 +7,7 @@ import pytest
 from nftop.model.frame import CoreFocus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
 from nftop.sources.base import Focusing

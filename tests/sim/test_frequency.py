@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.placement import misplaced
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sst import CpufreqTable
 from nftop.sim import processor as processors
 from nftop.sim.frequency import CoreFrequencies, CoreSetting, altered, first_frequencies, response

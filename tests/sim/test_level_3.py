@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.sim import scenario, workloads
 from nftop.sim.events import parts_of
 from nftop.sim.model import Model, model_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import CounterTable
 from nftop.sim import network_functions, payloads, scenario, workloads
 from nftop.sim.events import count

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import C_STATES, PcmTable
-from nftop.model.reading import Missing, Reason
 from nftop.sim import pcm, scenario, workloads
 from nftop.sim.model import Model, model_of
 from nftop.sim.rates import rates_alone

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupCacheRow
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import EVENTS, ROOT, Event
-from nftop.model.reading import Missing, Reason
 from nftop.sim import scenario
 from nftop.sim.model import SETTLE_S, model_of
 from nftop.sim.rdt import rdt_of, resctrl_table, settle, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sim.uncore import boxes, uncore_table
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S, count_box

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.derive.cpu.counters import CounterState, step_counters
-from nftop.model.reading import Reading
+from nftop.model.missing import Reading
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.pmu import encode, read_pmu
 from nftop.sources.perf.source import PerfSource

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.nf.vpp import VppTable
 from nftop.model.owner import UNPRIVILEGED
-from nftop.model.reading import Missing, Reason
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource

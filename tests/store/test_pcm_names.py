@@ -12,6 +12,7 @@ import numpy as np
 
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
+from nftop.model.missing import Reason
 from nftop.model.pcm import (
     FIRST_CPU_FIELDS,
     FIRST_LINK_FIELDS,
@@ -19,7 +20,6 @@ from nftop.model.pcm import (
     FIRST_PCIE_EVENTS,
     PcmTable,
 )
-from nftop.model.reading import Reason
 from nftop.store.format.codec import Codec
 from nftop.store.format.columns import ColumnReader, ColumnWriter
 from nftop.store.format.schema import Fields, described

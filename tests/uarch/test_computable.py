@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import column, missing
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.uarch.formula import compile_formula, has_inputs
 from nftop.uarch.table import load
 from nftop.uarch.topdown import computable, events_read

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nftop.derive.topdown.tma import tma_of_counts
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.counts.read import read_counts
 from nftop.uarch.explain import groups_to_count, perf_group, takes_all_counters
 from tests.uarch.vectors import UARCHES, loaded

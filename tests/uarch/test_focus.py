@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nftop.model.frame import TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.core import CORE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus, tree
 from tests.uarch import vectors

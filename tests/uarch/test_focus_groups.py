@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nftop.model.metrics.core import CORE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.uarch.focus import evaluate_focus
 from tests.uarch.counters import assigned, core_encoding, counting_mask, on_core
 from tests.uarch.test_plans import HOSTS, topdown_plans

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import Column, column, from_readings, missing
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch import grammar
 from nftop.uarch.formula import compile_formula
 

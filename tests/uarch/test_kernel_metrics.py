@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.model.column import column
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.uarch.formula import compile_formula
 from nftop.uarch.grammar import FormulaError
 from nftop.uarch.kernel_metrics import event_key, event_name, nodes, same, translate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import column
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.uarch import table
 from nftop.uarch.events import PmuTerms
 from nftop.uarch.table import Plan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import column
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch.topdown import CHILD_TOLERANCE, DEFICIT_TOLERANCE, evaluate
 from tests.uarch.vectors import loaded
 

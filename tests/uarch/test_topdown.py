@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import Column, column, from_readings
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch import table
 from nftop.uarch.topdown import RATIO_TOLERANCE, evaluate, evaluate_traffic
 from tests.uarch import vectors

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import Column, column, from_readings, missing
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from nftop.uarch.topdown import sum_siblings
 from tests.samples import topology

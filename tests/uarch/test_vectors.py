@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.column import column
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch.topdown import CHILD_TOLERANCE, RATIO_TOLERANCE, evaluate
 from tests.uarch import vectors
 from tests.uarch.vectors import UARCHES, loaded

@@ -16,6 +16,7 @@ from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.change import Action, Proposal, Receipt, State, parts
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     ROOT,
@@ -26,7 +27,6 @@ from nftop.model.rdt.rdt import (
     ResctrlGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Reason
 from nftop.model.sample import SourceReading
 from tests.control.hosts import Disk, LabHost, lab_host, memory
 from tests.frames import frame

@@ -15,7 +15,7 @@ from nftop.control.resctrl.plan import propose
 from nftop.control.rules import Rules
 from nftop.model.change import Action, Cell, Proposal, State
 from nftop.model.frame import SourceState
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.render.editor.model import rows_of
 from nftop.render.editor.page import editor_lines
 from nftop.ui.editor_model import EditorModel

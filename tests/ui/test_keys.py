@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Line, Tone
 from nftop.ui.keys import hints
 from nftop.ui.options import Options

@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import PcmTable
-from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
 from nftop.sources.pcm.source import PcmTopologySource, topology_of
 from nftop.store.history.history import TickHistory

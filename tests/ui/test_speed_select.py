@@ -15,7 +15,7 @@ from nftop.control.simulated import MemoryJournal, ThreadGuardedChange
 from nftop.control.speed_select.backend import ISST
 from nftop.model.frame import Frame
 from nftop.model.ids import Package
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sst import SstPackage, SstState
 from nftop.ui.options import Options
 from tests.control.sst_trees import in_memory

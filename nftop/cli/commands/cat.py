@@ -24,7 +24,7 @@ from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
 from nftop.model.change import Proposal
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.store.folders import open_file, write_new

@@ -18,8 +18,8 @@ from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.check import Check
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import ascii_only as in_ascii

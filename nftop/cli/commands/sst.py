@@ -30,8 +30,8 @@ from nftop.model.change import (
     SwitchBf,
 )
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ROOT, class_directory, class_name
-from nftop.model.reading import Missing, Reason
 from nftop.model.sst import SstState, Switch
 from nftop.render.base.text import printable
 from nftop.sources.cpufreq.isst import read_sst

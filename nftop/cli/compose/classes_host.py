@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nftop.cli.parsers.cat_actions import Threads, UsageError
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.resctrl import threads_of
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ResctrlTable
-from nftop.model.reading import Missing
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pqos.source import PqosSource, offered

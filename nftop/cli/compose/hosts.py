@@ -17,8 +17,8 @@ from nftop.model.baseline import Baselines
 from nftop.model.check import Check
 from nftop.model.frame import Finding
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.missing import Missing
 from nftop.model.nf.queue_map import QueueMap
-from nftop.model.reading import Missing
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace

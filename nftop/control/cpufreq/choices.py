@@ -16,8 +16,8 @@ from nftop.model.change import (
 )
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, format_cpu_list, mhz_text
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
-from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 
 CP_CLASSES = range(4)

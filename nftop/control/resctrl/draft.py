@@ -31,8 +31,8 @@ from nftop.model.change import (
 )
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
 # Domains that get the same mask: that of the first.

@@ -45,8 +45,8 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import format_cpu_list
+from nftop.model.missing import Reason
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, owner_of
-from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field, replace
 
 _LOCKED = "pseudo-locked"

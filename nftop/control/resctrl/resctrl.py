@@ -17,8 +17,8 @@ from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
 from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, group_path
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
-from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl.files import (

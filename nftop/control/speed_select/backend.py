@@ -35,7 +35,7 @@ from nftop.model.change import (
     difference,
 )
 from nftop.model.ids import format_cpu_list, mhz_text
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, field
 from nftop.sources.cpufreq.files import read_keepers
 from nftop.sources.cpufreq.isst import (

@@ -9,8 +9,8 @@ from nftop.derive.cache.table import classes_reading
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.change import Cell, Change, Noticed, OwnChange, parts
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
-from nftop.model.reading import Missing
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 

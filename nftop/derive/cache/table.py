@@ -21,6 +21,7 @@ from nftop.model.frame import (
 )
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import (
     ROOT,
     CacheDomain,
@@ -33,7 +34,6 @@ from nftop.model.rdt.rdt import (
     ResctrlTable,
     owner_of,
 )
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology

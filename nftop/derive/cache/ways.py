@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.model.frame import GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain, IoWays, MbaUnit
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 
 # Bandwidth limits that do not limit anything.

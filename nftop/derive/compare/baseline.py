@@ -26,7 +26,7 @@ from nftop.model.baseline import (
 from nftop.model.column import Block, Column, from_readings, missing
 from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nftop.derive.compare.metric import Compared, Word, percent
 from nftop.model.column import Floats
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import replace
 
 # Share of busy samples from which cores count as busy all the time.

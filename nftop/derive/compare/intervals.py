@@ -44,8 +44,8 @@ from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field, replace
 
 BLOCKS = 60

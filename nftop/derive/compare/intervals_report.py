@@ -23,7 +23,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.frame import base_clock
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}

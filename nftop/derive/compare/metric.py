@@ -21,7 +21,7 @@ from nftop.derive.compare.ranksum import (
 )
 from nftop.model.column import Floats
 from nftop.model.metrics.metric import Metric
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
 # Fewer samples are not compared. "No difference" needs a computed number.

@@ -21,7 +21,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
 NO_SAMPLE = Missing(Reason.WARMING, "no sample of it yet")

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from nftop.model.column import Bools, Floats
 from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
+from nftop.model.missing import Missing, Reading
 from nftop.model.nf.kinds import NF_SOURCES
-from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 
 Times: TypeAlias = NDArray[np.int64]

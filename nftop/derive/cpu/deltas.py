@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Bools, Floats, Reasons
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology

@@ -10,7 +10,7 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.sst import (
     NOT_READ,

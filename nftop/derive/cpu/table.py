@@ -40,8 +40,8 @@ from nftop.model.column import (
 )
 from nftop.model.frame import Clock, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.nf.kinds import NF_KINDS
-from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 

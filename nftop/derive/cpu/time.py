@@ -10,7 +10,7 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import OFFLINE
 from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Column, column, missing, withhold
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CpuTimes, SourceReading
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology

@@ -31,7 +31,7 @@ from nftop.derive.occupants import POLLERS
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology

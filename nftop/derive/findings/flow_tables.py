@@ -8,7 +8,7 @@ from nftop.derive.nf.recent import KEPT_S, RecentPoint, RecentRates
 from nftop.model.column import Column, from_readings
 from nftop.model.frame import NfRow
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 _SOURCE = Missing(Reason.SOURCE)
 _STATS = "OVS dpif-netdev/pmd-stats-show"

@@ -15,7 +15,7 @@ from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
 Rows = NDArray[np.intp]

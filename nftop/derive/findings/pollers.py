@@ -21,8 +21,8 @@ from nftop.derive.findings.rule import (
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.metrics.core import PAPER
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
-from nftop.model.reading import Missing, Reading, Reason
 
 _NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
 

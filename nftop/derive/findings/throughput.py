@@ -8,7 +8,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, register
 from nftop.derive.nf.recent import FORGET_AFTER_S, LEAST_PACKETS_PER_S, USUAL_S, RecentRates
 from nftop.model.column import Column, from_readings
-from nftop.model.reading import Missing, Reading, Reason, quotient
+from nftop.model.missing import Missing, Reading, Reason, quotient
 
 _SOURCE_TEXT = f"nftop's comparison of the NF with its own median of the last {USUAL_S:.0f} s"
 _UNKNOWN = RecentRates()

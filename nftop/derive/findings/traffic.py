@@ -13,8 +13,8 @@ from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.core import PAPER
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 _ON_DEMAND = "Sampled every few ticks, or counted while the Traffic screen is up, or for JSON."

@@ -18,7 +18,7 @@ from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.frame import Finding, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass, replace
 
 # From this share of a package's packets on, what its devices do is most likely one NF's.

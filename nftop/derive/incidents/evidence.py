@@ -11,7 +11,7 @@ from nftop.model.change import Change, Noticed, group_path
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000

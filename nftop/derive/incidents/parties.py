@@ -9,8 +9,8 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Party
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
-from nftop.model.reading import Missing
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.threads import CpuUse

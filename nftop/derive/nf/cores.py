@@ -15,9 +15,9 @@ from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_NODES
 from nftop.model.metrics.ports import PORT_METRICS
+from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
 from nftop.model.nf.parts import NO_PORT_LOSSES, ONLY_OVS, NfThread
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
 from nftop.model.struct import dataclass, replace
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")

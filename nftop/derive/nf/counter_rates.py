@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from nftop.derive.absence import after_absence
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
 K = TypeVar("K", bound=Hashable)

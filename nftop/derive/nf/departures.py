@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nftop.model.frame import Frame
+from nftop.model.missing import Reason
 from nftop.model.nf.kinds import NF_SOURCES
-from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, field
 
 # How long a departure is shown.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.parts import NfPort
-from nftop.model.reading import Missing, Reading, Reason, quotient, total
 
 WIRE_BYTES, FCS_BYTES, LEAST_FRAME_BYTES = 20, 4, 64
 

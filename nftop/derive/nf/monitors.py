@@ -13,8 +13,8 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.change import group_path
 from nftop.model.frame import GroupRow, MonitorRow
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.nf.parts import NO_MONITOR
-from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.model.struct import dataclass, field
 
 _OTHERS = Missing(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.parts import (
     NOT_REPORTED,
     ONLY_OVS,
@@ -19,7 +20,6 @@ from nftop.model.nf.parts import (
 )
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field, replace
 
 _NOT_SEEN = Missing(

@@ -14,7 +14,7 @@ import numpy as np
 from nftop.derive.frame import FRAME
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field, replace
 
 USUAL_S = 120.0

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from nftop.derive.absence import after_absence
 from nftop.derive.nf.rates import NfContext, NfRates
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass
 
 TableT = TypeVar("TableT")

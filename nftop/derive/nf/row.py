@@ -17,7 +17,7 @@ from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
 from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Missing, Reading, Reason, product, quotient, total
+from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from nftop.model.frame import CpuTable, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import PER_PACKET_METRICS
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.peaks import (
     link_peak_bytes_per_s,
     memory_peak_bytes_per_s,
     modules_peak_bytes_per_s,
 )
-from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 

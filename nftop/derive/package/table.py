@@ -15,7 +15,7 @@ from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Counts, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology

@@ -18,8 +18,8 @@ from nftop.model.column import (
     where,
     withhold,
 )
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import C_STATES
-from nftop.model.reading import Missing, Reason
 
 _NO_TOPDOWN = Missing(Reason.HARDWARE, "the server gives no top-down of this CPU")
 _NO_LEVEL_2 = Missing(

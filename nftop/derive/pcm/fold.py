@@ -29,8 +29,8 @@ from nftop.model.column import Block, Bools, Column, Floats, column, from_readin
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
 from nftop.model.ids import Package, format_cpu_list
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import ANOTHERS, PcmTable, rows_of
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology

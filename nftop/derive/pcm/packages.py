@@ -10,8 +10,8 @@ from nftop.derive.pcm.cpus import residency
 from nftop.derive.pcm.values import DocumentPair, within, without_sentinels
 from nftop.model.column import Bools, Column, Floats, column, from_readings, missing
 from nftop.model.frame import BoxTraffic
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import PcmTable, column_of
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
 _NO_LINKS = Missing(Reason.SOURCE, "the server tells of no links between packages")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from nftop.model.column import Column, Floats, column, missing, where, withhold
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import PcmTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 
 # INT_MIN: no sensor; 100 more: the same after a subtraction; all bits set: an RDT counter that

@@ -26,7 +26,7 @@ from nftop.model.frame import CoreFocus, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology

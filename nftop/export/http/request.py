@@ -16,7 +16,7 @@ from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.frame import Frame
 from nftop.model.loopback import is_loopback
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 
 END = b"\r\n\r\n"

@@ -7,9 +7,9 @@ from typing import Any
 from nftop.control.journal_entry import Entry
 from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, picked
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, GroupCache, ResctrlGroup, ResctrlTable
-from nftop.model.reading import Missing
 
 CLASSES_SCHEMA, CHANGE_SCHEMA = "nftop.cat/1", "nftop.change/1"
 

@@ -18,7 +18,7 @@ from nftop.derive.compare.intervals import RULE_BLOCKS, EntityKind, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE
 from nftop.export.json.encode import json_bytes, picked, rfc3339
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.session.compare import Side
 
 SCHEMA = "nftop.compare/1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.terminal_text import escaped_json
 
 

@@ -58,10 +58,10 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain
-from nftop.model.reading import Missing, Reading, Reason
 
 
 def incident_object(incident: Incident) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from nftop.export.json.encode import picked
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sst import CpufreqTable, CpuSetting, SstPackage
 
 _UNCORE = "package die min_hz max_hz initial_min_hz initial_max_hz"

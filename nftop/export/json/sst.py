@@ -7,7 +7,7 @@ from typing import Any
 
 from nftop.control.cpufreq.policies import CoreSettings
 from nftop.export.json.encode import json_bytes, picked
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.sst import SstPackage, SstState
 
 SST_SCHEMA = "nftop.sst/1"

@@ -26,7 +26,7 @@ from nftop.model.frame import (
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident
 from nftop.model.metrics.flow_tables import LOOKUPS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
 

@@ -22,8 +22,8 @@ from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
 from nftop.store.format.records import BASELINE, Marker

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.missing import Reading
 from nftop.model.nf.parts import NOT_REPORTED
-from nftop.model.reading import Reading
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 

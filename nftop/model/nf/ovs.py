@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing
 from nftop.model.owner import Owner
-from nftop.model.reading import Missing
 from nftop.model.sample import nf_gaps
 from nftop.model.struct import dataclass, field
 

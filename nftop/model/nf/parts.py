@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 NO_MONITOR = Missing(Reason.UNDEFINED, "its threads have no monitoring group: M makes one")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing
 from nftop.model.owner import Owner
-from nftop.model.reading import Missing
 from nftop.model.sample import Counts, nf_gaps
 from nftop.model.struct import dataclass
 

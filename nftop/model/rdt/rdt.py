@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, field
 
 NFTOP = "nftop"

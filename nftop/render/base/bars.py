@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.frame import CpuTable
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 BOUND = "<"
 ESTIMATE = "~"

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph

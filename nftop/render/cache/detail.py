@@ -14,9 +14,9 @@ from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits
-from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from nftop.model.frame import Frame, MonitorRow, NfRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.nf.parts import NO_MONITOR, NfThread
 from nftop.model.rdt.rdt import class_name
-from nftop.model.reading import Missing, Reading, Reason, total
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, header_line, number_cell, text_cell
 from nftop.render.frame.header import badge_lines

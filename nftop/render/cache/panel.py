@@ -11,9 +11,9 @@ from nftop.derive.cache.ways import Shares, in_use, shares_of
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, class_name
-from nftop.model.reading import Missing, Reading
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, class_tone, crop, line

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nftop.model.ids import format_cpu_list
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import CacheDomain, ResctrlGroup, ResctrlTable
-from nftop.model.reading import Missing
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import drawn, limit, named
 

@@ -12,9 +12,9 @@ from nftop.model.change import Noticed, OwnChange
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.clock import clock_of

@@ -15,7 +15,7 @@ from nftop.derive.compare.verdict import Verdict, VerdictSection
 from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import rule_line

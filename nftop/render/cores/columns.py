@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import replace
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns
 

@@ -13,7 +13,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo

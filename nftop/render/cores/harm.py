@@ -19,7 +19,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import graph_lines, graph_points, scale_of

@@ -17,7 +17,7 @@ from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.line import BLANK, Line, Span, Tone, line

@@ -9,8 +9,8 @@ from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (

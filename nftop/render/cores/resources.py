@@ -13,8 +13,8 @@ from nftop.derive.cache.ways import Shares, cache_of, in_use, shares_of, ways_of
 from nftop.model.frame import Frame, GroupRow, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import CacheDomain, IoWays
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line

@@ -13,7 +13,7 @@ import numpy as np
 from nftop.model.column import Bools, Floats
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass
 from nftop.render.base.table import scroll
 from nftop.render.cores.columns import BY_HARM, HARM, metric_of, sorts_down

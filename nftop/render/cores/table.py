@@ -13,7 +13,7 @@ from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars

@@ -8,8 +8,8 @@ from nftop.model.change import Cell
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import cut_lines, rule_line

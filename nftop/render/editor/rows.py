@@ -13,9 +13,9 @@ from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sst import Priority
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line

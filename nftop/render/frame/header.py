@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.replay_position import Position
 from nftop.model.sources import always_shown
 from nftop.model.struct import dataclass

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import REQUEST_INTERVAL_S
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.frame.header import alert_lines
 

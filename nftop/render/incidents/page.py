@@ -11,8 +11,8 @@ from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reading
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt

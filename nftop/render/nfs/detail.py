@@ -14,9 +14,9 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread
 from nftop.model.owner import suffix
-from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars

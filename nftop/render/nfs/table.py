@@ -9,7 +9,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar

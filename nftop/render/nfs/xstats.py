@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nftop.model.frame import NfRow
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing
 from nftop.model.nf.parts import NfXstat
-from nftop.model.reading import Missing
 from nftop.render.base.line import BLANK, Line, Tone, line, paragraph
 from nftop.render.base.table import TableColumn, header_line, number_cell, text_cell
 

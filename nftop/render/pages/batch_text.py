@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
 from nftop.render.base.text import ascii_only as to_ascii

@@ -9,7 +9,7 @@ from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityRow, Inter
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE, Compared, percent
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.render.base.format import cell
 from nftop.render.base.text import fit, printable, wrap
 

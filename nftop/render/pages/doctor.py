@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nftop.model.check import Check
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 

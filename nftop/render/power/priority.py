@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, crop, line, paragraph

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from nftop.derive.placement import Misplaced, misplaced
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sst import CpufreqTable, CpuSetting, SstPackage, SstState, Switch, UncoreLimits
 from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.base.text import cells, printable

@@ -12,7 +12,7 @@ from nftop.model.change import Noticed, OwnChange
 from nftop.model.frame import Frame, NfRow
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.render.base.text import printable
 from nftop.uarch.explain import groups_to_count, perf_group, takes_all_counters
 from nftop.uarch.focus import in_order, is_beyond

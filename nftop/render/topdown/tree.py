@@ -10,7 +10,7 @@ from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.papers.printed import printed_tables
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS

@@ -18,7 +18,7 @@ from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.papers.rows import rows
 from nftop.papers.table import pcie_bytes

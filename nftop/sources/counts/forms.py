@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias
 
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 MAX_LINE = 100_000  # characters; a line of perf stat has a few hundred

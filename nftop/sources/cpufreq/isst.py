@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nftop.model.ids import Cpu, Package, parse_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import SstPackage, SstState, Switch
 from nftop.model.struct import dataclass, field
 from nftop.sources.runtime.helper import ProgramOutput, find, run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import CpufreqTable, CpuFrequency, Keeper, SstPackage, SstState, UncoreLimits
 from nftop.model.struct import replace
 from nftop.sources.base import missing_check

@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.dpdk import protocol
 from nftop.sources.dpdk.protocol import Answers, Greeting
 from nftop.sources.nf_session import connection

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
 from nftop.model.check import Check
+from nftop.model.missing import Reason
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.owner import rank, suffix
-from nftop.model.reading import Reason
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.dpdk import client, protocol
 from nftop.sources.dpdk.client import WINDOW, TelemetryLink

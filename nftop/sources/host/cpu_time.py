@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from nftop.model.check import Check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CpuTimes
 from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import unreadable

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 _MASK = re.compile(r"[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{8})*")
 _NUMBER = re.compile(r"-?[0-9]{1,12}")

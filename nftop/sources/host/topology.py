@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, L3Domain, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Capacity, CpuInfo, Host, L3Cache, Topology
 from nftop.sources.host.capacity import read_capacity

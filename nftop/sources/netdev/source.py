@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list, parse_cpu_list
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.netdev import Interface, InterfaceKind, NetdevTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.sources.base import missing_check

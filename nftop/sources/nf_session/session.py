@@ -8,8 +8,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.owner import SOCKET_FILE, Owner
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.sources.nf_session.connection import (
     A,

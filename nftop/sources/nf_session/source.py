@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import ClassVar, Generic, Protocol
 
 from nftop.model.check import Check
+from nftop.model.missing import Reason
 from nftop.model.owner import Owner
-from nftop.model.reading import Reason
 from nftop.sources.nf_session.connection import L
 from nftop.sources.nf_session.discovery import (
     SocketFinder,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from nftop.model.check import Check
+from nftop.model.missing import Reason
 from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.owner import rank, suffix
-from nftop.model.reading import Reason
 from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session.connection import ReplyError, RequestLink
 from nftop.sources.nf_session.discovery import (

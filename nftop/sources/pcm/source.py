@@ -12,9 +12,9 @@ import numpy as np
 
 from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, Package
+from nftop.model.missing import Missing, Reason
 from nftop.model.owner import UNKNOWN, Owner, suffix
 from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, rows_of
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import missing_check

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TypeAlias
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import replace
 from nftop.sources.perf.abi import Kernel
 from nftop.sources.perf.group import (

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.sources.base import SETTLE_S
 from nftop.sources.host.sysfs import comm, entries, link_target

@@ -11,7 +11,7 @@ import resource
 from pathlib import Path
 
 from nftop.model.check import Check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.uarch import table as uarch_table
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
@@ -19,7 +20,6 @@ from nftop.model.rdt.rdt import (
     ResctrlGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 

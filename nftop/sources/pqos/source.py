@@ -12,8 +12,8 @@ from typing import Protocol
 import msgspec
 
 from nftop.model.check import Check
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.sources.base import RETRY_AFTER_NS, missing_check

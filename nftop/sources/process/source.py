@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import ProcessFacts, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.threads import CpuUse, ThreadRow

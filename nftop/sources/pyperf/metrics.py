@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field
 from nftop.sources.perf.problems import CounterProblem, explain
 from nftop.sources.pyperf.module import Evlist, Evsel, PerfModule

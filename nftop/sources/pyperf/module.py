@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.perf.problems import CounterProblem
 
 # Of this Python only: another's object files may load and then crash.

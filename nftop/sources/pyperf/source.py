@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, Counts
 from nftop.model.struct import dataclass
 from nftop.sources.base import RETRY_AFTER_NS, SETTLE_S, missing_check

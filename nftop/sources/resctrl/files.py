@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import MbaUnit
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import read_up_to, unreadable
 from nftop.sources.host.topology import read_cpuid

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from nftop.model.change import group_path
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
@@ -26,7 +27,6 @@ from nftop.model.rdt.rdt import (
     ResctrlGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.resctrl.files import folders, inode, read_as, read_text

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.sources.base import missing_check

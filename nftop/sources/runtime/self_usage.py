@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import CounterUse, SelfUse
 from nftop.model.topology import Topology
 from nftop.sources.base import Counting, Helped

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, link_target, numbered, read_up_to
 from nftop.sources.tuning.look import HostFinding, Look, as_advised, cpus, otherwise

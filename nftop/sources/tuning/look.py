@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import SysTree

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import read_up_to

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.model.uncore import UNWANTED, UncoreTable

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import entries

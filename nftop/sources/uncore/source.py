@@ -11,7 +11,7 @@ import numpy as np
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable
 from nftop.sources.perf.abi import Kernel, host_kernel

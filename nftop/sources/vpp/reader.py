@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from nftop.model.bounds import VPP_ROWS
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import replace
 from nftop.sources.runtime import helper

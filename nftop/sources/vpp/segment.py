@@ -18,7 +18,7 @@ from typing import Any
 
 from vpp_papi import vpp_stats
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.vpp.protocol import NodeReading, Rows, VppReading
 
 _VERSION = 2

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInstance
-from nftop.model.reading import Missing, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
+from nftop.model.missing import Reason
 from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
-from nftop.model.reading import Reason
 from nftop.sources.nf_session.discovery import (
     SocketSearch,
     UnixSocket,

@@ -10,7 +10,7 @@ from msgspec.msgpack import Decoder as MsgpackDecoder
 from msgspec.msgpack import Ext
 
 from nftop.model.bounds import BoundsError, check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError

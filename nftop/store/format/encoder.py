@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nftop.model.baseline import Baselines
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.codec import Codec

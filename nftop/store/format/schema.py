@@ -16,8 +16,8 @@ from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import numpy as np
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reason
 from nftop.model.sources import payloads
 
 Shape: TypeAlias = str | tuple[Any, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from nftop.model.change import Cell, Noticed
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 

@@ -36,7 +36,7 @@ from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 # What a network function sends; changes of classes are judged without it.
 SENT = "tx_packets_per_s"

@@ -12,9 +12,9 @@ from nftop.derive.fold import FoldState, checkpoint
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding
 from nftop.model.ids import format_cpu_list
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
-from nftop.model.reading import Missing
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder

@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from nftop.model.frame import CpuTable, Frame
-from nftop.model.reading import Reading
+from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
 from nftop.render.base.spark import span_for

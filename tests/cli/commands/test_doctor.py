@@ -13,7 +13,7 @@ import pytest
 from nftop.cli.commands.report import pollers, report_json, report_text
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import ThreadTable
 from nftop.model.threads import ThreadRow
 from nftop.model.topology import CpuInfo, Host, Topology

@@ -8,9 +8,9 @@ import pytest
 
 from nftop.control.resctrl.draft import drifted, frame_state
 from nftop.model.change import Cell
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask
-from nftop.model.reading import Missing, Reason
 from tests.frames import frame
 from tests.ui.gates import frame_at, open_gate
 

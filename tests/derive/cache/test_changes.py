@@ -18,9 +18,9 @@ from nftop.derive.cache.changes import (
 from nftop.derive.threads import ThreadRate
 from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, L2Mask, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.threads import ThreadRow
 from tests.rdt import group, in_cache, table

@@ -16,7 +16,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.pollers import core_ipc
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.render.cores.table import estimates
 from nftop.store.history.history import SampleRings

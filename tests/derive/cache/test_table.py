@@ -15,6 +15,7 @@ from nftop.derive.select import only_cpus
 from nftop.model.frame import CacheClass, GroupRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.group import GROUP_METRICS
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
@@ -26,7 +27,6 @@ from nftop.model.rdt.rdt import (
     MonitoringGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from tests.frames import SECOND_NS as S
 from tests.frames import topology

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.cache.table import cost_of
 from nftop.model.frame import Frame, NfRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from tests.frames import frame, with_cells
 
 FWD, VPP = [1, 2], [3]

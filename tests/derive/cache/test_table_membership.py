@@ -14,8 +14,8 @@ from nftop.derive.cache.table import (
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ROOT, Limits, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.scene import START, forwarding, tick
 from tests.frames import topology

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.cache.ways import free_ways, shares_of
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import IoWays
-from nftop.model.reading import Missing, Reason
 from tests.rdt import DOMAINS, WAYS, frame_of, group, in_cache, table
 
 MASKS = st.integers(1, (1 << WAYS) - 1)

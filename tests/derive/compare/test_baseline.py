@@ -18,7 +18,7 @@ from nftop.derive.fold import comparing
 from nftop.model.baseline import LEAST_TICKS, MOST_TICKS, BaselineLevel, Baselines, NfBaseline
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
 from tests.frames import frame, with_cells
 from tests.sim.hosts import Frozen, S

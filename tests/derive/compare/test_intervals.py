@@ -16,7 +16,7 @@ from nftop.derive.compare.ranksum import shift
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from tests.frames import frame
 
 WHY = Missing(Reason.IDLE, "nothing runs")

@@ -12,7 +12,7 @@ from nftop.derive.compare.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Ent
 from nftop.derive.compare.intervals_report import EntityReport, comparison
 from nftop.derive.compare.metric import Compared
 from nftop.derive.compare.window import CLOCKS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 NF = Entity("nf", "vpp", "vpp")
 PACKAGE = Entity("package", "0")

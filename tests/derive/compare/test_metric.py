@@ -12,7 +12,7 @@ from nftop.derive.compare.settling import SPAN_S
 from nftop.derive.compare.verdict import NO_SAMPLE
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 WHY = Missing(Reason.SOURCE, "here is what to do")
 

@@ -11,7 +11,7 @@ from nftop.derive.compare.metric import DIFFERS, SAMPLES_NEEDED, Compared, compa
 from nftop.derive.compare.ranksum import SURE_Z, lacking_samples, least_samples, needed_after, shift
 from nftop.model.column import Floats
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 WHY = Missing(Reason.WARMING, "to come")
 CPP = cpu_metric("cpp")

@@ -10,8 +10,8 @@ import pytest
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.settling import MOST_S, SPAN_S, UNMETERED_S, Term
 from nftop.derive.compare.verdict import verdict_of
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
-from nftop.model.reading import Missing, Reason
 from tests.frames import SECOND_NS, START_NS
 from tests.rdt import MIB, in_cache
 from tests.story import CHEAPER, Story, cost, part, word

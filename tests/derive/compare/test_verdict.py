@@ -12,8 +12,8 @@ from nftop.derive.compare.settling import LEAST_S, MOST_S, SPAN_S
 from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import group, in_cache

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import ONLY_TSC, S, counters, topology, tsc_only
 

@@ -17,7 +17,7 @@ from nftop.derive.cpu.counters import (
     CounterState,
     step_counters,
 )
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import S, topology
 

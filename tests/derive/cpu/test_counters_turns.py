@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.cpu.counters import NEVER_RAN, CounterRates, CounterState, step_counters
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from tests.samples import S, topology
 

@@ -13,7 +13,7 @@ from nftop.derive.placement import Misplaced, misplaced
 from nftop.model.column import column
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.sst import CpufreqTable, CpuFrequency, SstPackage, SstState, priorities
 from nftop.model.topology import Topology

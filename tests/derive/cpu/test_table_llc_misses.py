@@ -8,7 +8,7 @@ import pytest
 from nftop.derive.cpu.counters import AWAITING_TURN, CounterRates
 from nftop.derive.cpu.table import MissState, step_misses
 from nftop.model.column import Column, column, missing
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 
 NOTHING = Missing(Reason.SOURCE)
 STALE = Missing(Reason.STALE, "too old")

@@ -14,7 +14,7 @@ from nftop.derive.cpu.table import sibling_columns
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
 from nftop.model.metrics.cpu import SIBLING_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.topology import Topology
 from tests.samples import topology
 

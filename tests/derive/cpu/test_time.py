@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nftop.derive.cpu.time import CpuTimeState, online_rows, step_cpu_times
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import SourceReading
 from tests.samples import S, cpu_times, topology
 

@@ -16,7 +16,7 @@ from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
 from nftop.model.metrics.catalogue import EXPLAINED
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.pages.explain import explain_rule, known_rules
 from tests.recordings import taken
 from tests.samples import S

@@ -7,8 +7,8 @@ import pytest
 from nftop.derive.findings.rules import rule_called
 from nftop.model.frame import Frame
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
+from nftop.model.missing import Reason
 from nftop.model.nf.ovs import OvsPmd
-from nftop.model.reading import Reason
 from nftop.model.sample import Sample
 from tests.derive.nf_scene import ovs, working
 from tests.derive.scene import START, reason

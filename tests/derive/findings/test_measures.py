@@ -23,8 +23,8 @@ from nftop.derive.findings.traffic import (
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import BoxTraffic, CoreFocus, Frame, TmaNode
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reading, Reason
 from tests.sim.hosts import Frozen, S
 
 GONE = Missing(Reason.TAKEN)

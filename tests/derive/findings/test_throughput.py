@@ -11,7 +11,7 @@ from nftop.derive.findings.rule import Rule
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.nf.recent import RecentState, step_recent
 from nftop.model.frame import Finding
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from tests.derive.nf.test_recent import LOST, tick
 
 

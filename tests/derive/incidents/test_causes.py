@@ -11,7 +11,7 @@ from nftop.derive.incidents.parties import Parties
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from tests.sim.hosts import Frozen, S
 

@@ -10,7 +10,7 @@ import pytest
 from nftop.derive.fold import lasting
 from nftop.model.change import Cell
 from nftop.model.incident import Incident, Severity
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.sim import scenario
 from tests.sim.hosts import Frozen, S
 

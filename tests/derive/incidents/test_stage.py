@@ -24,7 +24,7 @@ from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
 from tests.frames import SECOND_NS, WALL_NS, frame

@@ -10,8 +10,8 @@ from nftop.derive.nf.cores import imbalance_ratio
 from nftop.derive.nf.rates import NfCore
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason
 from tests.sim.hosts import Frozen, S
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from tests.samples import S
 
 NO = Missing(Reason.SOURCE, "no such counter")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from nftop.derive.fold import FoldState
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.scene import START, forwarding, tick
 from tests.samples import S, fold

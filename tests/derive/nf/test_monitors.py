@@ -9,7 +9,7 @@ from nftop.derive.nf.rates import NfCore
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import GroupRow, MonitorRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.threads import ThreadRow
 
 NONE = Missing(Reason.SOURCE)

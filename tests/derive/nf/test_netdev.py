@@ -11,8 +11,8 @@ import pytest
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import Interface, NetdevTable
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.samples import HOST, S, counters, cpu_times, fold, sample, topology, tsc_only
 

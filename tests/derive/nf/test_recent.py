@@ -8,7 +8,7 @@ import pytest
 
 from nftop.derive.nf.recent import FORGET_AFTER_S, RecentRates, RecentState, step_recent
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from tests.frames import SECOND_NS, START_NS, frame
 
 LOST = Missing(Reason.STALE)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nftop.model.frame import Frame
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkPort, Sample
 from tests.derive.nf_scene import instance, vpp
 from tests.derive.scene import MPPS_10, START, TSC_HZ, cpu, nf, tick

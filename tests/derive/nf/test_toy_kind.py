@@ -21,7 +21,7 @@ from typing import ClassVar
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.registry import register as register_fold
 from nftop.model.nf.kinds import NfKind, ThreadRole, register_nf_kind
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sources import SourceKind, register_kind
 from nftop.sources.registry import register
 

@@ -10,9 +10,9 @@ from nftop.derive.package.relative import PackageLoad, package_loads, per_packet
 from nftop.model.frame import BoxTraffic, Frame, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS, PER_PACKET_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import NfThread
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.topology import Capacity, NicSlot, Topology
 from tests.frames import frame
 

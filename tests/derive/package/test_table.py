@@ -23,7 +23,7 @@ from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.topology import Host, Topology
 from nftop.model.uncore import UncoreTable

@@ -18,8 +18,8 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import PCIE_EVENTS, PcmTable
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample
 from nftop.model.topology import Topology
 from nftop.sources.pcm.document import parse_json, parse_text, table_of

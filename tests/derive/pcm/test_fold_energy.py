@@ -9,7 +9,7 @@ import pytest
 from nftop.derive.fold import FoldState
 from nftop.derive.pcm.fold import EnergyState, step_energy
 from nftop.model.column import column, from_readings
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.sources.pcm.source import topology_of
 from tests.derive.pcm.test_fold import nudged, of_package, reason, table
 from tests.samples import HOST, S, fold, sample

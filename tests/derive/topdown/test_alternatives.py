@@ -12,7 +12,7 @@ from nftop.derive.cpu.counters import CounterState, step_counters
 from nftop.derive.topdown.tma import ShareState, tma_columns
 from nftop.model.column import Column
 from nftop.model.metrics.metric import ESTIMATE_BELOW
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.sim import payloads

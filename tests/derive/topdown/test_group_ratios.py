@@ -20,7 +20,7 @@ from nftop.derive.topdown.tma import (
     tma_columns,
 )
 from nftop.model.frame import CoreFocus
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.uarch.table import load
 from tests.samples import S, topology

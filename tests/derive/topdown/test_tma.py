@@ -14,7 +14,7 @@ from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.uarch.table import load

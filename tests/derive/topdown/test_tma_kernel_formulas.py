@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable
 from nftop.uarch.table import load
 from tests.samples import EVENTS, HOST, S, counters, fold, sample, topology

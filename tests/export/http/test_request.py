@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nftop.export.http.request import HttpResponse, answer, wanted
 from nftop.export.openmetrics.writer import TextFormat
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"
 

@@ -27,9 +27,9 @@ from nftop.model.frame import BoxTraffic, Finding, Focus, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.cpu import SETTING_METRICS
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.rule_settings import RuleSettings
 from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values

@@ -30,8 +30,8 @@ from nftop.model.incident import Price, Severity
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.core import NODE_METRICS
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
-from nftop.model.reading import Missing, Reason
 from nftop.render.base.text import printable
 from nftop.sources.base import Focusing
 from nftop.sources.pcm.document import parse_json, table_of

@@ -15,7 +15,7 @@ import pytest
 from nftop.export.tables.outputs import TEXT_WRITERS, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES, event_columns, gap_columns
 from nftop.model.frame import Finding, Frame, MonitorRow
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
 from nftop.store.reading.scan import Loss

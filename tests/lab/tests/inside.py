@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sim import scenario
 from nftop.sim.events import parts_of
 from nftop.sim.model import model_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.derive.topdown.tma import ShareState, tma_columns
 from nftop.model.column import ratio
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.source import PerfSource

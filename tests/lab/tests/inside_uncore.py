@@ -16,7 +16,7 @@ from nftop.derive.package.relative import PackageLoad, per_packet, utilisation
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package
-from nftop.model.reading import Missing, Reading
+from nftop.model.missing import Missing, Reading
 from nftop.model.sample import SourceReading
 from nftop.model.topology import Topology
 from nftop.model.uncore import UncoreTable

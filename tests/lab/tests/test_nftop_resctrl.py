@@ -24,7 +24,7 @@ needs_pqos = pytest.mark.skipif(
 _HELP = """
     import itertools, subprocess
     from pathlib import Path
-    from nftop.model.reading import Missing
+    from nftop.model.missing import Missing
     from nftop.sources.resctrl.source import ResctrlSource
     from nftop.sources.host.topology import read_topology
 
@@ -101,7 +101,7 @@ def test_a_monitoring_group_of_an_nf_has_the_model_s_numbers(kernel: str) -> Non
         from nftop.derive.nf.monitors import monitored
         from nftop.derive.nf.rates import NfCore
         from nftop.derive.threads import ThreadRate
-        from nftop.model.reading import Reason
+        from nftop.model.missing import Reason
         from nftop.model.sample import SourceReading
         from nftop.model.threads import ThreadRow
 

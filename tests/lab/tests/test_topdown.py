@@ -190,7 +190,7 @@ LACKING = (
 _WITHOUT_REGISTER = f"""
 from nftop.cli.compose.hosts import open_host
 from nftop.model.frame import Focus
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.uarch.table import NOT_LARGEST
 LACKING = {set(LACKING)}
 feed = open_host().feed(interval_s=INTERVAL_S)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import CpuTable
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.bars import PARTS, apportion, bars, shares
 from nftop.render.base.line import Tone
 from nftop.render.cores.columns import columns_for

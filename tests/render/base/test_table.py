@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Span, Tone, line
 from nftop.render.base.table import (
     TableColumn,

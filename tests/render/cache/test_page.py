@@ -13,6 +13,7 @@ from nftop.derive.cache.changes import ObservedClasses, step_changes
 from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     ROOT,
@@ -24,7 +25,6 @@ from nftop.model.rdt.rdt import (
     MonitoringGroup,
     ResctrlTable,
 )
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines

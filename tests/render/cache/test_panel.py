@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
-from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import Tone, class_tone
 from nftop.render.cache.panel import cache_lines
 from nftop.render.cores.columns import columns_for

@@ -12,7 +12,7 @@ import pytest
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Span, Tone
 from nftop.render.cores.harm import (
     LOSING,

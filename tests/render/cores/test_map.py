@@ -13,7 +13,7 @@ from nftop.derive.select import only_cpus
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Tone
 from nftop.render.base.text import ascii_only
 from nftop.render.cores.map import LEGEND, map_lines, map_metric

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.pages.batch_text import frame_text, package_lines
 from tests.frames import frame
 

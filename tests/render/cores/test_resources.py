@@ -11,7 +11,7 @@ from nftop.derive.cache.ways import shares_of
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.cores.resources import compact_lines, shared_text, socket_lines
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table

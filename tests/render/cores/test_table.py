@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nftop.model.frame import CpuTable
 from nftop.model.metrics.metric import Unit
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for

@@ -12,9 +12,9 @@ from nftop.control.journal_entry import Entry
 from nftop.export.json.changes import change_json, classes_json
 from nftop.model.change import Cell, Change, Proposal
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, MonitoringGroup, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.render.cache.show import classes
 from nftop.render.editor.change import confirm_lines, drawn, limit, named, preview
 from tests.rdt import table

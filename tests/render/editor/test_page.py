@@ -15,8 +15,8 @@ from nftop.derive.cache.ways import shares_of
 from nftop.model.change import Cell, Change, Receipt, State
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import MbaUnit
-from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import Tone, line
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.way_cells import HATCH

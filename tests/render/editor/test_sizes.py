@@ -11,8 +11,8 @@ from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import CacheDomain
-from nftop.model.reading import Missing, Reason
 from nftop.render.base.line import line
 from nftop.render.base.text import ascii_only
 from nftop.render.editor.page import editor_lines

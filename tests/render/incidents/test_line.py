@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.model.incident import Party, Price, Severity
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (

@@ -9,7 +9,7 @@ import pytest
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.model.incident import Incident, Price
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
 from nftop.render.base.clock import clock_of
 from nftop.render.base.text import ascii_only, cells

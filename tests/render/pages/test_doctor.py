@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.check import Check
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.render.pages.doctor import doctor_lines, mark_of, next_step, summary
 
 WORKS = Check("perf", Reason.PRESENT, "counts cycles on CPU 0-87, one read a tick each")

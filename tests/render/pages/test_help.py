@@ -16,7 +16,7 @@ from nftop.model.column import from_readings
 from nftop.model.frame import Clock, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.detail import Trend, absences, detail_lines, trend_metric
 from nftop.render.cores.nfs import nf_lines

@@ -7,7 +7,7 @@ from dataclasses import replace
 from nftop.model.frame import PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.catalogue import METRICS, cpu_metric
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Line
 from nftop.render.pages.help import explain_lines, explain_package_lines
 from tests.frames import frame

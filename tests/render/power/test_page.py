@@ -16,7 +16,7 @@ from nftop.model.frame import Accelerator, Frame, SourceState
 from nftop.model.ids import Package
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Line
 from nftop.render.base.text import printable
 from nftop.render.cores.columns import LABEL_KEYS, POWER_CPU_METRICS, columns_for

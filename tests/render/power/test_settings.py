@@ -9,7 +9,7 @@ import pytest
 from nftop.model.column import missing
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import (
     CpufreqTable,
     CpuSetting,

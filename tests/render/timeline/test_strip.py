@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.model.incident import Severity
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base.line import Line, Tone
 from nftop.render.timeline.axis import Cells, TimeAxis, age_text, span_text

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.column import column
 from nftop.model.frame import CacheClass, CpuTable
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.render.topdown.peers import NODES, Grouping, group_lines, once_per_core, peers_of
 from tests.frames import all_missing, frame, hostile, with_cells
 

@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.topdown.tma import tma_of_counts
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.topdown.report import report, tree
 from nftop.uarch.focus import is_beyond
 from nftop.uarch.sections import Topdown

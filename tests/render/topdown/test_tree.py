@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.column import column
 from nftop.model.frame import Clock, Frame, SourceState
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Line, Tone
 from nftop.render.pages.help import explain_core_lines, explain_package_lines
 from nftop.render.topdown.tree import core_lines, meaning_of, tree_of

@@ -15,7 +15,7 @@ from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.traffic.page import TRAFFIC_METRICS, TrafficLines, hit_ratio, sections, traffic
 from tests.frames import frame
 from tests.traffic import NO_UNIT, TAKEN, with_traffic

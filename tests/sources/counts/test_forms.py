@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.counts.forms import BadCountsError, CountRow, CountsForm
 from nftop.sources.counts.read import read_rows
 from tests.uarch.vectors import loaded

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.topdown.tma import tma_of_counts
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.sources.counts.forms import BadCountsError
 from nftop.sources.counts.read import EventCounts, read_counts
 from nftop.uarch.event_names import EventNames, NamedEvent

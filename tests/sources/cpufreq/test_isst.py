@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import SstState
 from nftop.sources.cpufreq.isst import PROGRAM, ask_sst, read_sst
 from nftop.sources.runtime import helper

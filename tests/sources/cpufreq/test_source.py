@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sst import CpufreqTable, SstState, UncoreLimits
 from nftop.sources.cpufreq import source as module
 from nftop.sources.cpufreq.files import FrequencyFiles

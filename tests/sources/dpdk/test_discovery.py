@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.dpdk.source import DpdkSource, TelemetrySearch
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from tests.peers.dpdk_telemetry import telemetry_peer

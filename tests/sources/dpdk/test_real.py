@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import DpdkApp
 from nftop.sources.dpdk.source import DpdkSource
 from tests.real.testpmd import Testpmd, running_testpmd, wait_until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.sample import DpdkApp
 from nftop.sources.dpdk.client import ALLOWED
 from nftop.sources.dpdk.source import DpdkSource

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import TopologySource
 from tests.sources.trees import write_tree

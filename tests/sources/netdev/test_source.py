@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.netdev import NetdevTable
-from nftop.model.reading import Missing, Reason
 from nftop.sources.netdev import source
 from nftop.sources.netdev.source import (
     LOOK_AGAIN_NS,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
 from nftop.sources.nf_session.discovery import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.ovs.source import ControlSearch, OvsSource
 from tests.peers.ovs_unixctl import unixctl_peer

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.missing import Reason
 from nftop.model.nf.ovs import OvsSwitch
-from nftop.model.reading import Reason
 from nftop.sources.ovs.protocol import ALLOWED
 from nftop.sources.ovs.source import OvsSource
 from tests.peers.ovs_unixctl import STEP, Peer, unixctl_peer

@@ -8,7 +8,7 @@ import pytest
 
 from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.sources.pcm.source import PcmTopologySource, topology_of
 from tests.peers.pcm_server import PCIE_STEP, PcmPeer, pcm_server
 from tests.samples import HOST, S, sample

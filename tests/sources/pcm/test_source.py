@@ -11,8 +11,8 @@ import pytest
 
 import nftop.sources.pcm.source
 from nftop.derive.fold import FoldState
+from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import PcmTable
-from nftop.model.reading import Missing, Reason
 from nftop.session.live import Live
 from nftop.sources.pcm.client import MOST_BYTES, Address, parse_url
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, notes, topology_of

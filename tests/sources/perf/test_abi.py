@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.perf import abi, problems
 from nftop.sources.perf.abi import PerfEventAttr
 from nftop.uarch.table import Encoding

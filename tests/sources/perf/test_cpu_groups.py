@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.cpu_groups import RETRY_MAX_NS, RETRY_MIN_NS, RetryPace
 from tests.samples import topology

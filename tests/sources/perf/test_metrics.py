@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.uarch import table
 from tests.sources.emulated import counted, set_paces, topdown
 from tests.sources.perf_kernel import Event, FakeKernel

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.perf.probe import (
     GeneralCounters,
     Holder,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.perf.source import PerfSource
 from nftop.uarch import table as uarch_table

@@ -17,7 +17,7 @@ from nftop.derive.topdown.tma import FocusState, step_focus
 from nftop.model.column import Column, column
 from nftop.model.frame import CoreFocus
 from nftop.model.ids import Cpu
-from nftop.model.reading import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.problems import never_ran
 from nftop.sources.perf.source import PerfSource

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nftop.derive.cache.table import classes_reading
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.sources.pqos import source
 from nftop.sources.pqos.protocol import MsrMetered, MsrState, table_of

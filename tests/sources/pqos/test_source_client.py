@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.pqos import protocol
 from nftop.sources.pqos.source import Client
 from nftop.sources.runtime import helper

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.perf.problems import QUIET
 from nftop.sources.pyperf.metrics import KernelMetrics, find_metrics, without_metrics
 from tests.sources.pyperf.fake import ZEN4, ZEN4_EVENTS, FakePerf

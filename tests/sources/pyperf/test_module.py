@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, silenced
 

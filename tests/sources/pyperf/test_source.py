@@ -15,7 +15,7 @@ import pytest
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable
 from nftop.sources.base import RETRY_AFTER_NS, Source
 from nftop.sources.perf.source import PerfSource

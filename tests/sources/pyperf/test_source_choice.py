@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.cli.main import build_parser
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf import source

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module
 from nftop.sources.resctrl.files import holder, shared_lock

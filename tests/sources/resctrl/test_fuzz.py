@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.export.json.frame import frame_json
+from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
-from nftop.model.reading import Missing
 from tests.rdt import frame_of
 from tests.sources.resctrl.trees import MOUNT, group_files, plain, source, write
 

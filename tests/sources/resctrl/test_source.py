@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, WORDS, IoWays, Limits, ResctrlTable
-from nftop.model.reading import Missing, Reason
 from nftop.session.live import BlockingSources
 from nftop.sources.resctrl import monitor
 from nftop.sources.resctrl import source as module

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from tests.sources.resctrl.trees import captured, group_files, plain, source, write
 
 

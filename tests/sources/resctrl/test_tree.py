@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import EVENTS, USAGE, WORDS
-from nftop.model.reading import Missing
 from nftop.sources.resctrl import files, tree
 
 NAMES = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA", "MB")

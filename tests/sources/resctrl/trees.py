@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import GroupCache, ResctrlGroup, ResctrlTable
-from nftop.model.reading import Missing
 from nftop.model.topology import Topology
 from nftop.sources.resctrl.source import ResctrlSource
 from tests.frames import topology

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Missing
+from nftop.model.missing import Missing
 from nftop.sources.runtime.helper import run
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
 from tests.descriptors import FD_SETSIZE, many_descriptors

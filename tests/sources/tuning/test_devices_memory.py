@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.tuning.devices import size_mb
 from tests.sources.tuning.hosts import NODES, checks, host, poller
 

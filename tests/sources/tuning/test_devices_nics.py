@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from tests.sources.trees import put
 from tests.sources.tuning.hosts import checks, host, link, poller
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning import rows

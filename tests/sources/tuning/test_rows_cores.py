@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning.rows import host_checks
 from tests.sources.tuning.hosts import CPUS, checks, each_cpu, host, poller

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nftop.derive.package.table import PackageState, step_packages
 from nftop.model.frame import PackageRow
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.sample import SourceReading
 from nftop.model.uncore import UncoreTable
 from nftop.sources.host.topology import read_topology

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.uncore.open_counters import shares, turns_of
 from nftop.uarch import table
 from nftop.uarch.table import Uarch

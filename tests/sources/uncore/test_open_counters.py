@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nftop.derive.package.table import HELD_SAMPLE_NS
 from nftop.model.column import column
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.uncore import UncoreTable
 from nftop.sources.uncore.open_counters import (
     LONGEST_NS,

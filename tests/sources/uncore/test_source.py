@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.uncore import UncoreTable
 from nftop.session.live import Sampler
 from nftop.sources.base import Source

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.sources.base import RETRY_AFTER_NS
 from tests.sources.trees import put
 from tests.sources.uncore.bench import SECOND, SKX, Bench, rates, reasons

@@ -11,8 +11,8 @@ import pytest
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.vpp import VppTable
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.sample import Sample
 from nftop.sources.vpp.source import VppSource
 from nftop.store.format.encoder import Encoder

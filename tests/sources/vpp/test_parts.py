@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from nftop.model.bounds import VPP_ROWS
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
-from nftop.model.reading import Missing, Reason
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.vpp import session as liveness
 from nftop.sources.vpp.protocol import NodeReading

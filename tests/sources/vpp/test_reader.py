@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from vpp_papi import vpp_stats
 
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.sources.nf_session.discovery import UnixSocket
 from nftop.sources.runtime import helper
 from nftop.sources.trust import trust

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from nftop.derive.nf.kinds.vpp import clocks_per_packet, step_nodes
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInstance
-from nftop.model.reading import Missing, Reason
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.source import VppSource
 from tests.peers.vpp_segment import NAME, Peer, vpp_peer

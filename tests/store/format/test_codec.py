@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.model.sources import payloads
 from nftop.store.format.codec import Codec, UnknownError

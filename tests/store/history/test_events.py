@@ -10,8 +10,8 @@ import pytest
 from nftop.model.change import Cell, Change, Noticed
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Price, Severity
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.reading import Missing, Reading, Reason
 from nftop.model.timeline import EventState
 from nftop.store.history.events import MOST_EVENTS, EventHistory, TotalRing
 from tests.frames import SECOND_NS, WALL_NS, frame

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.store.history.history import HistorySeries, TickHistory
 from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
 from tests.traffic import with_traffic

@@ -9,7 +9,7 @@ import numpy as np
 from nftop.derive.compare.window import CLOCKS, nf_sample
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import L3Domain
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.store.history.history import TickHistory
 from tests.frames import START_NS, frame, with_cells
 from tests.rdt import MIB, frame_of, group, in_cache, table

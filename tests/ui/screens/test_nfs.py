@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
 from nftop.model.frame import Frame, SourceState
+from nftop.model.missing import Reason
 from nftop.model.nf.kinds import NF_ADDRESSES, NF_KINDS, NF_SOURCES
-from nftop.model.reading import Reason
 from nftop.ui.options import Options
 from tests.frames import all_missing, bare, frame, hostile, ticks
 from tests.sim.hosts import Frozen, S

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nftop.model.check import Check
-from nftop.model.reading import Reason
+from nftop.model.missing import Reason
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.page import DoctorScreen, PageScreen

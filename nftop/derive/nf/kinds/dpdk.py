@@ -22,11 +22,11 @@ from nftop.derive.nf.rates import (
 from nftop.derive.nf.registry import register
 from nftop.model.ids import Lcore
 from nftop.model.metrics.ports import PORT_LOSSES
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
-from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
 from nftop.model.struct import dataclass, field, replace
 

@@ -17,8 +17,8 @@ from itertools import islice
 from nftop.derive.nf.rates import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu, Lcore, parse_cpu_list
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap, parse_triples
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp
 from nftop.model.struct import dataclass, replace
 

@@ -29,10 +29,10 @@ from nftop.derive.nf.rates import (
 from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
 from nftop.model.metrics.flow_tables import CACHES, LOOKUPS
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
 from nftop.model.nf.parts import NfDrop, NfFlowTables, NfQueue
 from nftop.model.owner import owned_name
-from nftop.model.reading import Missing, Reading, Reason, quotient, total
 from nftop.model.struct import dataclass, field, replace
 
 # Counter (a field of `OvsPmd`) and core of the PMD thread.

@@ -38,10 +38,10 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.metrics.saturation import VPP_FRAME
+from nftop.model.missing import Missing, Reading, Reason, quotient
 from nftop.model.nf.parts import NfNode, NfPort
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
-from nftop.model.reading import Missing, Reading, Reason, quotient
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, field, replace
 

@@ -15,9 +15,9 @@ from nftop.derive.nf.kinds.dpdk_queues import config_queues, enabled_lcores
 from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.queue_map import parse_queue_map
 from nftop.model.owner import ROOT, UNPRIVILEGED, Owner
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp, Sample
 from tests.derive.scene import (
     MPPS_10,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsTable
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import DpdkApp, Sample
 from tests.derive.nf_scene import PID, host, ovs, pmd, pmd_thread, switch, working
 from tests.derive.scene import START, TSC_HZ, cpu, nf, reason, without_perf

@@ -19,8 +19,8 @@ from nftop.derive.nf.kinds.vpp import (
 )
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppNodes, VppTable, VppThread
-from nftop.model.reading import Missing, Reason
 from nftop.model.sample import Sample
 from tests.derive.nf_scene import (
     PID,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.reading import Missing, Reason
+from nftop.model.missing import Missing, Reason
 
 
 def test_every_reason_has_a_mark_a_key_and_a_sentence() -> None:
