@@ -60,7 +60,7 @@ async def _changed(run: Running, host: Frozen, save: Save) -> None:
     await run.press("u")
     await run.until(lambda: "y applies it" in run.text)
     await run.press("y")  # final: nobody has to keep it
-    await run.until(lambda: run.app.changes.standing.phase == "none")
+    await run.until(lambda: run.app.changes.state.phase == "none")
     await run.give(*[host.tick(S) for _ in range(_AFTER_S)])
     save("5-undone", run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nftop.model.frame import CoreFocus, Frame, TmaNode
+from nftop.model.frame import CoreDetail, Frame, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import Unit
@@ -62,7 +62,7 @@ def with_focus(base: Frame, cpu: int, deep: Reading = 0.09, level_1: Reading = 0
         metric.id: NO_REMOTE if "remote" in metric.id else _PROBES[metric.unit]
         for metric in CORE_METRICS
     }
-    focus = CoreFocus(
+    focus = CoreDetail(
         (Cpu(cpu), *info.siblings), tuple(nodes), readings, dict.fromkeys(readings, deep)
     )
     return replace(base, focus=focus)

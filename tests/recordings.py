@@ -16,7 +16,7 @@ from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.bytes import FileBytes
-from nftop.store.reading.scan import Loss, Scan, ScanItem
+from nftop.store.reading.scan import RecordingLoss, Scan, ScanItem
 from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 
@@ -91,12 +91,12 @@ def taken(
     return Taken(header, tuple(samples), tuple(frames), tuple(chunks))
 
 
-def everything(path: Path) -> tuple[list[ScanItem], bool, Loss | None]:
+def everything(path: Path) -> tuple[list[ScanItem], bool, RecordingLoss | None]:
     """All that is found in a file, whether it has its end, and what is wrong with that."""
     handle = os.open(path, os.O_RDONLY)
     try:
         scan = Scan(FileBytes(handle))
-        return list(_found(scan)), scan.ended, scan.rest()
+        return list(_found(scan)), scan.ended, scan.tail_loss()
     finally:
         os.close(handle)
 

@@ -24,10 +24,10 @@ from nftop.render.base.line import Line, Span, Tone
 from nftop.session.reader import Tape
 from nftop.session.replay import Replay
 from nftop.store.format.encoder import Encoder
-from nftop.store.format.records import Gap, Header, Marker, framed, header_body
+from nftop.store.format.records import DroppedTicks, Header, Marker, framed, header_body
 from nftop.store.format.zstd import FRAME_END, ZstdCompressor
 from nftop.store.history.history import Ring, TickHistory
-from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
 from nftop.ui.widgets.lines import Ink
@@ -312,7 +312,7 @@ def hostile_texts(ticks: int = 8, cpus: int = 2) -> bytes:
     for number, sample in enumerate(samples):
         times = sample.wall_ns, sample.monotonic_ns
         if number == 2:
-            chunks.append(encoder.note(Gap(1, f"gap{ESCAPES}"), *times))
+            chunks.append(encoder.note(DroppedTicks(1, f"gap{ESCAPES}"), *times))
             continue
         if number == 4:
             for kind in ("marker", "action", "change", "finding"):
@@ -390,12 +390,12 @@ def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None
 
 
 def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
-    told: list[Loss] = []
+    told: list[RecordingLoss] = []
     tape = Tape(Bytes(many_headers()), on_loss=told.append)
     assert tape.forward() is None
     assert len(told) == 1000 and len(tape._lost) == len(tape._remarks) == 64
-    many: list[Loss] = []
+    many: list[RecordingLoss] = []
     for ticks in range(100):
-        add_loss(many, Loss(ticks, 2, "why"))
+        add_loss(many, RecordingLoss(ticks, 2, "why"))
     assert (len(many), sum(item.ticks or 0 for item in many)) == (64, sum(range(100)))
     assert sum(item.size for item in many) == 200

@@ -111,7 +111,7 @@ class Backend(Protocol[StepT]):
     ) -> Proposal:
         """Preview of actions; `history` reads the earlier changes, and may raise OSError."""
 
-    def judged(
+    def checked_proposal(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         """Proposal for changes of `base` that lead to `target`."""

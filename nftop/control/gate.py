@@ -63,7 +63,7 @@ class BackendGate(Generic[BackendT]):
 
     def newest(self) -> int:
         """Number of the last change that stands, or 0."""
-        return max((entry.number for entry in history.standing(self._here())), default=0)
+        return max((entry.number for entry in history.in_effect(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         return self.host.shell(proposal)
@@ -72,7 +72,7 @@ class BackendGate(Generic[BackendT]):
         """Proposal that undoes the last kept change, and its number; None if there is none.
 
         It is `Proposal.final` unless a newer change of any backend stands. A change that was
-        reverted only in part because something was offline counts as kept (`history.standing`).
+        reverted only in part because something was offline counts as kept (`history.in_effect`).
 
         A change of which nothing is left, because it was undone by hand, is skipped with a warning
         and counts as undone with the one before it. A change that others have overwritten stops the
@@ -80,10 +80,10 @@ class BackendGate(Generic[BackendT]):
         a change, or of one that was undone in part, is tried again each time and does not stop it.
         """
         here = self._here()
-        standing, tried = history.standing(here), history.tried(here)
+        in_effect, tried = history.in_effect(here), history.tried(here)
         gone, passed, messages = list[int](), list[int](), list[str]()
         unmet, newest = tuple[str, ...](), None
-        for entry in reversed(standing):
+        for entry in reversed(in_effect):
             planned = self._reversal(history.with_undoing(entry, here), "undo" + " --past" * beyond)
             if planned is None:
                 continue
@@ -91,7 +91,7 @@ class BackendGate(Generic[BackendT]):
             again = number in tried
             stops = bool(proposal.unmet) and not (beyond or again)
             if proposal.changes or proposal.refusals or stops:
-                if stops and not proposal.changes and entry is not standing[0]:
+                if stops and not proposal.changes and entry is not in_effect[0]:
                     hint = hinted(self.journal, _PAST + self.host.reset_hint)
                     messages.append(f"nothing older is taken back before change {number}{hint}")
                 whole = replace(
@@ -121,7 +121,7 @@ class BackendGate(Generic[BackendT]):
         Cells that an undo left alone because others had changed them are tried once more.
         """
         here = self._here()
-        stands = {entry.number for entry in history.standing(here)}
+        stands = {entry.number for entry in history.in_effect(here)}
         entries = history.with_targets(history.revertible(here))
         planned = self._reversal(entries, "cat reset")
         if planned is None:
@@ -164,7 +164,7 @@ class BackendGate(Generic[BackendT]):
         identity = self.host.identity
         state = self.host.reach(change for entry in entries for change in entry.changes)
         commands = (f"{self.program} {words}",) * self.persistent
-        judge = partial(self.host.judged, commands=commands)
+        judge = partial(self.host.checked_proposal, commands=commands)
         waiting = history.waiting(entries, self._here())
         initial = history.initial_values(waiting, self.host.rules()) if waiting else {}
         proposal = history.reversal(state, entries, self._here(), judge, initial)

@@ -54,7 +54,7 @@ def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries if numbers.issuperset(entry.undoes))
 
 
-def standing(history: Iterable[Entry]) -> tuple[Entry, ...]:
+def in_effect(history: Iterable[Entry]) -> tuple[Entry, ...]:
     """Changes of `revertible` that no later kept change took back completely, the oldest first."""
     entries = revertible(history)
     undone = {number for entry in entries for number in set(entry.undoes) - set(entry.leaves)}
@@ -75,7 +75,7 @@ def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -
     of `identity`, also those of an earlier mount of resctrl.
     """
     boot = identity.split()[:1]
-    entries = standing(entry for entry in history if entry.identity.split()[:1] == boot)
+    entries = in_effect(entry for entry in history if entry.identity.split()[:1] == boot)
     return bool(entries) and tuple(numbers) == (entries[-1].number,)
 
 

@@ -70,9 +70,9 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
     )
     going = [cell.group for cell in values if cell.kind == "group" and goal.get(cell) is None]
     inside = host.inside(going)
-    strangers = [where for name, where in inside.items() if Cell("task", "", name) not in values]
+    tasks_inside = [where for name, where in inside.items() if Cell("task", "", name) not in values]
     known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
-    way = revert_target(state, known_change, strangers)
+    way = revert_target(state, known_change, tasks_inside)
     back = changes_between(state, way.target)
     # Numbers of directories that were created before a crash are known only now.
     remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()

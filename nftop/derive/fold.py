@@ -13,7 +13,7 @@ from nftop.derive.cpu.table import CPUS, CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST, RELATIVE
-from nftop.derive.incidents.stage import INCIDENTS
+from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
 from nftop.derive.nf.recent import RECENT
 from nftop.derive.occupants import NFS, POLLERS

@@ -27,12 +27,12 @@ class Format:
     """Attributes.
 
     one: text of a frame for a width in columns and a mode (`LIVE`, `REPLAY`), with its line ends.
-    before: text before the first frame. looking: additional counters to read.
+    before: text before the first frame. focus: additional counters to read.
     """
 
     one: Callable[[Frame, int, str], str]
     before: Callable[[], str] = lambda: ""
-    looking: Focus = field(default_factory=Focus)
+    focus: Focus = field(default_factory=Focus)
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -42,7 +42,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         ),
         "json": Format(
             lambda frame, _width, _mode: frame_json(frame).decode() + "\n",
-            looking=Focus(traffic=True),
+            focus=Focus(traffic=True),
         ),
         "monitors": Format(
             lambda frame, width, _mode: "".join(
@@ -73,7 +73,7 @@ def run_batch(
     written = FORMATS[form]
     mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
     put(out, written.before())
-    with closing(frames_of(feed, target, written.looking, report)) as frames:
+    with closing(frames_of(feed, target, written.focus, report)) as frames:
         first = next(frames, None)
         before = () if first is None else first.lost
         for item in _first(frames, count):

@@ -351,7 +351,7 @@ class TmaNode:
 
 
 @dataclass(frozen=True, slots=True)
-class CoreFocus:
+class CoreDetail:
     """Counts of one physical core while the operator selects it.
 
     Attributes:
@@ -448,7 +448,7 @@ class Frame:
     groups: tuple[GroupRow, ...]
     domains: tuple[CacheDomain, ...]
     own: SelfCost
-    focus: CoreFocus | None = None
+    focus: CoreDetail | None = None
     accelerators: tuple[Accelerator, ...] = ()
     limits: Limits = field(default_factory=Limits)
     noticed: tuple[Noticed, ...] = ()
@@ -470,7 +470,7 @@ class Focus:
     """What is counted or read only while the operator selects it.
 
     Attributes:
-        core: a CPU of the core to count in detail (`CoreFocus`), or None.
+        core: a CPU of the core to count in detail (`CoreDetail`), or None.
         node: its largest node of level 2, below which more is counted; "" if unknown.
         traffic: count all that packages can count, not only the default groups.
         processes: the CPU whose processes are read (`ProcessFacts`), or None.

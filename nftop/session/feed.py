@@ -26,7 +26,7 @@ class Feed(Protocol):
     def set_interval(self, seconds: float) -> None:
         """Change the pace, of the present tick too. Safe from any thread."""
 
-    def look_at(self, looking: Focus) -> None:
+    def set_focus(self, focus: Focus) -> None:
         """From the next tick on count what is looked at, and of the rest nothing more.
 
         Safe from any thread. It changes nothing where no counter is read, or not there.

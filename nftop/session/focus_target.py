@@ -77,24 +77,24 @@ def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
 
 
 def frames_of(
-    feed: Feed, target: FocusTarget | None, looking: Focus, report: Callable[[str], None]
+    feed: Feed, target: FocusTarget | None, focus: Focus, report: Callable[[str], None]
 ) -> Generator[Frame, None, None]:
-    """The feed's frames, with `looking` and the target's core counted; to be closed by the caller.
+    """The feed's frames, with `focus` and the target's core counted; to be closed by the caller.
 
     `report` is called with why the core is not counted, once for each reason.
     """
     if target is None:
-        feed.look_at(looking)
+        feed.set_focus(focus)
         yield from feed.frames()
         return
     core, problem, uncounted = target.cpu, "", 0
-    feed.look_at(replace(looking, core=core))
+    feed.set_focus(replace(focus, core=core))
     with closing(feed.frames()) as frames:
         for frame in frames:
             wanted = target.core(frame, core)
             if wanted != core:
                 core, uncounted = wanted, 0
-                feed.look_at(replace(looking, core=core))
+                feed.set_focus(replace(focus, core=core))
             uncounted = 0 if frame.focus is not None else uncounted + 1
             why = _problem(target, frame, core, uncounted)
             if why and why != problem:

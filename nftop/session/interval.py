@@ -15,7 +15,7 @@ from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.reading.bytes import FileBytes, Readable
-from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
 from nftop.store.reading.seek import last_position, next_position
 
 
@@ -63,7 +63,7 @@ class Cut:
     began_ns: int
     host: Host
     data: Readable
-    losses: list[tuple[int, Loss]]
+    losses: list[tuple[int, RecordingLoss]]
     unfinished: str = ""
     tick_ns: int = 0
 
@@ -121,7 +121,7 @@ def ticks(
 
     `on_marker` is given every marker between them, before the tick that follows it.
     """
-    pending: list[Loss] = []
+    pending: list[RecordingLoss] = []
 
     def marked(marker: Marker) -> None:
         if on_marker is not None and cut.from_ns <= marker.wall_ns <= cut.to_ns:
@@ -140,7 +140,7 @@ def ticks(
         if inside:
             last_ns = shown.wall_ns
             yield shown
-    rest = tape.rest()
+    rest = tape.tail_loss()
     cut.unfinished = tape.unfinished()
     cut.losses += [(last_ns, loss) for loss in (*pending, *([] if rest is None else [rest]))]
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from nftop.derive.compare.baseline import keep
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState, comparing, polling_cpus, step
-from nftop.derive.incidents.stage import culprit_focus
+from nftop.derive.incidents.lifecycle import culprit_focus
 from nftop.derive.select import only_cpus
 from nftop.derive.topdown.tma import drilled_node
 from nftop.model.baseline import Baselines
@@ -383,7 +383,7 @@ class Live:
         self._keeps: deque[bool] = deque()
         self._rules = start.rules
         self._clock = clock or SystemClock()
-        self._looking = Focus()
+        self._focus = Focus()
         self._stopped = False
         self.state = start
         # Ends the wait for the next tick after a change of interval or focus, or `stop`.
@@ -398,9 +398,9 @@ class Live:
         self._interval_s = max(seconds, MIN_INTERVAL_S)
         self._news.set()
 
-    def look_at(self, looking: Focus) -> None:
-        counts = looking.counts != self._looking.counts
-        self._looking = looking
+    def set_focus(self, focus: Focus) -> None:
+        counts = focus.counts != self._focus.counts
+        self._focus = focus
         if counts:
             self._news.set()
 
@@ -428,13 +428,13 @@ class Live:
         try:
             while not self._stopped:
                 interval_s = self._interval_s
-                focus, before = self._looking, focus
+                focus, before = self._focus, focus
                 sampled = focus.traffic or (is_sampled(tick) and not disturbs)
                 wanted = replace(
                     focus, node=node, culprits=culprits, memory=memory, traffic=sampled
                 )
                 if wanted != requested:
-                    self._set_focus(wanted, requested)
+                    self._focus_sources(wanted, requested)
                     requested = wanted
                 tick += 1
                 grace_s = min(interval_s * _GRACE_RATIO, _GRACE_AT_MOST_S)
@@ -453,7 +453,7 @@ class Live:
                     self._on_pollers(pollers, frame.topology)
                 frame = replace(frame, notice=self._notice.latest(self._clock.monotonic_ns()))
                 yield frame if self._cpus is None else only_cpus(frame, self._cpus)
-                began_ns = self._rest(
+                began_ns = self._wait(
                     sampler, began_ns, focus, waited_for=first or focus.counts != before.counts
                 )
                 first = False
@@ -468,7 +468,7 @@ class Live:
             state = comparing(state, kept)
         return replace(state, rules=self._rules)
 
-    def _rest(self, sampler: Sampler, began_ns: int, focus: Focus, *, waited_for: bool) -> int:
+    def _wait(self, sampler: Sampler, began_ns: int, focus: Focus, *, waited_for: bool) -> int:
         """Wait for the deadline of the next tick, or until `stop`; returns the deadline.
 
         A new interval or focus moves it. Multiplexing sources get the last tenth of the tick,
@@ -480,7 +480,7 @@ class Live:
             if self._stopped:
                 return began_ns
             pause_s = self._interval_s
-            if self._soon_s is not None and (waited_for or self._looking.counts != focus.counts):
+            if self._soon_s is not None and (waited_for or self._focus.counts != focus.counts):
                 pause_s = min(pause_s, self._soon_s)
             deadline_ns = self._next_deadline_ns(began_ns, pause_s)
             if turned_until_ns is not None:
@@ -503,23 +503,23 @@ class Live:
             self._clock.wait(self._news, ahead_ns / 1e9)
         return ahead_ns > 0
 
-    def _set_focus(self, looking: Focus, before: Focus) -> None:
+    def _focus_sources(self, focus: Focus, before: Focus) -> None:
         """Called between two ticks, so never during a reading of an inline source."""
         for source in self._sources:
             if isinstance(source, Focusing) and (
-                (looking.core, looking.node) != (before.core, before.node)
+                (focus.core, focus.node) != (before.core, before.node)
             ):
-                source.focus(looking.core, looking.node)
-            if isinstance(source, ProcessFocusing) and looking.processes != before.processes:
-                source.focus_processes(looking.processes)
+                source.focus(focus.core, focus.node)
+            if isinstance(source, ProcessFocusing) and focus.processes != before.processes:
+                source.focus_processes(focus.processes)
             if isinstance(source, CulpritFocusing) and (
-                (looking.culprits, looking.memory) != (before.culprits, before.memory)
+                (focus.culprits, focus.memory) != (before.culprits, before.memory)
             ):
-                source.focus_culprits(looking.culprits, looking.memory)
-            if isinstance(source, Detailing) and looking.traffic != before.traffic:
-                source.detail(wanted=looking.traffic)
-            if isinstance(source, CounterFocusing) and looking.counters != before.counters:
-                source.everything(wanted=looking.counters)
+                source.focus_culprits(focus.culprits, focus.memory)
+            if isinstance(source, Detailing) and focus.traffic != before.traffic:
+                source.detail(wanted=focus.traffic)
+            if isinstance(source, CounterFocusing) and focus.counters != before.counters:
+                source.everything(wanted=focus.counters)
 
     def _next_deadline_ns(self, began_ns: int, interval_s: float) -> int:
         step_ns = int(interval_s * 1e9)

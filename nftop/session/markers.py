@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Loss, Scan
+from nftop.store.reading.scan import RecordingLoss, Scan
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
 _LOOK_S = 0.25
 
 
-def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss]:
+def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | RecordingLoss]:
     """Every marker there is, in order, and bytes between them that can't be read. Raises OSError.
 
     Of a pipe until its other end is closed: `news` is set when there is more of it.
@@ -34,13 +34,13 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Loss
         if item is None and open_end:
             news.wait(_LOOK_S)
         elif item is None:
-            rest = scan.rest()
-            if rest is not None and rest.damage:
-                yield rest
+            tail_loss = scan.tail_loss()
+            if tail_loss is not None and tail_loss.damage:
+                yield tail_loss
             return
         elif isinstance(item, Marker):
             yield item
-        elif isinstance(item, Loss) and item.size:
+        elif isinstance(item, RecordingLoss) and item.size:
             yield replace(item, ticks=None)  # samples are passed over, not counted
 
 

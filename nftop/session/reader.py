@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Loss, Scan, add_loss
+from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
 from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
@@ -73,7 +73,7 @@ class Tape:
         data: Readable,
         *,
         on_frame: Callable[[Frame], None] | None = None,
-        on_loss: Callable[[Loss], None] | None = None,
+        on_loss: Callable[[RecordingLoss], None] | None = None,
         on_marker: Callable[[Marker], None] | None = None,
         goes_back: bool = False,
         state_at: Callable[[int], FoldState | None] | None = None,
@@ -97,7 +97,7 @@ class Tape:
         self._began_ns: int | None = None
         self._next: Tick | None = None
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
-        self._lost: list[Loss] = []
+        self._lost: list[RecordingLoss] = []
         self._warmed: int | None = None
         # What the recording compares with, and what the viewer does instead, if anything.
         self._recorded: Baselines | None = None
@@ -111,14 +111,14 @@ class Tape:
         """The recording was finished, and all of it read."""
         return self._scan.ended
 
-    def rest(self) -> Loss | None:
+    def tail_loss(self) -> RecordingLoss | None:
         """What is wrong with the end, once there is nothing more."""
-        return self._scan.rest()
+        return self._scan.tail_loss()
 
     def unfinished(self) -> str:
         """Once there is nothing more: that its end is not among what there is; else ""."""
-        rest = self.rest()
-        off = rest is None or not rest.size or not rest.damage
+        tail_loss = self.tail_loss()
+        off = tail_loss is None or not tail_loss.size or not tail_loss.damage
         if self.ended or not off or self._newest_ns is None:
             return ""
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
@@ -130,8 +130,8 @@ class Tape:
         Until `over`, an incomplete tick may still be written and the end may still follow; after a
         `long` wait the recording counts as unfinished.
         """
-        rest = self.rest()
-        message = rest.sentence if rest is not None and (over or rest.damage) else ""
+        tail_loss = self.tail_loss()
+        message = tail_loss.sentence if tail_loss is not None and (over or tail_loss.damage) else ""
         return message or (self.unfinished() if over or long else "")
 
     def upcoming(self) -> tuple[int, int] | None:
@@ -250,11 +250,11 @@ class Tape:
                 if item.kind == BASELINE:
                     self._recorded = baselines_of(item)
                     self._compare()
-            elif isinstance(item, Loss):
+            elif isinstance(item, RecordingLoss):
                 self._miss(item)
         return self._next
 
-    def _miss(self, loss: Loss) -> None:
+    def _miss(self, loss: RecordingLoss) -> None:
         self._remarks.append(loss.sentence)
         add_loss(self._lost, loss)
         self._on_loss(loss)
@@ -263,7 +263,7 @@ class Tape:
         """Sessions can stand behind each other, the same one twice or the later one first."""
         before = None if self._state is None else self._state.before
         if before is not None and tick.sample.monotonic_ns <= before.monotonic_ns and self.header:
-            self._miss(Loss(None, 0, _GOES_BACK))
+            self._miss(RecordingLoss(None, 0, _GOES_BACK))
             self._state = _fresh(self.header)
             self._compare()
 
@@ -276,7 +276,7 @@ class Tape:
                 self._compare()
             return
         if self._state is not None:
-            self._miss(Loss(None, 0, _ANOTHER))
+            self._miss(RecordingLoss(None, 0, _ANOTHER))
         self.header, self._began_ns = header, header.began_ns
         if self._resumed is not None and self._resumed.before is not None:
             self._state, self._resumed = self._resumed, None
@@ -300,7 +300,7 @@ class Tape:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
         except Exception as error:  # noqa: BLE001 - the boundary: anybody may have written the file
             why = f"its numbers make no sense: {type(error).__name__}: {error}"
-            self._miss(Loss(1, 0, why, senseless=True))
+            self._miss(RecordingLoss(1, 0, why, senseless=True))
             return None
         self._state = state
         if self._resumed is not None:

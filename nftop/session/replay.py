@@ -18,7 +18,7 @@ from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Re
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
 
@@ -301,7 +301,7 @@ class Replay:
         follow: bool = True,
         stays: bool = True,
         on_frame: Callable[[Frame], None] | None = None,
-        on_loss: Callable[[Loss], None] | None = None,
+        on_loss: Callable[[RecordingLoss], None] | None = None,
         clock: SessionClock | None = None,
     ) -> None:
         """Nothing is read before `frames`.
@@ -360,7 +360,7 @@ class Replay:
         """So many seconds from one tick to the next: faster or slower than recorded."""
         self._order(lambda: self._speed(self.interval_s / max(seconds, 1e-3)))
 
-    def look_at(self, looking: Focus) -> None:
+    def set_focus(self, focus: Focus) -> None:
         """Changes nothing: what was looked at then was counted then."""
 
     def baseline(self, *, keep: bool) -> None:
@@ -494,7 +494,7 @@ class Replay:
         # Behind the end of one recording a pipe may bring another.
         over = (self._tape.ended and not self._data.piped) or not (self._follow and grows)
         position = self._banner.position
-        if over and not position.ended and (rest := self._tape.rest()) is not None:
+        if over and not position.ended and (rest := self._tape.tail_loss()) is not None:
             self._on_loss(rest)
         self.unfinished = self._tape.unfinished() if over else ""
         now_ns = self._clock.monotonic_ns()

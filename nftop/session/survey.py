@@ -22,7 +22,7 @@ MOST_CPU_S = 120.0
 # Longer recordings show some ticks of each minute before all are folded.
 SAMPLED_FROM_NS = 1_800_000_000_000
 _SAMPLED_TICKS = 3
-_S = 1_000_000_000
+_NS_PER_S = 1_000_000_000
 # Records without samples are read in groups of so many.
 _AT_ONCE = 256
 
@@ -34,8 +34,8 @@ def events_of(data: Readable) -> EventHistory:
     first = next_position(data, data.first)
     if first is None:
         return EventHistory()
-    span_s = max(0, last_tick_ns(data) - first.point.wall_ns) // _S
-    return EventHistory(step_ns=(1 + span_s // (HOURS_KEPT * 3600)) * _S)
+    span_s = max(0, last_tick_ns(data) - first.point.wall_ns) // _NS_PER_S
+    return EventHistory(step_ns=(1 + span_s // (HOURS_KEPT * 3600)) * _NS_PER_S)
 
 
 class RecordingSurvey:
@@ -47,7 +47,7 @@ class RecordingSurvey:
         events: EventHistory,
         rules: RuleSettings,
         *,
-        rest: Callable[[float], bool] | None = None,
+        wait: Callable[[float], bool] | None = None,
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
         """Nothing is read before `start`.
@@ -56,14 +56,14 @@ class RecordingSurvey:
             data: the recording, for this reader alone; it is closed at the end.
             events: filled.
             rules: settings of rules that incidents are found with.
-            rest: waits so many seconds; returns whether to end. Default: real time.
+            wait: waits so many seconds; returns whether to end. Default: real time.
             cpu_s: CPU time of this thread so far.
         """
         self._data = data
         self._events = events
         self._rules = rules
         self._stopped = threading.Event()
-        self._rest = rest or self._stopped.wait
+        self._wait = wait or self._stopped.wait
         self._cpu_s = cpu_s
         self._used_s = 0.0
         self._thread = threading.Thread(target=self.run, name="nftop-survey", daemon=True)
@@ -142,4 +142,4 @@ class RecordingSurvey:
         """Keep to the share of a CPU; whether to go on."""
         used_s = max(0.0, self._cpu_s() - began_s)
         self._used_s += used_s
-        return not self._rest(used_s * (1 / SHARE - 1)) and not self._stopped.is_set()
+        return not self._wait(used_s * (1 / SHARE - 1)) and not self._stopped.is_set()

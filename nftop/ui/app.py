@@ -258,21 +258,21 @@ class NftopApp(App[None]):
             self._say("nothing to undo: no change of nftop stands on this host")
 
     def on_change_moved(self) -> None:
-        standing = self.changes.standing
+        state = self.changes.state
         if not self.changes.quit_warning:
             self._quit_warned = False
-        if standing.phase == "none" and self._countdown is not None:
+        if state.phase == "none" and self._countdown is not None:
             self._countdown.stop()
             self._countdown = None
-        elif standing.phase != "none" and self._countdown is None:
+        elif state.phase != "none" and self._countdown is None:
             self._countdown = self.set_interval(_COUNT_DOWN_S, self._repaint)
-        applied = standing.applied
+        applied = state.applied
         self._main.set_own_changes(
             self.changes.own_changes, None if applied is None else applied.until_ns
         )
-        if standing.receipt is not None and standing.receipt.outcome == "kept":
+        if state.receipt is not None and state.receipt.outcome == "kept":
             self.changes.dismiss()
-            self._say(outcome_text(standing.receipt))
+            self._say(outcome_text(state.receipt))
         self._repaint()
 
     def _post_change(self) -> None:

@@ -89,7 +89,7 @@ class ChangeControl:
         keep_within_s: float = KEEP_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`gate`: None if nothing can be changed. `tell`: called when `standing` changes.
+        """`gate`: None if nothing can be changed. `tell`: called when `state` changes.
 
         `left`: receipt of a change that was pending when the application ended; None if it was
         kept as requested.
@@ -98,7 +98,7 @@ class ChangeControl:
         """
         self.gate = gate
         self.keep_within_s = keep_within_s
-        self.standing = PendingState()
+        self.state = PendingState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
         self.own_changes: tuple[OwnChange, ...] = ()
@@ -106,13 +106,13 @@ class ChangeControl:
         self._clock = clock
         self._closing = False
         self._heard = threading.Event()
-        self._lock = threading.Lock()  # of `standing`: a key and the end of the time may coincide
+        self._lock = threading.Lock()  # of `state`: a key and the end of the time may coincide
         self._keeps = False
         self._expired = False  # the guard ended the change before a key did
 
     def begin(self) -> bool:
         """Reserve the control for a change; True: call `serve` for it."""
-        if self.standing.phase != "none" or self._closing:
+        if self.state.phase != "none" or self._closing:
             return False
         self._keeps = self._expired = False
         self._heard.clear()
@@ -150,7 +150,7 @@ class ChangeControl:
         if self._closing and (receipt.outcome != "kept" or receipt.unmet):
             self.left = receipt
         self.last = receipt, self._expired
-        kept, changed = receipt.outcome == "kept", self.standing.changed + 1
+        kept, changed = receipt.outcome == "kept", self.state.changed + 1
         self._now(phase="none", receipt=receipt, changed=changed, kept=kept)
 
     def keep(self) -> bool:
@@ -159,11 +159,11 @@ class ChangeControl:
 
     def nothing_to_keep(self) -> str:
         """Why `keep` had nothing to keep."""
-        phase = self.standing.phase
+        phase = self.state.phase
         if phase == "applying":
             return "the change is still being written: K keeps it once it is applied"
         if phase != "none":
-            return f"too late for K: {self.standing.word.lower()} the change is under way"
+            return f"too late for K: {self.state.word.lower()} the change is under way"
         if self.last is None:
             return "nothing to keep: no change is pending"
         receipt, expired = self.last
@@ -176,12 +176,12 @@ class ChangeControl:
     @property
     def quit_warning(self) -> str:
         """What quitting now would do to the change that is not kept; "" without one."""
-        standing = self.standing
-        if standing.phase == "applying":
+        state = self.state
+        if state.phase == "applying":
             return "a change is being written: q again quits and takes it back unless it is final"
-        if standing.phase != "unkept":
+        if state.phase != "unkept":
             return ""
-        number = None if standing.receipt is None else standing.receipt.number
+        number = None if state.receipt is None else state.receipt.number
         name = "the change" if number is None else f"change {number}"
         return f"{name} is not kept: q again quits and takes it back, K keeps it"
 
@@ -192,9 +192,9 @@ class ChangeControl:
     def dismiss(self) -> bool:
         """Hide the last receipt; whether one was shown."""
         with self._lock:
-            stood = self.standing.phase == "none" and self.standing.receipt is not None
+            stood = self.state.phase == "none" and self.state.receipt is not None
             if stood:
-                self.standing = replace(self.standing, receipt=None)
+                self.state = replace(self.state, receipt=None)
         return stood
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class ChangeControl:
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Banner above every screen."""
-        now = self.standing
+        now = self.state
         if now.phase == "applying":
             return applying_lines(width)
         if now.phase == "settling":
@@ -223,11 +223,11 @@ class ChangeControl:
 
     def _answer(self, *, keeps: bool) -> bool:
         with self._lock:
-            if self.standing.phase != "unkept" or self._closing:
+            if self.state.phase != "unkept" or self._closing:
                 return False
             self._keeps = keeps
             word = "KEEPING" if keeps else "TAKING BACK"
-            self.standing = replace(self.standing, phase="settling", word=word)
+            self.state = replace(self.state, phase="settling", word=word)
         self._heard.set()
         self._on_change()
         return True
@@ -242,7 +242,7 @@ class ChangeControl:
             phase="unkept",
             receipt=receipt,
             until_s=self._clock() + self.keep_within_s,
-            changed=self.standing.changed + 1,
+            changed=self.state.changed + 1,
             **{_slot(done): done},
         )
         return until_ns
@@ -251,17 +251,17 @@ class ChangeControl:
         """Kept as soon as it was applied. An undo ends the judged change."""
         self._wrote(receipt.changes, began_ns)
         done = _applied(receipt)
-        before = self.standing.tuned if done.cpus else self.standing.applied
+        before = self.state.tuned if done.cpus else self.state.applied
         if before is not None and before.number in undoes:
             done = replace(before, taken_back_ns=before.taken_back_ns or began_ns)
         self._now(**{_slot(done): done})
 
     def _stop_waiting(self, taken_back_ns: int | None) -> None:
         """No change is pending any more; the last was reverted at that time, or stands."""
-        standing = self.standing
+        state = self.state
         waited = {
             _slot(change): replace(change, until_ns=None, taken_back_ns=taken_back_ns)
-            for change in (standing.applied, standing.tuned)
+            for change in (state.applied, state.tuned)
             if change is not None and change.until_ns is not None
         }
         self._now(**waited)
@@ -297,7 +297,7 @@ class ChangeControl:
 
     def _now(self, **changes: object) -> None:
         with self._lock:
-            self.standing = replace(self.standing, **changes)  # type: ignore[arg-type]
+            self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         self._on_change()
 
 

@@ -22,8 +22,8 @@ class Ticks:
         self.given, self.looked = frames, list[Focus]()
         self.closed = False
 
-    def look_at(self, looking: Focus) -> None:
-        self.looked.append(looking)
+    def set_focus(self, focus: Focus) -> None:
+        self.looked.append(focus)
 
     def frames(self) -> Generator[Frame, None, None]:
         try:
@@ -70,10 +70,10 @@ def test_the_core_of_a_network_function_is_its_busiest_and_stays() -> None:
 
 def test_frames_come_with_the_core_looked_at() -> None:
     ticks, reports = Ticks(*(TICK for _ in range(8))), list[str]()
-    looking = Focus(traffic=True)
-    frames = list(frames_of(ticks, FocusTarget(cpu=Cpu(2)), looking, reports.append))  # type: ignore[arg-type]
+    focus = Focus(traffic=True)
+    frames = list(frames_of(ticks, FocusTarget(cpu=Cpu(2)), focus, reports.append))  # type: ignore[arg-type]
     assert frames == list(ticks.given)
-    assert ticks.looked == [replace(looking, core=Cpu(2))]
+    assert ticks.looked == [replace(focus, core=Cpu(2))]
     assert ticks.closed
     # These frames have no counts of a core.
     assert len(reports) == 1 and "CPU 2" in reports[0]

@@ -121,11 +121,11 @@ def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
     feed = live(Looked(told), other, clock=FakeClock())
     frames = feed.frames()
     take(frames, 2)
-    feed.look_at(Focus(core=Cpu(3)))
+    feed.set_focus(Focus(core=Cpu(3)))
     take(frames, 2)
-    feed.look_at(Focus(traffic=True))
+    feed.set_focus(Focus(traffic=True))
     take(frames, 2)
-    feed.look_at(Focus())
+    feed.set_focus(Focus())
     take(frames, 1)
     # The fourth and the fifth tick are those of the sample that every five ticks have.
     assert told == [3, True, None, False]
@@ -199,8 +199,8 @@ class DescribingSource(FakeSource):
 def test_another_selected_cpu_reaches_the_source_at_the_next_tick_and_brings_none_early() -> None:
     clock, source = FakeClock(), DescribingSource()
     feed = live(source, interval_s=60.0, soon_s=1.0, clock=clock)
-    clock.events[30.4] = lambda: feed.look_at(Focus(processes=Cpu(1)))
-    clock.events[30.9] = lambda: feed.look_at(Focus(processes=Cpu(2)))
+    clock.events[30.4] = lambda: feed.set_focus(Focus(processes=Cpu(1)))
+    clock.events[30.9] = lambda: feed.set_focus(Focus(processes=Cpu(2)))
     assert starts_of(feed, clock, 3) == pytest.approx([0, 1, 61])
     assert source.cpus == [2]
 
@@ -215,7 +215,7 @@ def test_what_is_looked_at_from_the_start_is_told_before_the_first_reading() -> 
 
     source._read = read
     feed = live(source, clock=FakeClock())
-    feed.look_at(Focus(traffic=True))
+    feed.set_focus(Focus(traffic=True))
     take(feed.frames(), 1)
     assert told == [True, "read"]
 
@@ -248,21 +248,21 @@ def test_nor_does_who_looks_at_something_else() -> None:
     """One tick to begin with it, and one to have its numbers; then the pace is as before."""
     clock = FakeClock()
     feed = live(interval_s=60.0, soon_s=1.0, clock=clock)
-    clock.events[30.4] = lambda: feed.look_at(Focus(core=Cpu(1)))
+    clock.events[30.4] = lambda: feed.set_focus(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 5) == pytest.approx([0, 1, 31, 32, 92])
 
 
 def test_where_nobody_waits_for_it_the_pace_stays() -> None:
     clock = FakeClock()
     feed = live(interval_s=60.0, clock=clock)
-    clock.events[30.4] = lambda: feed.look_at(Focus(core=Cpu(1)))
+    clock.events[30.4] = lambda: feed.set_focus(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 3) == pytest.approx([0, 60, 120])
 
 
 def test_soon_is_no_later_than_the_pace() -> None:
     clock = FakeClock()
     feed = live(interval_s=0.25, soon_s=1.0, clock=clock)
-    clock.events[0.6] = lambda: feed.look_at(Focus(core=Cpu(1)))
+    clock.events[0.6] = lambda: feed.set_focus(Focus(core=Cpu(1)))
     assert starts_of(feed, clock, 5) == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
 
 

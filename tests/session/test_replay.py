@@ -32,7 +32,7 @@ from nftop.session.time_spec import moment_ns, span_ns
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 from tests.recordings import Taken, joined, same, taken
 from tests.samples import S
 from tests.store.reading.test_scan import Bytes
@@ -103,7 +103,7 @@ def test_the_cpus_that_were_shown_are_those_of_the_replay() -> None:
 
 def test_a_loss_in_the_middle_is_told_and_the_rest_is_there() -> None:
     whole = session()
-    lost: list[Loss] = []
+    lost: list[RecordingLoss] = []
     spoilt = bytearray(whole.data)
     spoilt[whole.ends[40]] ^= 0xFF
     frames = all_of(bytes(spoilt), on_loss=lost.append)
@@ -272,7 +272,7 @@ def test_markers_are_found_from_any_time(
 def test_where_time_goes_back_another_session_begins() -> None:
     whole = session()
     few = joined(whole.chunks[:20])
-    told: list[Loss] = []
+    told: list[RecordingLoss] = []
     again = all_of(few + few, on_loss=told.append)
     count = len(again) // 2
     assert [at for at, item in enumerate(again) if item.interval_s is None] == [0, count]
@@ -576,7 +576,7 @@ def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() ->
     whole = session()
     encoder = Encoder(whole.header)
     data = joined([encoder.tick(at, sample) for at, sample in enumerate(whole.samples[:10])])
-    told: list[Loss] = []
+    told: list[RecordingLoss] = []
     with mock.patch("nftop.session.reader.step", side_effect=failing_at(whole.samples[5].wall_ns)):
         frames = all_of(data, on_loss=told.append)
     assert len(frames) == 9

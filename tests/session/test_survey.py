@@ -51,9 +51,9 @@ class Cpu:
 def surveyed(
     events: EventHistory,
     cpu_s: Callable[[], float] = lambda: 0.0,
-    rest: Callable[[float], bool] = lambda _: False,
+    wait: Callable[[float], bool] = lambda _: False,
 ) -> EventHistory:
-    RecordingSurvey(recording().reader(), events, NO_SETTINGS, rest=rest, cpu_s=cpu_s).run()
+    RecordingSurvey(recording().reader(), events, NO_SETTINGS, wait=wait, cpu_s=cpu_s).run()
     return events
 
 
@@ -78,11 +78,11 @@ def test_events_are_those_of_the_live_session() -> None:
 def test_it_rests_so_that_its_share_of_a_cpu_is_kept() -> None:
     rests: list[float] = []
 
-    def rest(seconds: float) -> bool:
+    def wait(seconds: float) -> bool:
         rests.append(seconds)
         return False
 
-    surveyed(EventHistory(), Cpu(0.01), rest)
+    surveyed(EventHistory(), Cpu(0.01), wait)
     assert rests and all(item == pytest.approx(0.01 * (1 / SHARE - 1)) for item in rests)
 
 
@@ -99,13 +99,13 @@ def test_cpu_time_in_all_is_bounded_and_the_strip_says_how_far_it_came() -> None
 def test_long_recording_has_totals_of_every_minute_before_its_incidents() -> None:
     frames, steps = flown()[1], 0
 
-    def rest(seconds: float) -> bool:
+    def wait(seconds: float) -> bool:
         nonlocal steps
         steps += 1
         return steps > -(-TICKS // PER_SEGMENT)
 
     with mock.patch("nftop.session.survey.SAMPLED_FROM_NS", 0):
-        events = surveyed(EventHistory(), rest=rest)
+        events = surveyed(EventHistory(), wait=wait)
     series = events.series("drops_per_s", frames[0].wall_ns, frames[-1].wall_ns)
     ticks = (series.times_ns - frames[0].wall_ns) // S
     # Two ticks with rates of each minute; then it had begun with the first tick of all.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nftop.derive.fold import FoldState, step
-from nftop.derive.incidents.stage import culprit_focus
+from nftop.derive.incidents.lifecycle import culprit_focus
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample, SourceReading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.frame import CoreFocus, Frame
+from nftop.model.frame import CoreDetail, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
@@ -18,14 +18,14 @@ from tests.sim.hosts import Frozen, S
 PERIOD = 20 * S
 
 
-def look_at(host: SimulatedHost, cpu: int | None) -> None:
+def set_focus(host: SimulatedHost, cpu: int | None) -> None:
     told = [source for source in host.sources if isinstance(source, Focusing)]
     assert [source.name for source in told] == ["perf"]
     for source in told:
         source.focus(None if cpu is None else Cpu(cpu))
 
 
-def looked(frame: Frame) -> CoreFocus:
+def looked(frame: Frame) -> CoreDetail:
     assert frame.focus is not None
     return frame.focus
 
@@ -35,7 +35,7 @@ def is_drilled(reading: Reading) -> bool:
     return isinstance(reading, Missing) and reading.detail == NOT_LARGEST
 
 
-def ratios(focus: CoreFocus) -> dict[str, float]:
+def ratios(focus: CoreDetail) -> dict[str, float]:
     found = {node.name: node.reading for node in focus.tree if not is_drilled(node.reading)}
     numbers = {name: ratio for name, ratio in found.items() if isinstance(ratio, float)}
     assert numbers.keys() == found.keys()
@@ -68,9 +68,9 @@ def test_a_slowed_workload_waits_for_memory() -> None:
 def test_nobody_looks_and_nothing_is_told() -> None:
     host = Frozen()
     assert host.tick(0).focus is None
-    look_at(host.simulated, 5)
+    set_focus(host.simulated, 5)
     assert host.tick(S).focus is not None
-    look_at(host.simulated, None)
+    set_focus(host.simulated, None)
     assert host.tick(S).focus is None
 
 
@@ -78,7 +78,7 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     host = Frozen()
     model = host.simulated.model
     cpu = next(item.cpus[0] for item in model.layout.placed if item.task.workload == "ovs")
-    look_at(host.simulated, cpu)
+    set_focus(host.simulated, cpu)
     warming = looked(host.tick(0))
     assert {node.reading.reason for node in warming.tree if isinstance(node.reading, Missing)} == {
         Reason.WARMING
@@ -120,7 +120,7 @@ def test_a_core_that_sleeps_has_no_tree() -> None:
     idle = next(
         info.cpu for info in topology.cpus if not topology.with_siblings([info.cpu]) & polled
     )
-    look_at(host.simulated, idle)
+    set_focus(host.simulated, idle)
     host.tick(0)
     for node in looked(host.tick(S)).tree:
         if is_drilled(node.reading):

@@ -15,7 +15,7 @@ from nftop.model.sample import CounterTable
 from nftop.session.replay import Replay
 from nftop.store.format.records import Header, Marker
 from nftop.store.format.schema import described
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 from nftop.store.reading.seekpoint import SIZE
 from tests.recordings import everything, joined, taken, ticks_of
 from tests.store.reading.test_scan import Bytes
@@ -61,7 +61,9 @@ def test_what_the_format_says_of_sizes_is_so() -> None:
 def test_every_version_stays_readable(version: str) -> None:
     file = DATA / f"version-{version}.nftop"
     found, ended, rest = everything(file)
-    assert ended and rest is None and not [item for item in found if isinstance(item, Loss)]
+    assert (
+        ended and rest is None and not [item for item in found if isinstance(item, RecordingLoss)]
+    )
     header = found[0]
     assert isinstance(header, Header)
     assert (header.host.name, header.host.simulated, header.uarch) == ("demo", True, "SKX")

@@ -88,7 +88,7 @@ def is_planned(run: Running) -> bool:
 
 
 def phase(run: Running) -> str:
-    return run.app.changes.standing.phase
+    return run.app.changes.state.phase
 
 
 async def settle(run: Running) -> None:

@@ -16,7 +16,7 @@ class StepFeed:
         self._queue: SimpleQueue[Frame | Exception | None] = SimpleQueue()
         self._interval_s = interval_s
         self.stopped = False
-        self.looking = Focus()
+        self.focus = Focus()
         self.settings: RuleSettings | None = None
         self.keeps: list[bool] = []
         self.handled = 0  # frames the consumer is done with
@@ -36,8 +36,8 @@ class StepFeed:
     def baseline(self, *, keep: bool) -> None:
         self.keeps.append(keep)
 
-    def look_at(self, looking: Focus) -> None:
-        self.looking = looking
+    def set_focus(self, focus: Focus) -> None:
+        self.focus = focus
 
     def put(self, item: Frame | Exception) -> None:
         self._queue.put(item)

@@ -27,7 +27,7 @@ from nftop.cli.confirmation import (
 from nftop.cli.parsers.cat_actions import GoneError, UsageError
 from nftop.control.backend import AbsentError
 from nftop.control.gate import missing_privilege
-from nftop.control.history import standing
+from nftop.control.history import in_effect
 from nftop.control.interface import Gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
@@ -116,7 +116,7 @@ def _changed(
 
 def _bygone(journal: Journal) -> str:
     """Why changes in the journal can't be reverted; "" without any."""
-    numbers = [entry.number for entry in standing(journal.history())]
+    numbers = [entry.number for entry in in_effect(journal.history())]
     if not numbers:
         return ""
     return (

@@ -34,7 +34,7 @@ from nftop.store.folders import caller, open_file, open_folder
 from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 from nftop.store.recording.recorder import Recorder, Recording
 from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
 from nftop.store.user.rules import RulesFile
@@ -173,7 +173,7 @@ def _list(options: argparse.Namespace) -> int:
             if not data.piped:
                 feed.open()
             for marker in all_markers(data, news):
-                if isinstance(marker, Loss):
+                if isinstance(marker, RecordingLoss):
                     say(f"nftop: {marker.sentence}")
                     code = BAD_RECORDING if marker.damage else code
                 else:
@@ -196,7 +196,7 @@ def replay(options: argparse.Namespace) -> int:
     news = threading.Event()
     damaged = False
 
-    def on_loss(loss: Loss) -> None:
+    def on_loss(loss: RecordingLoss) -> None:
         nonlocal damaged
         damaged = damaged or loss.damage
         if batched:

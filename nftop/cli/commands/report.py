@@ -27,7 +27,7 @@ from nftop.render.base.text import locale_is_utf8, printable
 from nftop.render.pages.doctor import doctor_lines
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_cpuid
-from nftop.sources.tuning.look import Poller
+from nftop.sources.tuning.inputs import Poller
 from nftop.store.folders import open_file
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 

@@ -64,10 +64,10 @@ def _frames(
         rules=rules,
         soon_s=_SOON_S,
     )
-    looking = Focus(traffic=options.traffic)
+    focus = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:
         try:
-            for frame in frames_of(feed, target, looking, _report):
+            for frame in frames_of(feed, target, focus, _report):
                 board.publish(frame)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)

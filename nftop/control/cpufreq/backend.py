@@ -58,7 +58,7 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
     Without limits if no change of them stands; empty if no change stands, if one of these cells is
     not as its change left it, or if that change did not pin.
     """
-    stacks = _standing(history, cells)
+    stacks = _in_effect(history, cells)
     values: dict[Cell, str] = {}
     while not any(cell.kind in _LIMITS for cell in values):
         newest = max((stack[-1][0] for stack in stacks.values() if stack), default=None)
@@ -75,7 +75,7 @@ def before(history: Iterable[Entry], cells: Iterable[Cell], state: State) -> Map
     return values
 
 
-def _standing(
+def _in_effect(
     history: Iterable[Entry], cells: Iterable[Cell]
 ) -> Mapping[Cell, list[tuple[int, Change]]]:
     """By cell the changes that stand with their numbers, the oldest first."""
@@ -356,7 +356,7 @@ class FrequencyBackend(Backend[CpufreqWrite], Protocol):
             others = (*unverified(used), *others)
         return replace(proposal, warnings=(*unknown, *proposal.warnings, *others))
 
-    def judged(
+    def checked_proposal(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         del target

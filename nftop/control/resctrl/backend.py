@@ -10,7 +10,7 @@ from nftop.control.backend import Backend, HistoryReader
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.resctrl.messages import foreign_group_messages
 from nftop.control.resctrl.operations import ResctrlStep, shell, steps
-from nftop.control.resctrl.plan import forbidden, judged, propose
+from nftop.control.resctrl.plan import checked_proposal, forbidden, propose
 from nftop.control.rules import Rules
 from nftop.model.change import (
     DIRECTORIES,
@@ -90,10 +90,10 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
             messages = [f"whether nftop made what is to go is not known: {why}"]
         return replace(proposal, warnings=(*messages, *proposal.warnings))
 
-    def judged(
+    def checked_proposal(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
-        return judged(base, target, changes, self.rules(), commands)
+        return checked_proposal(base, target, changes, self.rules(), commands)
 
     def shell(self, proposal: Proposal) -> tuple[str, ...]:
         return tuple(shell(step, self.where) for step in steps(proposal.base, proposal.changes))

@@ -54,7 +54,7 @@ _LOCKED = "pseudo-locked"
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")
 
 
-def judged(
+def checked_proposal(
     base: State,
     target: State,
     changes: Sequence[Change],
@@ -184,7 +184,9 @@ def propose(
     base, rounded, refusals = result.base, tuple(result.rounded), tuple(result.refusals)
     if refusals:
         return Proposal(base, (), rounded, refusals=refusals, commands=commands, rounded=rounded)
-    proposal = judged(base, result.target, difference(base, result.target), rules, commands)
+    proposal = checked_proposal(
+        base, result.target, difference(base, result.target), rules, commands
+    )
     return replace(proposal, effects=(*rounded, *proposal.effects), rounded=rounded)
 
 

@@ -470,7 +470,7 @@ class SpeedSelect(Backend[IsstCall]):
         del history
         return propose(self.facts(), self.classes, actions, commands, self.keepers)
 
-    def judged(
+    def checked_proposal(
         self, base: State, target: State, changes: Sequence[Change], commands: tuple[str, ...]
     ) -> Proposal:
         del target

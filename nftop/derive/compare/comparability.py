@@ -42,7 +42,7 @@ def load_moved(offered: float) -> str:
     return f"load moved {percent(offered)}"
 
 
-def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
+def comparable_row(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
     """The row, inconclusive if its sides can't be compared.
 
     Args:
@@ -70,7 +70,7 @@ def judged(row: Compared, busy: Sequence[bool | None], offered: float | None) ->
 def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
     """Overall word and its reason: packets, drops and cycles decide, cycles first.
 
-    `offered` as in `judged`; None too if both sides are busy all the time.
+    `offered` as in `comparable_row`; None too if both sides are busy all the time.
     """
     of_word: dict[tuple[Word, bool], list[Compared]] = {}
     for row in rows:

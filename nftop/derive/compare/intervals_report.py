@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from nftop.derive.compare.comparability import PACKETS, is_full, judged, summed
+from nftop.derive.compare.comparability import PACKETS, comparable_row, is_full, summed
 from nftop.derive.compare.intervals import (
     CLASS_COMPARED,
     PACKAGE_COMPARED,
@@ -160,7 +160,7 @@ def _nf_report(
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
-        rows.append(row if own else replace(row, result=judged(row.result, full, offered)))
+        rows.append(row if own else replace(row, result=comparable_row(row.result, full, offered)))
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in (("A", a), ("B", b)):

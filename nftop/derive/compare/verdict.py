@@ -9,7 +9,7 @@ import numpy as np
 
 from nftop.derive.cache.changes import groups_in
 from nftop.derive.cache.ways import in_use
-from nftop.derive.compare.comparability import is_full, judged, summed
+from nftop.derive.compare.comparability import comparable_row, is_full, summed
 from nftop.derive.compare.metric import Compared, Word, compared, moved
 from nftop.derive.compare.settling import STANDS, Sides, SideSamples, Term, sides_of, split
 from nftop.derive.compare.window import BUSY_RATIO, ClassKey, Window, clock_indices
@@ -79,7 +79,7 @@ def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...])
         metric = _NF.get(name) or cpu_metric(name)
         row = row_of(metric, both(name), reasons.get(name, NO_SAMPLE), sides)
         if name != "drop_packets_per_s" or _is_any(row.before) or _is_any(row.after):
-            rows.append(judged(row, busy, offered))
+            rows.append(comparable_row(row, busy, offered))
     rows = [replace(row, bounds=_bounds(row.metric, busy, nf)) for row in rows]
     word, why = summed(rows, offered if None in busy or False in busy else None)
     return VerdictSection(
@@ -140,7 +140,7 @@ def row_of(metric: Metric, both: SideSamples, why: Missing, sides: Sides) -> Com
     return row
 
 
-_S = 1e9
+_NS_PER_S = 1e9
 _GROUP = {metric.id: metric for metric in GROUP_METRICS}
 _IDLE = Missing(Reason.IDLE, f"none of its CPUs is busy for {BUSY_RATIO:.0%} of the time")
 _NO_CPU = Missing(Reason.UNDEFINED, "no CPU at this cache")
@@ -206,7 +206,7 @@ def verdict_of(
     return Verdict(
         changed_at_ns=changed_at_ns,
         groups=changed,
-        left_out_s=max(0.0, (sides.after_ns - sides.at_ns) / _S),
+        left_out_s=max(0.0, (sides.after_ns - sides.at_ns) / _NS_PER_S),
         settled=sides.settled,
         over=sides.over,
         span_s=sides.span_s,
@@ -214,12 +214,12 @@ def verdict_of(
         noticed=sides.noticed,
         notes=tuple(filter(None, (_term_note(changed_at_ns, term), sides.note, _several(sides)))),
         parts=tuple(parts),
-        age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / _S),
+        age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / _NS_PER_S),
     )
 
 
 def _since(changed_at_ns: int, at_ns: int | None) -> float | None:
-    return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / _S)
+    return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / _NS_PER_S)
 
 
 def _term_note(changed_at_ns: int, term: Term) -> str:

@@ -114,10 +114,10 @@ def step_findings(
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
-    seen = FindingInputs(frame, other_pollers, gone.gone, recent or {})
+    inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {})
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
-        measured = rule.measure(seen)
+        measured = rule.measure(inputs)
         nfs = _nfs_of(measured) if any(row.rule == rule.id for row in settings.rows) else None
         limits = _limits_of(rule, nfs, settings)
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)

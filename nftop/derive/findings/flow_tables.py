@@ -19,19 +19,21 @@ def _hit_ratio(point: RecentPoint) -> float:
     return point.cache_hit_ratio
 
 
-def _fall(seen: FindingInputs, nf: NfRow) -> tuple[Reading, Reading, Reading]:
+def _fall(inputs: FindingInputs, nf: NfRow) -> tuple[Reading, Reading, Reading]:
     """Usual ratio minus the present one, and both."""
     now = nf.readings.get("ovs.cache_hit_ratio", _SOURCE)
-    usual = seen.recent.get(nf.key, _UNKNOWN).before(seen.frame.monotonic_ns, _hit_ratio, KEPT_S)
+    usual = inputs.recent.get(nf.key, _UNKNOWN).before(
+        inputs.frame.monotonic_ns, _hit_ratio, KEPT_S
+    )
     if isinstance(now, Missing):
         return now, usual, now
     return usual if isinstance(usual, Missing) else usual - now, usual, now
 
 
-def hits_fell(seen: FindingInputs) -> Measured:
+def hits_fell(inputs: FindingInputs) -> Measured:
     """By how much the cache hit ratio of each NF fell below its median of the last minutes."""
-    nfs = seen.frame.nfs
-    rows = [_fall(seen, nf) for nf in nfs]
+    nfs = inputs.frame.nfs
+    rows = [_fall(inputs, nf) for nf in nfs]
     received = [nf.readings["rx_packets_per_s"] for nf in nfs]
 
     def column_of(readings: list[Reading]) -> Column:
@@ -48,9 +50,9 @@ def hits_fell(seen: FindingInputs) -> Measured:
     )
 
 
-def lost_upcalls(seen: FindingInputs) -> Measured:
+def lost_upcalls(inputs: FindingInputs) -> Measured:
     """Packets per second that each NF dropped because their upcalls failed."""
-    nfs = seen.frame.nfs
+    nfs = inputs.frame.nfs
     values = {row: nf.readings.get("ovs.lost_upcalls_per_s", _SOURCE) for row, nf in enumerate(nfs)}
     keys = [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs]
     return Measured(keys, from_readings(values, len(nfs), _SOURCE))

@@ -30,8 +30,8 @@ _NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backl
 def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric of each CPU on which a network function polls."""
 
-    def measure(seen: FindingInputs) -> Measured:
-        return Measured(_keys(seen.cpus), seen.of(metric), words={"nf": seen.nf_names})
+    def measure(inputs: FindingInputs) -> Measured:
+        return Measured(_keys(inputs.cpus), inputs.of(metric), words={"nf": inputs.nf_names})
 
     return measure
 
@@ -58,8 +58,8 @@ register(
 def of_core(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric that a core's threads have the same, of each core with pollers, and its load."""
 
-    def measure(seen: FindingInputs) -> Measured:
-        return _of_cores(seen, _own_counts(seen, seen.of(metric)))
+    def measure(inputs: FindingInputs) -> Measured:
+        return _of_cores(inputs, _own_counts(inputs, inputs.of(metric)))
 
     return measure
 
@@ -112,29 +112,29 @@ def deep(node: str) -> Callable[[FindingInputs], Measured]:
     where turns of counters make it an estimate: a finding needs several in a row.
     """
 
-    def measure(seen: FindingInputs) -> Measured:
-        return _of_cores(seen, _own_counts(seen, _deep(seen, node)))
+    def measure(inputs: FindingInputs) -> Measured:
+        return _of_cores(inputs, _own_counts(inputs, _deep(inputs, node)))
 
     return measure
 
 
-def _deep(seen: FindingInputs, name: str) -> Column:
-    metric, focus = f"tma.{name}", seen.frame.focus
+def _deep(inputs: FindingInputs, name: str) -> Column:
+    metric, focus = f"tma.{name}", inputs.frame.focus
     why = Missing(Reason.SOURCE, "counted for the core in focus only")
-    counted = metric in seen.frame.cpus.columns
-    known = seen.of(metric) if counted else missing(len(seen.rows), why)
+    counted = metric in inputs.frame.cpus.columns
+    known = inputs.of(metric) if counted else missing(len(inputs.rows), why)
     if focus is None:
         return known
     node = next((item for item in focus.tree if item.name == name), None)
     if node is None:
         return known
-    infos = seen.frame.cpus.topology.cpus
+    infos = inputs.frame.cpus.topology.cpus
     readings: dict[int, Reading] = {
         index: node.reading
-        for index, row in enumerate(seen.rows.tolist())
+        for index, row in enumerate(inputs.rows.tolist())
         if infos[row].cpu in focus.cpus
     }
-    return where(known.present, known, from_readings(readings, len(seen.rows), why))
+    return where(known.present, known, from_readings(readings, len(inputs.rows), why))
 
 
 register(
@@ -226,11 +226,11 @@ register(
 )
 
 
-def core_ipc(seen: FindingInputs) -> Measured:
+def core_ipc(inputs: FindingInputs) -> Measured:
     """Instructions per cycle of each core with pollers; its only thread's where it has but one."""
-    whole, own = seen.of("core_ipc"), seen.of("ipc")
+    whole, own = inputs.of("core_ipc"), inputs.of("ipc")
     alone = whole.reasons == Reason.UNDEFINED
-    return _of_cores(seen, _own_counts(seen, where(alone, own, whole)))
+    return _of_cores(inputs, _own_counts(inputs, where(alone, own, whole)))
 
 
 register(
@@ -257,24 +257,26 @@ register(
 )
 
 
-def _own_counts(seen: FindingInputs, of_rows: Column) -> Column:
+def _own_counts(inputs: FindingInputs, of_rows: Column) -> Column:
     """A number of every row but where other threads were counted with the network function's."""
-    if not seen.frame.cpus.shared:
+    if not inputs.frame.cpus.shared:
         return of_rows
     shared = np.zeros(len(of_rows), np.bool_)
-    infos = seen.frame.cpus.topology.cpus
-    for places in seen.cores:
-        cpus = (infos[int(seen.rows[index])].cpu for index in places)
-        shared[list(places)] = any(cpu in seen.frame.cpus.shared for cpu in cpus)
+    infos = inputs.frame.cpus.topology.cpus
+    for places in inputs.cores:
+        cpus = (infos[int(inputs.rows[index])].cpu for index in places)
+        shared[list(places)] = any(cpu in inputs.frame.cpus.shared for cpu in cpus)
     why = Missing(Reason.SOURCE, "other threads ran on this core too")
     return where(shared, missing(len(of_rows), why), of_rows)
 
 
-def others_here(seen: FindingInputs) -> Measured:
+def others_here(inputs: FindingInputs) -> Measured:
     """How many threads never sleep on a CPU beside that of its network function, and who."""
-    others = [seen.other_pollers.get(row, ()) for row in seen.rows.tolist()]
-    words = {"nf": seen.nf_names, "who": [", ".join(other) for other in others]}
-    return Measured(_keys(seen.cpus), numbers([float(len(other)) for other in others]), words=words)
+    others = [inputs.other_pollers.get(row, ()) for row in inputs.rows.tolist()]
+    words = {"nf": inputs.nf_names, "who": [", ".join(other) for other in others]}
+    return Measured(
+        _keys(inputs.cpus), numbers([float(len(other)) for other in others]), words=words
+    )
 
 
 register(
@@ -298,28 +300,28 @@ register(
 )
 
 
-def foreign_sibling(seen: FindingInputs) -> Measured:
+def foreign_sibling(inputs: FindingInputs) -> Measured:
     """The busiest hyper-thread sibling on which another program runs: its share of time not idle.
 
     The kernel's, since a poller that polls in vain takes slots all the same.
     """
-    table = seen.frame.cpus
-    siblings = table.topology.sibling_rows[seen.rows]
-    pids = seen.pids
-    others = (siblings >= 0) & (pids[siblings] != pids[seen.rows][:, None])
+    table = inputs.frame.cpus
+    siblings = table.topology.sibling_rows[inputs.rows]
+    pids = inputs.pids
+    others = (siblings >= 0) & (pids[siblings] != pids[inputs.rows][:, None])
     ran = table.columns["cpu_time_ratio"]
     values = np.where(others, ran.values[siblings], -1.0)
     reasons = np.where(others, ran.reasons[siblings], 0)
-    named, measured = [], np.full(len(seen.rows), np.nan)
+    named, measured = [], np.full(len(inputs.rows), np.nan)
     worst = reasons.max(axis=1, initial=0).astype(np.uint8)
     worst[~others.any(axis=1)] = Reason.UNDEFINED
-    for index in range(len(seen.rows)):
+    for index in range(len(inputs.rows)):
         at = int(np.nanargmax(values[index])) if worst[index] == 0 else -1
         named.append("" if at < 0 else str(table.topology.cpus[int(siblings[index, at])].cpu))
         if at >= 0:
             measured[index] = values[index, at]
-    words = {"nf": seen.nf_names, "sibling": named}
-    return Measured(_keys(seen.cpus), Column(measured, worst), words=words)
+    words = {"nf": inputs.nf_names, "sibling": named}
+    return Measured(_keys(inputs.cpus), Column(measured, worst), words=words)
 
 
 register(
@@ -343,9 +345,9 @@ register(
 )
 
 
-def empty_poll_ipc(seen: FindingInputs) -> Measured:
+def empty_poll_ipc(inputs: FindingInputs) -> Measured:
     """As `core_ipc`, and the share of empty polls: all where no packets come, else as told."""
-    measured = core_ipc(seen)
+    measured = core_ipc(inputs)
     busy, packets = measured.context["busy"], measured.context["packets"]
     none = packets.present & (packets.values == 0)
     busy = where(none, numbers([0.0] * len(none)), busy)
@@ -374,10 +376,10 @@ register(
 )
 
 
-def low_priority(seen: FindingInputs) -> Measured:
+def low_priority(inputs: FindingInputs) -> Measured:
     """1 for cores that SST-BF made low-priority, 0 for high-priority ones, and base frequencies."""
-    table = seen.frame.cpus
-    rows = seen.rows[seen.first_of_core].tolist()
+    table = inputs.frame.cpus
+    rows = inputs.rows[inputs.first_of_core].tolist()
     kinds: dict[int, Reading] = {}
     for at, row in enumerate(rows):
         kind = table.settings[row].priority
@@ -386,7 +388,7 @@ def low_priority(seen: FindingInputs) -> Measured:
     best: dict[int | None, float] = {}
     for info, ghz in zip(infos, base.tolist(), strict=True):
         best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
-    measured = _of_cores(seen, missing(len(seen.rows), Missing(Reason.UNDEFINED)))
+    measured = _of_cores(inputs, missing(len(inputs.rows), Missing(Reason.UNDEFINED)))
     context = {
         **measured.context,
         "base_ghz": column(base[rows]),
@@ -421,9 +423,9 @@ register(
 )
 
 
-def drops(seen: FindingInputs) -> Measured:
+def drops(inputs: FindingInputs) -> Measured:
     """Packets per second that were dropped before a function had them, by function."""
-    nfs = seen.frame.nfs
+    nfs = inputs.frame.nfs
     values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
     return Measured(
         [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
@@ -451,14 +453,14 @@ register(
 )
 
 
-def left(seen: FindingInputs) -> Measured:
+def left(inputs: FindingInputs) -> Measured:
     """1 for each function that was here a while ago; who it was, and the last it was told of."""
     return Measured(
-        [FindingKey(f"nf {item.name}", item.key) for item in seen.gone],
-        numbers([1.0] * len(seen.gone)),
+        [FindingKey(f"nf {item.name}", item.key) for item in inputs.gone],
+        numbers([1.0] * len(inputs.gone)),
         words={
-            "pid": [str(item.pid) for item in seen.gone],
-            "until": [_clock(entry.until_ns) for entry in seen.gone],
+            "pid": [str(item.pid) for item in inputs.gone],
+            "until": [_clock(entry.until_ns) for entry in inputs.gone],
         },
     )
 
@@ -484,10 +486,10 @@ register(
 )
 
 
-def sources_apart(seen: FindingInputs) -> Measured:
+def sources_apart(inputs: FindingInputs) -> Measured:
     """1 where perf and a sensor server have told different numbers in some readings, else 0."""
-    message = seen.frame.apart
-    server = seen.frame.sources.get("pcm")
+    message = inputs.frame.apart
+    server = inputs.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:
         return Measured(
             [FindingKey("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]}
@@ -521,13 +523,13 @@ def _clock(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
-def _of_cores(seen: FindingInputs, of_rows: Column) -> Measured:
-    busy, packets = seen.core_load
+def _of_cores(inputs: FindingInputs, of_rows: Column) -> Measured:
+    busy, packets = inputs.core_load
     return Measured(
-        _keys(seen.core_names),
-        taken(of_rows, seen.first_of_core),
+        _keys(inputs.core_names),
+        taken(of_rows, inputs.first_of_core),
         {"packets": packets, "busy": busy},
-        {"nf": seen.core_nfs},
+        {"nf": inputs.core_nfs},
     )
 
 

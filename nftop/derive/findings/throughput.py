@@ -15,18 +15,18 @@ _UNKNOWN = RecentRates()
 _SOURCE = Missing(Reason.SOURCE)
 
 
-def _ratios(seen: FindingInputs) -> tuple[Column, Column, Column]:
+def _ratios(inputs: FindingInputs) -> tuple[Column, Column, Column]:
     """Of each NF, throughput and arriving packets by the usual ones, and the usual throughput."""
     columns: tuple[dict[int, Reading], ...] = ({}, {}, {})
-    for row, nf in enumerate(seen.frame.nfs):
-        recent = seen.recent.get(nf.key, _UNKNOWN)
+    for row, nf in enumerate(inputs.frame.nfs):
+        recent = inputs.recent.get(nf.key, _UNKNOWN)
         now = recent.now
         columns[0][row] = quotient(_reading(None if now is None else now.throughput), recent.usual)
         columns[1][row] = quotient(
             _reading(None if now is None else now.arriving), recent.usual_arriving
         )
         columns[2][row] = recent.usual
-    count = len(seen.frame.nfs)
+    count = len(inputs.frame.nfs)
     sent, arriving, usual = (from_readings(column, count, _SOURCE) for column in columns)
     return sent, arriving, usual
 
@@ -35,24 +35,24 @@ def _reading(value: float | None) -> Reading:
     return _SOURCE if value is None or math.isnan(value) else value
 
 
-def _of_nfs(seen: FindingInputs, values: Column, **context: Column) -> Measured:
-    nfs = seen.frame.nfs
+def _of_nfs(inputs: FindingInputs, values: Column, **context: Column) -> Measured:
+    nfs = inputs.frame.nfs
     keys = [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs]
     return Measured(keys, values, context, {"nf": [nf.name for nf in nfs]})
 
 
-def collapsed(seen: FindingInputs) -> Measured:
+def collapsed(inputs: FindingInputs) -> Measured:
     """Throughput of each NF by its usual one, while its usual packets arrive."""
-    sent, arriving, usual = _ratios(seen)
+    sent, arriving, usual = _ratios(inputs)
     usual_mpps = Column(usual.values / 1e6, usual.reasons)
-    return _of_nfs(seen, sent, arriving=arriving, usual=usual, usual_mpps=usual_mpps)
+    return _of_nfs(inputs, sent, arriving=arriving, usual=usual, usual_mpps=usual_mpps)
 
 
-def stopped(seen: FindingInputs) -> Measured:
+def stopped(inputs: FindingInputs) -> Measured:
     """Arriving packets of each NF by its usual ones."""
-    _, arriving, usual = _ratios(seen)
+    _, arriving, usual = _ratios(inputs)
     usual_mpps = Column(usual.values / 1e6, usual.reasons)
-    return _of_nfs(seen, arriving, usual=usual, usual_mpps=usual_mpps)
+    return _of_nfs(inputs, arriving, usual=usual, usual_mpps=usual_mpps)
 
 
 _LOADED = Only(

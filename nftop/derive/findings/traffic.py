@@ -32,8 +32,8 @@ _BUSY_RATIO, _QUIET_RATIO = 0.5, 0.05
 def of_package(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric of each package."""
 
-    def measure(seen: FindingInputs) -> Measured:
-        return _packages(seen, of_packages(seen.frame.packages, metric), metric)
+    def measure(inputs: FindingInputs) -> Measured:
+        return _packages(inputs, of_packages(inputs.frame.packages, metric), metric)
 
     return measure
 
@@ -59,13 +59,13 @@ register(
 )
 
 
-def ddio_misses(seen: FindingInputs) -> Measured:
+def ddio_misses(inputs: FindingInputs) -> Measured:
     """Share of devices' writes that did not find their line, and how many writes there are."""
-    rows = seen.frame.packages
+    rows = inputs.frame.packages
     hits = of_packages(rows, "pcie.ddio_hit_ratio")
     whole, parts = _writes(rows)
     missed = Column(1.0 - hits.values, hits.reasons)
-    measured = _packages(seen, missed, "pcie.ddio_hit_ratio")
+    measured = _packages(inputs, missed, "pcie.ddio_hit_ratio")
     return _with(measured, writes=_plus(whole, parts))
 
 
@@ -90,11 +90,11 @@ register(
 )
 
 
-def partial_writes(seen: FindingInputs) -> Measured:
+def partial_writes(inputs: FindingInputs) -> Measured:
     """Share of devices' writes that are of parts of lines, and how many writes there are."""
-    whole, parts = _writes(seen.frame.packages)
+    whole, parts = _writes(inputs.frame.packages)
     every = _plus(whole, parts)
-    measured = _packages(seen, ratio(parts, every), "pcie.rfo.total_per_s")
+    measured = _packages(inputs, ratio(parts, every), "pcie.rfo.total_per_s")
     return _with(measured, writes=every)
 
 
@@ -119,18 +119,18 @@ register(
 )
 
 
-def register_writes(seen: FindingInputs) -> Measured:
+def register_writes(inputs: FindingInputs) -> Measured:
     """Writes to devices' registers per second and core on which a network function polls."""
-    rows = seen.frame.packages
-    infos, at = seen.frame.cpus.topology.cpus, seen.rows.tolist()
-    homes = [infos[at[places[0]]].package for places in seen.cores]
+    rows = inputs.frame.packages
+    infos, at = inputs.frame.cpus.topology.cpus, inputs.rows.tolist()
+    homes = [infos[at[places[0]]].package for places in inputs.cores]
     cores: dict[int, Reading] = {
         row: float(homes.count(item.package)) or _NO_CORES for row, item in enumerate(rows)
     }
     counted = from_readings(cores, len(rows), _NO_CORES)
     writes = of_packages(rows, "mmio.write_per_s")
     per_core = where(counted.present, ratio(writes, counted), counted)
-    return _with(_packages(seen, per_core, "mmio.write_per_s"), cores=counted, writes=writes)
+    return _with(_packages(inputs, per_core, "mmio.write_per_s"), cores=counted, writes=writes)
 
 
 register(
@@ -156,14 +156,14 @@ register(
 )
 
 
-def remote_share(seen: FindingInputs) -> Measured:
+def remote_share(inputs: FindingInputs) -> Measured:
     """What comes from other packages, by what memory and devices of the package move in all."""
-    rows = seen.frame.packages
+    rows = inputs.frame.packages
     received = of_packages(rows, "upi.received_bytes_per_s")
     moved = of_packages(rows, "memory.read_bytes_per_s")
     for name in ("memory.write_bytes_per_s", "pcie.read_bytes_per_s", "pcie.write_bytes_per_s"):
         moved = _plus(moved, of_packages(rows, name))
-    measured = _packages(seen, ratio(received, moved), "upi.received_bytes_per_s")
+    measured = _packages(inputs, ratio(received, moved), "upi.received_bytes_per_s")
     return _with(measured, received=received)
 
 
@@ -192,11 +192,11 @@ register(
 def highest_of(*metrics: str) -> Callable[[FindingInputs], Measured]:
     """The higher of two shares of each package; the other where one is absent."""
 
-    def measure(seen: FindingInputs) -> Measured:
-        rows = seen.frame.packages
+    def measure(inputs: FindingInputs) -> Measured:
+        rows = inputs.frame.packages
         one, other = (of_packages(rows, metric) for metric in metrics)
         higher = Column(np.fmax(one.values, other.values), np.minimum(one.reasons, other.reasons))
-        return _packages(seen, higher, metrics[0])
+        return _packages(inputs, higher, metrics[0])
 
     return measure
 
@@ -254,13 +254,13 @@ register(
 )
 
 
-def uneven_channels(seen: FindingInputs) -> Measured:
+def uneven_channels(inputs: FindingInputs) -> Measured:
     """The busiest memory channel's traffic by the mean of those that count any.
 
     A channel that counts nothing has no memory behind it: kernels show every third box of an Ice
     Lake's controllers although there is none.
     """
-    rows = seen.frame.packages
+    rows = inputs.frame.packages
     shares: dict[int, Reading] = {}
     totals: dict[int, Reading] = {}
     names = []
@@ -274,7 +274,7 @@ def uneven_channels(seen: FindingInputs) -> Measured:
         shares[row] = max(used)[0] / (whole / len(used)) if known else absent or _ONE_CHANNEL
         totals[row] = absent or whole
     none = Missing(Reason.SOURCE)
-    measured = _packages(seen, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
+    measured = _packages(inputs, from_readings(shares, len(rows), none), "memory.read_bytes_per_s")
     measured = _with(measured, traffic=from_readings(totals, len(rows), none))
     return Measured(
         measured.keys, measured.values, measured.context, {**measured.words, "channel": names}
@@ -302,16 +302,16 @@ register(
 )
 
 
-def memory_per_packet(seen: FindingInputs) -> Measured:
+def memory_per_packet(inputs: FindingInputs) -> Measured:
     """Memory traffic of a class by the packets of those who poll in it, where nobody else works."""
     keys, parts, traffic, names = [], [], {}, []
-    for index, (group, cache, places) in enumerate(polled_classes(seen)):
+    for index, (group, cache, places) in enumerate(polled_classes(inputs)):
         keys.append(FindingKey(class_text(group, cache), group.clos))
         parts.append(places)
-        names.append(_nfs(seen, places))
-        mixed = _strangers(seen, group.name, cache.l3, _QUIET_RATIO)
+        names.append(_nfs(inputs, places))
+        mixed = _strangers(inputs, group.name, cache.l3, _QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
-    packets = summed(seen.packets, parts)
+    packets = summed(inputs.packets, parts)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
     context = {"packets": packets, "traffic": moved}
     return Measured(keys, ratio(moved, packets), context, {"nf": names})
@@ -344,17 +344,17 @@ register(
 )
 
 
-def noisy_neighbour(seen: FindingInputs) -> Measured:
+def noisy_neighbour(inputs: FindingInputs) -> Measured:
     """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
     keys, traffic, messages, names = [], {}, [], []
-    for index, (group, cache, places) in enumerate(polled_classes(seen)):
+    for index, (group, cache, places) in enumerate(polled_classes(inputs)):
         others = sorted(
-            neighbours(seen, group, cache), key=lambda one: one.sort_traffic, reverse=True
+            neighbours(inputs, group, cache), key=lambda one: one.sort_traffic, reverse=True
         )
         keys.append(FindingKey(class_text(group, cache), group.clos))
         traffic[index] = others[0].traffic if others else _UNSHARED
         messages.append(others[0].message if others else "")
-        names.append(_nfs(seen, places))
+        names.append(_nfs(inputs, places))
     values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
     return Measured(keys, values, words={"nf": names, "who": messages})
 
@@ -417,15 +417,15 @@ class Neighbour:
         return -1.0 if isinstance(self.traffic, Missing) else self.traffic
 
 
-def neighbours(seen: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:
+def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:
     """Others in the class itself, and classes that may fill some of the same ways."""
     mine = ways_of(cache)
-    others = _strangers(seen, group.name, cache.l3, _BUSY_RATIO)
+    others = _strangers(inputs, group.name, cache.l3, _BUSY_RATIO)
     if others:
         mask = 0 if mine is None else mine.bits
         traffic = cache.readings["mbm_total_bytes_per_s"]
         yield Neighbour(traffic, group.name, mask.bit_count(), tuple(others), mask)
-    for other in seen.frame.groups:
+    for other in inputs.frame.groups:
         for theirs in other.caches:
             if other.name == group.name or theirs.l3 != cache.l3:
                 continue
@@ -436,24 +436,24 @@ def neighbours(seen: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> It
                 yield Neighbour(traffic, other.name, mask.bit_count(), mask=mask)
 
 
-def polled_classes(seen: FindingInputs) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
+def polled_classes(inputs: FindingInputs) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
     """Classes in the caches behind which a network function polls in them, and where in `rows`."""
     places: dict[tuple[str, L3Domain | None], list[int]] = {}
-    for position in range(len(seen.rows)):
-        key = seen.classes(position)
+    for position in range(len(inputs.rows)):
+        key = inputs.classes(position)
         if key is not None:
             places.setdefault(key, []).append(position)
-    for group in seen.frame.groups:
+    for group in inputs.frame.groups:
         for cache in group.caches:
             if (group.name, cache.l3) in places:
                 yield group, cache, places[group.name, cache.l3]
 
 
-def _strangers(seen: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+def _strangers(inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
     """CPUs of a class behind a cache that are so busy, and no network function polls there."""
-    table = seen.frame.cpus
+    table = inputs.frame.cpus
     ran = table.columns["cpu_time_ratio"]
-    busy = np.flatnonzero(ran.present & (ran.values > busy_ratio) & (seen.pids < 0))
+    busy = np.flatnonzero(ran.present & (ran.values > busy_ratio) & (inputs.pids < 0))
     cpus = []
     for row in busy.tolist():
         group, info = table.group[row], table.topology.cpus[row]
@@ -467,8 +467,8 @@ def class_text(group: GroupRow, cache: GroupCacheRow) -> str:
     return f"class {'default' if group.name == ROOT else group.name}, L3 {cache.l3}"
 
 
-def _nfs(seen: FindingInputs, places: list[int]) -> str:
-    return ", ".join(dict.fromkeys(seen.nf_names[position] for position in places))
+def _nfs(inputs: FindingInputs, places: list[int]) -> str:
+    return ", ".join(dict.fromkeys(inputs.nf_names[position] for position in places))
 
 
 def _writes(rows: tuple[PackageRow, ...]) -> tuple[Column, Column]:
@@ -492,9 +492,9 @@ def _total(box: BoxTraffic) -> Reading:
     return out_of if isinstance(out_of, Missing) else box.in_bytes_per_s + out_of
 
 
-def _packages(seen: FindingInputs, values: Column, metric: str) -> Measured:
+def _packages(inputs: FindingInputs, values: Column, metric: str) -> Measured:
     """Of each package, and whether the metric is an estimate there."""
-    rows = seen.frame.packages
+    rows = inputs.frame.packages
     about = ["about " if metric in row.estimates else "" for row in rows]
     return Measured([FindingKey(f"package {row.package}", None) for row in rows], values,
                     words={"about": about})  # fmt: skip

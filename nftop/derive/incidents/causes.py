@@ -83,37 +83,37 @@ class Cause:
 class CauseInputs:
     """A frame with its findings, and what explains them."""
 
-    seen: FindingInputs
+    tick: FindingInputs
     parties: Parties
 
     @cached_property
     def nfs(self) -> Mapping[str, NfRow]:
-        return {nf.key: nf for nf in self.seen.frame.nfs}
+        return {nf.key: nf for nf in self.tick.frame.nfs}
 
     @cached_property
     def by_rule(self) -> Mapping[str, tuple[Finding, ...]]:
         result: dict[str, tuple[Finding, ...]] = {}
-        for item in self.seen.frame.findings:
+        for item in self.tick.frame.findings:
             result[item.rule] = (*result.get(item.rule, ()), item)
         return result
 
     @cached_property
     def of_cpu(self) -> Mapping[Cpu, str]:
         """Key of the NF that polls on a CPU."""
-        return {cpu: nf.key for nf in self.seen.frame.nfs for cpu in nf.cpus}
+        return {cpu: nf.key for nf in self.tick.frame.nfs for cpu in nf.cpus}
 
     @cached_property
     def subjects(self) -> Mapping[str, tuple[str, ...]]:
         """Keys of the NFs that findings of NFs, packages and classes are about."""
         result: dict[str, tuple[str, ...]] = {}
-        for nf in self.seen.frame.nfs:
+        for nf in self.tick.frame.nfs:
             where = f"nf {nf.name}"
             result[where] = (*result.get(where, ()), nf.key)
-        for row in self.seen.frame.packages:
+        for row in self.tick.frame.packages:
             result[f"package {row.package}"] = tuple(nf.key for nf in self.on_package(row.package))
-        for group, cache, positions in polled_classes(self.seen):
-            rows = self.seen.rows[positions].tolist()
-            infos = self.seen.frame.cpus.topology.cpus
+        for group, cache, positions in polled_classes(self.tick):
+            rows = self.tick.rows[positions].tolist()
+            infos = self.tick.frame.cpus.topology.cpus
             keys = (self.of_cpu.get(infos[row].cpu) for row in rows)
             result[class_text(group, cache)] = tuple(dict.fromkeys(filter(None, keys)))
         return result
@@ -127,17 +127,17 @@ class CauseInputs:
 
     def on_package(self, package: Package) -> tuple[NfRow, ...]:
         """NFs that poll on a package, those with most packets first."""
-        rows = self.seen.frame.topology.row_of
-        infos = self.seen.frame.topology.cpus
+        rows = self.tick.frame.topology.row_of
+        infos = self.tick.frame.topology.cpus
         here = [
             nf
-            for nf in self.seen.frame.nfs
+            for nf in self.tick.frame.nfs
             if any(cpu in rows and infos[rows[cpu]].package == package for cpu in nf.cpus)
         ]
         return tuple(sorted(here, key=_packets, reverse=True))
 
     def recent(self, key: str) -> RecentRates:
-        return self.seen.recent.get(key, RecentRates())
+        return self.tick.recent.get(key, RecentRates())
 
 
 def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
@@ -166,7 +166,7 @@ def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
     used = {(item.rule, item.where) for cause in causes for item in cause.findings}
     left = [
         item
-        for item in inputs.seen.frame.findings
+        for item in inputs.tick.frame.findings
         if (item.rule, item.where) not in used and not item.is_note
     ]
     result, own = _with_effects(inputs, causes, left)
@@ -216,7 +216,7 @@ def _packets(nf: NfRow) -> float:
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
-    gone = {f"nf {item.name}": item for item in inputs.seen.gone}
+    gone = {f"nf {item.name}": item for item in inputs.tick.gone}
     for finding in inputs.by_rule["gone"]:
         item = gone.get(finding.where)
         name = finding.where.removeprefix("nf ")
@@ -270,11 +270,11 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
     findings = {item.where: item for item in inputs.by_rule["noisy-neighbour"]}
     # By class, cache, and whether it is the victims' own class: CPUs that are busy there change.
     merged: dict[tuple[str, L3Domain, bool], list[tuple[GroupRow, Neighbour, Finding]]] = {}
-    for group, cache, _ in polled_classes(inputs.seen):
+    for group, cache, _ in polled_classes(inputs.tick):
         finding = findings.get(class_text(group, cache))
         if finding is None:
             continue
-        others = sorted(neighbours(inputs.seen, group, cache), key=_sort_traffic, reverse=True)
+        others = sorted(neighbours(inputs.tick, group, cache), key=_sort_traffic, reverse=True)
         noisy = [item for item in others if item.sort_traffic > limit] or others[:1]
         for item in noisy:
             key = item.group, cache.l3, bool(item.cpus)
@@ -321,7 +321,7 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
     for finding in inputs.by_rule["low-priority-core"]:
         for key in inputs.keys_of(finding):
             by_nf.setdefault(key, []).append(finding)
-    table = inputs.seen.frame.cpus
+    table = inputs.tick.frame.cpus
     for key, findings in by_nf.items():
         cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
         rows = [table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of]
@@ -361,7 +361,7 @@ def _remote_user(inputs: CauseInputs, nfs: Sequence[NfRow]) -> tuple[Party | Non
         party = inputs.parties.of_nf(nf)
         return party, f"has {share:.0%} of its memory on another socket", "pages by NUMA node"
     best: tuple[float, GroupRow, GroupCacheRow] | None = None
-    for group in inputs.seen.frame.groups:
+    for group in inputs.tick.frame.groups:
         for cache in group.caches:
             total, local = (
                 cache.readings[f"mbm_{kind}_bytes_per_s"] for kind in ("total", "local")
@@ -398,7 +398,7 @@ def _of_packages(
     """Causes that counters of a package show."""
 
     def causes(inputs: CauseInputs) -> Iterator[Cause]:
-        for row in inputs.seen.frame.packages:
+        for row in inputs.tick.frame.packages:
             where = f"package {row.package}"
             findings = tuple(
                 item
@@ -531,7 +531,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     )  # fmt: skip
     recent = inputs.recent(nf.key)
     now = recent.now
-    frame = inputs.seen.frame
+    frame = inputs.tick.frame
     began_ns = frame.monotonic_ns - max(frame.wall_ns - first.since_ns, 0)
     if name == "normal" or now is None:
         return plain

@@ -74,7 +74,7 @@ def package_loads(
     of_node = {info.node: info.package for info in topology.cpus if info.package is not None}
     kernel = any(nf.kind == "kernel" for nf in nfs)
     polling = [nf for nf in nfs if nf.kind != "kernel"]
-    strangers = {
+    with_other_programs = {
         topology.cpus[topology.row_of[info.cpu]].package
         for info, thread, nf in zip(cpus.topology.cpus, cpus.thread, cpus.nf, strict=True)
         if thread is not None and nf is None and info.cpu in topology.row_of
@@ -96,7 +96,7 @@ def package_loads(
         load = PackageLoad(
             total(packets, _NO_NF),
             sum(item for nf, item in mine if nf.direction == "rx" and isinstance(item, float)),
-            package in strangers,
+            package in with_other_programs,
         )
         loads[package] = load if kernel else _with_foreign(load, nics)
     return loads

@@ -22,7 +22,7 @@ from nftop.model.column import (
     where,
     withhold,
 )
-from nftop.model.frame import CoreFocus, TmaNode
+from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
@@ -470,7 +470,7 @@ def step_focus(
     reading: SourceReading[CounterTable] | None,
     uarch: Uarch | None,
     topology: Topology,
-) -> tuple[FocusState, CoreFocus | None]:
+) -> tuple[FocusState, CoreDetail | None]:
     """Fold one perf reading in; None without counters of a selected core.
 
     Metrics of a group that had no turn yet are WARMING.
@@ -516,7 +516,7 @@ def step_focus(
         metric.id: coverage(dict.fromkeys(of_probes.get(metric.id, ()), everywhere))
         for metric in CORE_METRICS
     }
-    return FocusState(counters, divided), CoreFocus(cpus, tree, readings, shares)
+    return FocusState(counters, divided), CoreDetail(cpus, tree, readings, shares)
 
 
 # How much larger another node has to be before what is below that one is counted instead.
@@ -525,7 +525,7 @@ _DRILL_MARGIN = 0.05
 _NOT_DRILLED = frozenset({"light_operations"})
 
 
-def drilled_node(focus: CoreFocus | None, before: str) -> str:
+def drilled_node(focus: CoreDetail | None, before: str) -> str:
     """The largest level-2 node of the core, below which more is counted; "" without numbers.
 
     It changes from `before` only to one that is larger by `_DRILL_MARGIN`, so that groups are not
@@ -576,7 +576,7 @@ TOPDOWN: FoldStage[ShareState, Mapping[str, Column]] = FoldStage(
     reset_on=TopologyChange.ROWS,
     columns=lambda columns: columns,
 )
-FOCUS: FoldStage[FocusState, CoreFocus | None] = FoldStage(
+FOCUS: FoldStage[FocusState, CoreDetail | None] = FoldStage(
     "focus",
     FocusState,
     lambda state, tick: step_focus(

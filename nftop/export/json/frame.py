@@ -40,7 +40,7 @@ from nftop.model.column import Block
 from nftop.model.frame import (
     Accelerator,
     BoxTraffic,
-    CoreFocus,
+    CoreDetail,
     CounterCost,
     CpuTable,
     Frame,
@@ -419,7 +419,7 @@ def _cpu(
     return result
 
 
-def _focus(focus: CoreFocus) -> dict[str, Any]:
+def _focus(focus: CoreDetail) -> dict[str, Any]:
     return {
         "cpus": list(focus.cpus),
         "tree": [

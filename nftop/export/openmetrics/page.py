@@ -15,7 +15,7 @@ from nftop.export.json.encode import picked
 from nftop.export.openmetrics import writer as named
 from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
-    CoreFocus,
+    CoreDetail,
     CpuTable,
     Frame,
     GroupCacheRow,
@@ -232,7 +232,7 @@ def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
     )
 
 
-def _focus(sheet: Sheet, focus: CoreFocus | None) -> None:
+def _focus(sheet: Sheet, focus: CoreDetail | None) -> None:
     """The core counted in detail; what its CPU can't count is left out."""
     if focus is None:
         return

@@ -28,7 +28,7 @@ from nftop.model.frame import Frame
 from nftop.model.topology import Host
 from nftop.store.folders import Folder, Person, open_folder
 from nftop.store.format.records import Marker
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 
 
 class TableWriter(Protocol):
@@ -176,7 +176,7 @@ class Outputs:
         if name in self._writers:
             self._write(name, self._writers[name], event_columns(self._host, marker))
 
-    def losses(self, losses: Sequence[tuple[int, Loss]]) -> None:
+    def losses(self, losses: Sequence[tuple[int, RecordingLoss]]) -> None:
         """Write what is missing. Raises as `tick`."""
         if "gaps" in self._writers:
             self._write("gaps", self._writers["gaps"], gap_columns(self._host, losses))

@@ -86,7 +86,7 @@ def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Li
     return [crop(head, width), *(item for block in blocks if block for item in (BLANK, *block))]
 
 
-def judged(window: Window, until_ns: int | None = None) -> Verdict | None:
+def last_verdict(window: Window, until_ns: int | None = None) -> Verdict | None:
     """Verdict on the last change of classes; None without one.
 
     `until_ns`: CLOCK_MONOTONIC when a pending change is reverted; None: none pending.

@@ -137,7 +137,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), since_s)
     rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
     well = _parts_before(2 * NF_CELLS, NF_SPAN_S, since_s)
-    of_rates = row_trends(rates, _usual(rates, well), judged=losing, costs=False)
+    of_rates = row_trends(rates, _usual(rates, well), comparable=losing, costs=False)
     return RowTrends(
         dict(zip(keys, of_rates, strict=True)),
         dict(zip(keys, of_nfs, strict=True)),
@@ -176,10 +176,10 @@ def _cost_trends(
     well = _parts_before(2 * cells, span_s, since_s)
     pure = np.isfinite(now["busy_cpp"])
     moved = np.abs(now["packets_per_s"] / _usual(packets, well) - 1)
-    judged = pure | full | (moved <= NEAR)
+    comparable = pure | full | (moved <= NEAR)
     values = np.where(pure[:, None], work, cpp)
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
-    return row_trends(values, _usual(values, well), newest, judged=judged, costs=True)
+    return row_trends(values, _usual(values, well), newest, comparable=comparable, costs=True)
 
 
 def row_trends(
@@ -187,7 +187,7 @@ def row_trends(
     usual: Floats,
     newest: Floats | None = None,
     *,
-    judged: NDArray[np.bool_],
+    comparable: NDArray[np.bool_],
     costs: bool,
 ) -> list[RowTrend]:
     """Trends of rows of values, float32 (n, 2 x cells), NaN for gaps.
@@ -198,18 +198,18 @@ def row_trends(
         values: oldest first.
         usual: float64 (n,), NaN where it is unknown.
         newest: what is compared with it; the last of `values` if not given.
-        judged: rows whose change is a judgement; others have a graph without a tone.
+        comparable: rows whose change is good or bad; others have a graph without a tone.
         costs: more is worse.
     """
     known = np.isfinite(values)
     change = values / usual[:, None] - 1
     worse = change if costs else -change
     with np.errstate(invalid="ignore"):
-        hot = (np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR) & judged[:, None]
+        hot = (np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR) & comparable[:, None]
     # Without a usual value there is a graph on its base.
     texts = trend_texts(np.where(known & np.isnan(usual)[:, None], 0.0, change), costs=costs)
     last = _last(change) if newest is None else newest / usual - 1
-    last = np.where(judged, last, np.nan)
+    last = np.where(comparable, last, np.nan)
     return [
         RowTrend(_runs(text, tones), _reading(moved), _reading(base))
         for text, tones, moved, base in zip(

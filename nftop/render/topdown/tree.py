@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from nftop.model.frame import CoreFocus, CpuTable, Frame, TmaNode
+from nftop.model.frame import CoreDetail, CpuTable, Frame, TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
@@ -89,7 +89,7 @@ def core_lines(
     return [crop(item, width) for item in lines]
 
 
-def focus_of(frame: Frame, row: int) -> CoreFocus | None:
+def focus_of(frame: Frame, row: int) -> CoreDetail | None:
     """Level 3 and probes of this row's core; None if not counted."""
     cpu = frame.cpus.topology.cpus[row].cpu
     return frame.focus if frame.focus is not None and cpu in frame.focus.cpus else None
@@ -233,7 +233,7 @@ def _after(reading: Reading, coverage: Reading) -> str:
     return fmt.ESTIMATE if _is_estimate(reading, coverage) else " "
 
 
-def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreFocus | None, width: int) -> list[Line]:
+def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreDetail | None, width: int) -> list[Line]:
     """Meaning of `~`, with the smallest coverage."""
     pairs = [(node.reading, node.coverage) for node in nodes]
     if focus is not None:
@@ -270,7 +270,7 @@ def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Mis
     return _SOON if waited_s < _PATIENCE_TICKS * (frame.interval_s or waited_s + 1) else _NEVER
 
 
-def _probe_lines(focus: CoreFocus, width: int) -> list[Line]:
+def _probe_lines(focus: CoreDetail, width: int) -> list[Line]:
     """The probes, with their meaning if there is room."""
     title = line(Span("PROBES", Tone.HEADER), fill=Tone.HEADER)
     lines: list[Line] = [BLANK, title]

@@ -59,7 +59,7 @@ class FrequencyFiles:
         hit = _POLICY.fullmatch(target.name)
         return int(hit[1]) if hit else cpu
 
-    def standing(self, cpu: Cpu, policy: int) -> CpuFrequency | None:
+    def settings(self, cpu: Cpu, policy: int) -> CpuFrequency | None:
         """What a policy keeps, by one of its CPUs; None if it is not in use (CPUs offline)."""
         at = f"cpu{cpu}/cpufreq"
         driver = self._word(f"{at}/scaling_driver", cpu)

@@ -145,7 +145,7 @@ class CpufreqSource:
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] = ()
         # Values read rarely, by CPU; `_known_limits` are those at which base frequencies were read.
-        self._standing: dict[Cpu, CpuFrequency] = {}
+        self._settings: dict[Cpu, CpuFrequency] = {}
         self._base_hz: dict[Cpu, int | None] = {}
         self._base_read_at_ns: dict[Cpu, int] = {}
         self._epp: dict[Cpu, str | None] = {}
@@ -236,22 +236,22 @@ class CpufreqSource:
             if policy is None:
                 continue
             if policy not in known:
-                known[policy] = self._files.standing(cpu, policy)
-            standing = known[policy]
-            if standing is not None:
-                rows[cpu] = standing
+                known[policy] = self._files.settings(cpu, policy)
+            settings = known[policy]
+            if settings is not None:
+                rows[cpu] = settings
         self._seen = online
-        self._standing = rows
+        self._settings = rows
         self._hybrid = self._files.hybrid
 
     def _limits(self) -> dict[Cpu, FrequencyLimits]:
         """Limits of every CPU that has a policy; read once for each policy."""
         known: dict[int, FrequencyLimits] = {}
         rows: dict[Cpu, FrequencyLimits] = {}
-        for cpu, standing in self._standing.items():
-            if standing.policy not in known:
-                known[standing.policy] = self._files.limits(cpu)
-            limits = known[standing.policy]
+        for cpu, settings in self._settings.items():
+            if settings.policy not in known:
+                known[settings.policy] = self._files.limits(cpu)
+            limits = known[settings.policy]
             if limits != FrequencyLimits(None, None, None):  # gone offline since
                 rows[cpu] = limits
         return rows
@@ -275,7 +275,7 @@ class CpufreqSource:
                 self._base_hz[cpu] = self._files.base_hz(cpu)
                 self._known_limits[cpu], self._base_read_at_ns[cpu] = limit, now_ns
             if again or cpu not in self._epp or self._epp_is_cached:
-                self._epp[cpu] = self._files.epp(cpu) if self._standing[cpu].epps else None
+                self._epp[cpu] = self._files.epp(cpu) if self._settings[cpu].epps else None
         if due or (changed and self._uncore_at_ns <= waited_since_ns):
             self._uncore, self._uncore_at_ns = self._files.uncore(), now_ns
         if due:
@@ -287,7 +287,7 @@ class CpufreqSource:
 
     def _row(self, cpu: Cpu, limits: FrequencyLimits) -> CpuFrequency:
         return replace(
-            self._standing[cpu],
+            self._settings[cpu],
             cpu=cpu,
             governor=limits.governor,
             epp=self._epp.get(cpu),

@@ -34,7 +34,7 @@ NS_PER_S = 1_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
 
 
-class PeerStanding(Enum):
+class PeerStatus(Enum):
     """What is behind a socket, as of the last attempt to connect."""
 
     APPLICATION = auto()
@@ -48,7 +48,7 @@ class SocketSession(ABC, Generic[L, T]):
     """One socket and the process behind it.
 
     Attributes:
-        socket: the current path; standing: result of the last attempt to connect.
+        socket: the current path; status: result of the last attempt to connect.
         owner: user of the socket; by its file before the first connection.
         spent_ns: nanoseconds that nftop has spent on it so far.
         privileged_only: sockets of unprivileged users are not read.
@@ -58,7 +58,7 @@ class SocketSession(ABC, Generic[L, T]):
 
     def __init__(self, socket: UnixSocket, proc: Path, clock: Callable[[], int]) -> None:
         self.socket = socket
-        self.standing = PeerStanding.APPLICATION
+        self.status = PeerStatus.APPLICATION
         self.owner = socket.owner
         self.spent_ns = 0
         self._proc = proc
@@ -99,7 +99,7 @@ class SocketSession(ABC, Generic[L, T]):
         """
         self._tick += 1
         self._end_lost()
-        claimed_before = self.standing is PeerStanding.DUPLICATE and self.identity in claimed
+        claimed_before = self.status is PeerStatus.DUPLICATE and self.identity in claimed
         if not self.connected and self._clock() >= self._retry_at_ns and not claimed_before:
             self._connect(claimed)
         self._poll()
@@ -113,7 +113,7 @@ class SocketSession(ABC, Generic[L, T]):
 
         With a problem, the counters and their time are those of the last successful poll.
         """
-        if self.standing is not PeerStanding.APPLICATION or not self._tick:
+        if self.status is not PeerStatus.APPLICATION or not self._tick:
             return None
         return self._sample()
 
@@ -144,13 +144,13 @@ class SocketSession(ABC, Generic[L, T]):
     def _sample(self) -> T: ...
 
     def _connect(self, claimed: set[Identity]) -> None:
-        self.standing = PeerStanding.APPLICATION
+        self.status = PeerStatus.APPLICATION
         try:
             link = self._open()
         except NoListenerError:
-            self._leave(PeerStanding.NOBODY)
+            self._leave(PeerStatus.NOBODY)
         except PermissionError:
-            self.standing = PeerStanding.FORBIDDEN
+            self.status = PeerStatus.FORBIDDEN
             self._wait(_BACKOFF_S[-1])
         except LinkError as error:
             self._drop(error.why)
@@ -165,7 +165,7 @@ class SocketSession(ABC, Generic[L, T]):
             trust.is_trusted(link.peer.uid) and self.owner.reason != SOCKET_FILE
         ):
             link.close()
-            self._leave(PeerStanding.UNTRUSTED)
+            self._leave(PeerStatus.UNTRUSTED)
             self._wait(_BACKOFF_S[-1])
             return
         before = self.identity
@@ -175,7 +175,7 @@ class SocketSession(ABC, Generic[L, T]):
             self._restart()
         if duplicate:
             link.close()
-            self.standing = PeerStanding.DUPLICATE
+            self.status = PeerStatus.DUPLICATE
             return
         claimed.add(self.identity)
         self._link = link
@@ -185,12 +185,12 @@ class SocketSession(ABC, Generic[L, T]):
         self._problem, self._failures = None, 0
         self._forget()
 
-    def _leave(self, standing: PeerStanding) -> None:
+    def _leave(self, status: PeerStatus) -> None:
         """No process is left behind the socket, or none that is read."""
         self.close()
         self._identify(None)
         self._restart()
-        self.standing, self._retry_at_ns = standing, 0
+        self.status, self._retry_at_ns = status, 0
 
     def _drop(self, why: Missing) -> None:
         """End the connection, and try again later."""
@@ -332,7 +332,7 @@ class DialogueSession(SocketSession[RequestLink[Q, A], T], Generic[Q, A, T]):
         super()._drop(why)
         now = peer.look_up(self._peer.pid, self._proc)
         if self._peer.pid and now.identity != self._peer.identity:
-            self.standing, self._retry_at_ns = PeerStanding.NOBODY, 0
+            self.status, self._retry_at_ns = PeerStatus.NOBODY, 0
 
     def _sample(self) -> T:
         problem = self._problem

@@ -26,7 +26,7 @@ from nftop.sources.nf_session.discovery import (
     Views,
     closed_sentence,
 )
-from nftop.sources.nf_session.session import Identity, PeerStanding, SocketSession, T
+from nftop.sources.nf_session.session import Identity, PeerStatus, SocketSession, T
 from nftop.sources.runtime.readiness import wait_readable
 
 DEADLINE_S = 0.2
@@ -211,25 +211,25 @@ class NfSource(ABC, Generic[L, T]):
         samples = [sample for s in self._sessions.values() if (sample := s.sample()) is not None]
         closed = (
             closed_sentence(session.socket.path, self._finder.search.application)
-            for session in self._standing(PeerStanding.FORBIDDEN)
+            for session in self._of_status(PeerStatus.FORBIDDEN)
         )
         untrusted = _untrusted(
             (session.owner.user, session.socket.path)
-            for session in self._standing(PeerStanding.UNTRUSTED)
+            for session in self._of_status(PeerStatus.UNTRUSTED)
         )
         return tuple(sorted(samples, key=self._order)), (*untrusted, *hidden, *closed)
 
-    def _standing(self, standing: PeerStanding) -> list[SocketSession[L, T]]:
-        return [s for s in self._sessions.values() if s.standing is standing]
+    def _of_status(self, status: PeerStatus) -> list[SocketSession[L, T]]:
+        return [s for s in self._sessions.values() if s.status is status]
 
     def _left_over(self) -> list[UnixSocket]:
         running = {
             os.path.split(session.socket.path)[0]
-            for session in self._standing(PeerStanding.APPLICATION)
+            for session in self._of_status(PeerStatus.APPLICATION)
         }
         return [
             session.socket
-            for session in self._standing(PeerStanding.NOBODY)
+            for session in self._of_status(PeerStatus.NOBODY)
             if not (self.one_per_folder and os.path.split(session.socket.path)[0] in running)
         ]
 

@@ -89,7 +89,7 @@ class Trials:
                 return replace(row, trial=Trial(opened, step, position))
         return row
 
-    def judged(self, row: CpuRow, readings: GroupReadings, main: int, cell: int) -> CpuRow:
+    def after_trial(self, row: CpuRow, readings: GroupReadings, main: int, cell: int) -> CpuRow:
         """The row with the tried group if it ran; if not, with the next trial.
 
         `main` and `cell` are the cells of the main group and of the trial.
@@ -257,7 +257,7 @@ class CpuGroups:
             rows.append(row)
         self._install(rows)
 
-    def look_at(self, cpus: Collection[int], node: str = "") -> None:
+    def set_focus(self, cpus: Collection[int], node: str = "") -> None:
         """Count the groups of `focus` on these CPUs from now on, and on no others.
 
         Of those below a node of top-down only the ones below `node`.
@@ -301,7 +301,7 @@ class CpuGroups:
             row = rows[index]
             if before.trial_slot is not None and index not in whole and row is not None:
                 of_trial = cells[index, before.trial_slot]
-                rows[index] = self._trials.judged(row, readings, cells[index, 0], of_trial)
+                rows[index] = self._trials.after_trial(row, readings, cells[index, 0], of_trial)
         for index, (fault, code) in whole.items():
             row = rows[index] or self.rows[index]
             self._drop(row)

@@ -491,7 +491,7 @@ class PerfSource:
                 root=self._root,
                 turns=self._turns,
             )
-            self._cores.look_at(self._focus, self._node)
+            self._cores.set_focus(self._focus, self._node)
             self._cores.follow(cpus)
 
     def _survey(self, cpus: tuple[Cpu, ...]) -> probe.Survey:
@@ -520,7 +520,7 @@ class PerfSource:
         moved = (focus, self._wanted_node) != (self._focus, self._node)
         if moved:
             self._focus, self._node = focus, self._wanted_node
-            cores.look_at(focus, self._node)
+            cores.set_focus(focus, self._node)
         if mended or moved:
             self._lay_out()
         if moved and self._focus_layout is not None:

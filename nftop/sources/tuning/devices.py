@@ -16,7 +16,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, link_target, numbered, read_up_to
-from nftop.sources.tuning.look import HostFinding, Look, as_advised, cpus, otherwise
+from nftop.sources.tuning.inputs import CheckInputs, HostFinding, as_advised, cpus, otherwise
 
 # PCI network devices: Documentation/ABI/testing/sysfs-bus-pci; registers of the PCI Express
 # capability (PCI Express Base Specification, 7.5.3), which lspci -vvv shows too.
@@ -205,18 +205,18 @@ _IMC = re.compile(r"uncore_imc_[0-9]{1,3}")
 _KB_OF_A_GB = 1 << 20
 
 
-def huge_pages(look: Look) -> HostFinding:
+def huge_pages(inputs: CheckInputs) -> HostFinding:
     """Whether huge pages are reserved on the nodes where network functions poll."""
-    pages = {node: _pages(look, f"{_NODES}/node{node}/hugepages") for node in _nodes(look)}
+    pages = {node: _pages(inputs, f"{_NODES}/node{node}/hugepages") for node in _nodes(inputs)}
     if not any(pages.values()):
-        pages = {-1: _pages(look, "sys/kernel/mm/hugepages")}
+        pages = {-1: _pages(inputs, "sys/kernel/mm/hugepages")}
     if not any(pages.values()):
         return HostFinding(Reason.HARDWARE, "this kernel has no huge pages")
     text = "; ".join(
         (f"node {node}: " if node >= 0 else "") + _listed(sizes) for node, sizes in pages.items()
     )
-    of_nfs = [poller.cpu for poller in look.pollers if poller.kind]
-    bare = [node for node in look.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node, {}))]
+    of_nfs = [poller.cpu for poller in inputs.pollers if poller.kind]
+    bare = [node for node in inputs.nodes_of(of_nfs) or (-1,) if not _reserved(pages.get(node, {}))]
     if not of_nfs:
         reason = Reason.PRESENT if any(map(_reserved, pages.values())) else Reason.IDLE
         return HostFinding(
@@ -234,12 +234,12 @@ def huge_pages(look: Look) -> HostFinding:
     )
 
 
-def channels(look: Look) -> HostFinding:
+def channels(inputs: CheckInputs) -> HostFinding:
     """Whether every memory channel has the same memory."""
-    names = filter(_CONTROLLER.fullmatch, look.tree.names(_EDAC))
-    controllers = [_controller(look, n) for n in sorted(names, key=lambda name: int(name[2:]))]
+    names = filter(_CONTROLLER.fullmatch, inputs.tree.names(_EDAC))
+    controllers = [_controller(inputs, n) for n in sorted(names, key=lambda name: int(name[2:]))]
     if not any(size for item in controllers for size in item.megabytes.values()):
-        return _without_edac(look)
+        return _without_edac(inputs)
     text = "; ".join(controller.summary for controller in controllers)
     empty = [controller for controller in controllers if controller.empty]
     uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
@@ -249,10 +249,10 @@ def channels(look: Look) -> HostFinding:
                     "channel before a second in any, all of one size")  # fmt: skip
 
 
-def clusters(look: Look) -> HostFinding:
+def clusters(inputs: CheckInputs) -> HostFinding:
     """Into how many nodes each package is divided; only the load can judge that."""
     nodes: dict[int, set[int]] = {}
-    for info in look.topology.cpus:
+    for info in inputs.topology.cpus:
         if info.package is not None and info.node is not None:
             nodes.setdefault(info.package, set()).add(info.node)
     if not nodes:
@@ -290,28 +290,28 @@ class _Controller:
         return f"{self.name}: {sizes}"
 
 
-def _controller(look: Look, name: str) -> _Controller:
+def _controller(inputs: CheckInputs, name: str) -> _Controller:
     at = f"{_EDAC}/{name}"
-    last = _CHANNEL.search(look.tree.text(f"{at}/max_location") or "")
+    last = _CHANNEL.search(inputs.tree.text(f"{at}/max_location") or "")
     # Includes empty channels; a controller has at most some dozen.
     sizes = dict.fromkeys(range(min(int(last[1]), 63) + 1) if last else (), 0)
-    for dimm in filter(_DIMM.fullmatch, look.tree.names(at)):
-        match = _CHANNEL.search(look.tree.text(f"{at}/{dimm}/dimm_location") or "")
-        size = look.tree.number(f"{at}/{dimm}/size")
+    for dimm in filter(_DIMM.fullmatch, inputs.tree.names(at)):
+        match = _CHANNEL.search(inputs.tree.text(f"{at}/{dimm}/dimm_location") or "")
+        size = inputs.tree.number(f"{at}/{dimm}/size")
         if match and size:
             sizes[int(match[1])] = sizes.get(int(match[1]), 0) + size
     return _Controller(name, sizes)
 
 
-def _without_edac(look: Look) -> HostFinding:
+def _without_edac(inputs: CheckInputs) -> HostFinding:
     """Other facts about memory; none has the channel of a DIMM."""
-    counted = sum(map(bool, map(_IMC.fullmatch, look.tree.names("sys/bus/event_source/devices"))))
+    counted = sum(map(bool, map(_IMC.fullmatch, inputs.tree.names("sys/bus/event_source/devices"))))
     units = (
         f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""
     )
     fix = "sudo modprobe i10nm_edac (Ice Lake and later), skx_edac, or sb_edac (Xeon E5)"
     try:
-        installed = dimms(look.root)
+        installed = dimms(inputs.root)
     except PermissionError:
         why = f"only root can read the memory slots (DMI){units}"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
@@ -324,18 +324,18 @@ def _without_edac(look: Look) -> HostFinding:
     return HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
 
 
-def _nodes(look: Look) -> list[int]:
-    hits = map(_NODE.fullmatch, look.tree.names(_NODES))
+def _nodes(inputs: CheckInputs) -> list[int]:
+    hits = map(_NODE.fullmatch, inputs.tree.names(_NODES))
     nodes = sorted(int(hit[1]) for hit in hits if hit)
-    return [node for node in nodes if look.tree.text(f"{_NODES}/node{node}/cpulist")]
+    return [node for node in nodes if inputs.tree.text(f"{_NODES}/node{node}/cpulist")]
 
 
-def _pages(look: Look, folder: str) -> dict[int, tuple[int, int]]:
+def _pages(inputs: CheckInputs, folder: str) -> dict[int, tuple[int, int]]:
     """Reserved and free pages by their size in kB, the smallest first."""
     sizes = {}
-    for hit in filter(None, map(_PAGES.fullmatch, look.tree.names(folder))):
-        pages = look.tree.number(f"{folder}/{hit[0]}/nr_hugepages")
-        free = look.tree.number(f"{folder}/{hit[0]}/free_hugepages")
+    for hit in filter(None, map(_PAGES.fullmatch, inputs.tree.names(folder))):
+        pages = inputs.tree.number(f"{folder}/{hit[0]}/nr_hugepages")
+        free = inputs.tree.number(f"{folder}/{hit[0]}/free_hugepages")
         if pages is not None:
             sizes[int(hit[1])] = (pages, free or 0)
     return dict(sorted(sizes.items()))
@@ -359,13 +359,13 @@ _PAYLOAD_BYTES, _READ_BYTES = 256, 512
 _NAMED = 8  # of the kernel's own; the others are counted
 
 
-def nodes(look: Look) -> Iterator[HostFinding]:
+def nodes(inputs: CheckInputs) -> Iterator[HostFinding]:
     """Whether each device is on the node of the cores that poll it."""
-    devices = nics(look.tree, look.root)
-    users, hidden = _users(look, devices)
+    devices = nics(inputs.tree, inputs.root)
+    users, hidden = _users(inputs, devices)
     driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
     for nic in driven:
-        yield _locality(look, nic, users[nic.address], hidden)
+        yield _locality(inputs, nic, users[nic.address], hidden)
     others = [nic for nic in devices if nic not in driven]
     if others:
         listed = ", ".join(
@@ -377,24 +377,24 @@ def nodes(look: Look) -> Iterator[HostFinding]:
         yield HostFinding(Reason.SOURCE, "no network device on PCI")
 
 
-def links(look: Look) -> Iterator[HostFinding]:
+def links(inputs: CheckInputs) -> Iterator[HostFinding]:
     """Whether links of devices driven by programs are set for throughput."""
-    devices = nics(look.tree, look.root)
-    users, _ = _users(look, devices)
+    devices = nics(inputs.tree, inputs.root)
+    users, _ = _users(inputs, devices)
     driven = [nic for nic in devices if nic.for_programs or users[nic.address]]
     if not driven:
         yield HostFinding(Reason.IDLE, "no program drives a network device on PCI here")
     for nic in driven:
-        yield _link(look, nic)
+        yield _link(inputs, nic)
 
 
-def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], int]:
+def _users(inputs: CheckInputs, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], int]:
     """By address the processes that drive a device, and how many could not be read."""
     handles = frozenset(handle for nic in devices for handle in nic.handles)
     if not handles:
         return {nic.address: set() for nic in devices}, 0
     try:
-        openers_of, hidden = openers(look.root, handles)
+        openers_of, hidden = openers(inputs.root, handles)
     except OSError:
         openers_of, hidden = {}, 1
     return {
@@ -403,8 +403,8 @@ def _users(look: Look, devices: tuple[Nic, ...]) -> tuple[dict[str, set[int]], i
     }, hidden
 
 
-def _locality(look: Look, nic: Nic, users: set[int], hidden: int) -> HostFinding:
-    mine = [poller for poller in look.pollers if poller.pid in users and poller.pinned]
+def _locality(inputs: CheckInputs, nic: Nic, users: set[int], hidden: int) -> HostFinding:
+    mine = [poller for poller in inputs.pollers if poller.pid in users and poller.pinned]
     names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
     if not users:
         why = f"{hidden} processes can't be read" if hidden else "no process has it open"
@@ -421,12 +421,12 @@ def _locality(look: Look, nic: Nic, users: set[int], hidden: int) -> HostFinding
         return HostFinding(
             Reason.SOURCE, f"{text}: whether that is its node is unknown", of=nic.address
         )
-    far = [cpu for cpu in polled if look.nodes_of((cpu,)) != (nic.node,)]
+    far = [cpu for cpu in polled if inputs.nodes_of((cpu,)) != (nic.node,)]
     text = f"{_location(nic)}; {names} polls on {cpus(polled)}"
     if not far:
         return as_advised(f"{text} of the same node", of=nic.address)
-    near = [info.cpu for info in look.topology.cpus if info.online and info.node == nic.node]
-    where = ", ".join(map(str, look.nodes_of(far))) or "unknown"
+    near = [info.cpu for info in inputs.topology.cpus if info.online and info.node == nic.node]
+    where = ", ".join(map(str, inputs.nodes_of(far))) or "unknown"
     return otherwise(
         f"{text}, of which {cpus(far)} is on node {where}",
         f"run it on CPUs of node {nic.node}: {format_cpu_list(near)}",
@@ -434,9 +434,9 @@ def _locality(look: Look, nic: Nic, users: set[int], hidden: int) -> HostFinding
     )
 
 
-def _link(look: Look, nic: Nic) -> HostFinding:
+def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
     try:
-        link = express(look.root, nic.physical or nic.address)
+        link = express(inputs.root, nic.physical or nic.address)
     except PermissionError:
         why = "only root can read its PCI Express settings"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)

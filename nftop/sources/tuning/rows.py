@@ -20,11 +20,11 @@ from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.tuning import devices
-from nftop.sources.tuning.look import (
+from nftop.sources.tuning.inputs import (
     CPU,
     NOBODY_POLLS,
+    CheckInputs,
     HostFinding,
-    Look,
     Poller,
     as_advised,
     cpus,
@@ -40,16 +40,16 @@ _ANY_LATENCY, _NO_LATENCY = "0", "n/a"
 _NO_REQUEST_US = 2_000_000_000
 
 
-def isolation(look: Look) -> Iterator[HostFinding]:
+def isolation(inputs: CheckInputs) -> Iterator[HostFinding]:
     """Whether the scheduler puts nothing else on the polling CPUs."""
-    isolated = look.tree.cpus(f"{CPU}/isolated")
+    isolated = inputs.tree.cpus(f"{CPU}/isolated")
     if isolated is None:
         yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
         return
-    listed = set(isolated) | set(_partitions(look))
-    yield _covered(look, listed, "isolated from the scheduler", "isolcpus")
+    listed = set(isolated) | set(_partitions(inputs))
+    yield _covered(inputs, listed, "isolated from the scheduler", "isolcpus")
     # Other busy threads do not necessarily forward packets.
-    roaming = {(p.program, p.pid, p.cpu) for p in look.pollers if p.kind and not p.pinned}
+    roaming = {(p.program, p.pid, p.cpu) for p in inputs.pollers if p.kind and not p.pinned}
     for name, pid, last in sorted(roaming):
         yield otherwise(
             f"{name}[{pid}] polls and is not pinned: it runs on CPU {last} now",
@@ -57,23 +57,23 @@ def isolation(look: Look) -> Iterator[HostFinding]:
         )
 
 
-def tick(look: Look) -> HostFinding:
+def tick(inputs: CheckInputs) -> HostFinding:
     """Whether the timer tick is off on the polling CPUs."""
-    listed = look.tree.cpus(f"{CPU}/nohz_full")
+    listed = inputs.tree.cpus(f"{CPU}/nohz_full")
     if listed is None:
         return HostFinding(
             Reason.HARDWARE, "this kernel can't switch the tick off (CONFIG_NO_HZ_FULL)"
         )
-    return _covered(look, listed, "without a tick (nohz_full)", "nohz_full")
+    return _covered(inputs, listed, "without a tick (nohz_full)", "nohz_full")
 
 
-def callbacks(look: Look) -> HostFinding:
+def callbacks(inputs: CheckInputs) -> HostFinding:
     """Whether RCU callbacks run on other CPUs than the polling ones."""
-    line = look.tree.text("proc/cmdline")
+    line = inputs.tree.text("proc/cmdline")
     if line is None:
         return HostFinding(Reason.SOURCE, "the kernel's command line can't be read")
     listed = [word.partition("=")[2] for word in line.split() if word.startswith("rcu_nocbs=")]
-    every = [info.cpu for info in look.topology.cpus]
+    every = [info.cpu for info in inputs.topology.cpus]
     last = str(every[-1] if every else 0)  # may be called N
     try:
         named = {
@@ -84,23 +84,23 @@ def callbacks(look: Look) -> HostFinding:
     except ValueError:
         return HostFinding(Reason.ERROR, f"rcu_nocbs={listed[-1]} names no CPUs that can be read")
     # The kernel adds CPUs without a tick by itself.
-    named |= set(look.tree.cpus(f"{CPU}/nohz_full") or ())
-    return _covered(look, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
+    named |= set(inputs.tree.cpus(f"{CPU}/nohz_full") or ())
+    return _covered(inputs, named, "without RCU callbacks (rcu_nocbs)", "rcu_nocbs")
 
 
-def idle_states(look: Look) -> HostFinding:
+def idle_states(inputs: CheckInputs) -> HostFinding:
     """How deep the CPUs may sleep."""
     try:
-        request_us, unseen = _request_us(look), ""
+        request_us, unseen = _request_us(inputs), ""
     except PermissionError:
         request_us = _NO_REQUEST_US
         unseen = ", unless a program forbids it by /dev/cpu_dma_latency, which only root can read"
     except OSError as error:
         request_us, unseen = _NO_REQUEST_US, f"; /dev/cpu_dma_latency: {error.strerror}"
-    usable = {cpu: _enabled(look, cpu, request_us) for cpu in look.judged}
+    usable = {cpu: _enabled(inputs, cpu, request_us) for cpu in inputs.checked_cpus}
     deepest = {cpu: states[-1] for cpu, states in usable.items() if states}
     if not deepest:
-        driver = look.tree.text(f"{CPU}/cpuidle/current_driver") or "none"
+        driver = inputs.tree.text(f"{CPU}/cpuidle/current_driver") or "none"
         return HostFinding(
             Reason.HARDWARE, f"the kernel manages no idle states here (driver {driver})"
         )
@@ -130,54 +130,58 @@ class _State:
         return _DEEP.fullmatch(self.name) is not None
 
 
-def _request_us(look: Look) -> int:
+def _request_us(inputs: CheckInputs) -> int:
     """Wake-up latency that programs request for all CPUs. Raises OSError."""
     try:
-        raw = read_up_to(os.fspath(look.root / "dev/cpu_dma_latency"), 4)
+        raw = read_up_to(os.fspath(inputs.root / "dev/cpu_dma_latency"), 4)
     except FileNotFoundError:
         return _NO_REQUEST_US
     return int(struct.unpack("=i", raw)[0]) if len(raw) == 4 else _NO_REQUEST_US
 
 
-def _enabled(look: Look, cpu: Cpu, request_us: int) -> list[_State]:
+def _enabled(inputs: CheckInputs, cpu: Cpu, request_us: int) -> list[_State]:
     """The idle states that a CPU may enter, the deepest last."""
     at = f"{CPU}/cpu{cpu}"
-    numbers = sorted(int(hit[1]) for hit in map(_STATE.fullmatch, look.tree.names(f"{at}/cpuidle"))
-                     if hit)  # fmt: skip
+    hits = map(_STATE.fullmatch, inputs.tree.names(f"{at}/cpuidle"))
+    numbers = sorted(int(hit[1]) for hit in hits if hit)
     # A limit of wake-up latency, which the kernel observes.
-    limit = look.tree.text(f"{at}/power/pm_qos_resume_latency_us") or _ANY_LATENCY
+    limit = inputs.tree.text(f"{at}/power/pm_qos_resume_latency_us") or _ANY_LATENCY
     states = []
     for number in numbers:
         folder = f"{at}/cpuidle/state{number}"
-        latency = look.tree.number(f"{folder}/latency")
-        if latency is None or look.tree.number(f"{folder}/disable") != 0:
+        latency = inputs.tree.number(f"{folder}/latency")
+        if latency is None or inputs.tree.number(f"{folder}/disable") != 0:
             continue
         if latency > request_us or (limit == _NO_LATENCY and latency > 0):
             continue
         if limit.isdecimal() and limit != _ANY_LATENCY and latency > int(limit):
             continue
-        states.append(_State(look.tree.text(f"{folder}/name") or f"state {number}", latency))
+        states.append(_State(inputs.tree.text(f"{folder}/name") or f"state {number}", latency))
     return states
 
 
-def _covered(look: Look, covered: Collection[Cpu], what: str, parameter: str) -> HostFinding:
+def _covered(
+    inputs: CheckInputs, covered: Collection[Cpu], what: str, parameter: str
+) -> HostFinding:
     verb = "are" if len(covered) > 1 else "is"
     state = f"{cpus(sorted(covered)) if covered else 'none'} {verb} {what}"
-    if not look.polled:
-        none = NOBODY_POLLS if not look.pollers else "no thread that polls is pinned"
+    if not inputs.polled:
+        none = NOBODY_POLLS if not inputs.pollers else "no thread that polls is pinned"
         return HostFinding(Reason.IDLE, f"{none}; {state}")
-    missing = sorted(set(look.polled) - set(covered))
+    missing = sorted(set(inputs.polled) - set(covered))
     if not missing:
-        return as_advised(f"all polled CPUs are {what}: {cpus(look.polled)}")
-    wanted = format_cpu_list(sorted({*covered, *look.polled}))
-    programs = ", ".join(sorted({p.program for p in look.pollers if p.pinned and p.cpu in missing}))
+        return as_advised(f"all polled CPUs are {what}: {cpus(inputs.polled)}")
+    wanted = format_cpu_list(sorted({*covered, *inputs.polled}))
+    programs = ", ".join(
+        sorted({p.program for p in inputs.pollers if p.pinned and p.cpu in missing})
+    )
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
     return otherwise(text, f"{parameter}={wanted} {_GRUB}")
 
 
-def _partitions(look: Look) -> tuple[Cpu, ...]:
+def _partitions(inputs: CheckInputs) -> tuple[Cpu, ...]:
     """CPUs isolated by control groups; known from Linux 6.8 on."""
-    text = look.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
+    text = inputs.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
     try:
         return parse_cpu_list(text) if text else ()
     except ValueError:
@@ -190,20 +194,26 @@ _BOOST = f"{CPU}/cpufreq/boost"
 _CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
 
-def turbo(look: Look) -> HostFinding:
+def turbo(inputs: CheckInputs) -> HostFinding:
     """Whether cores may run above their guaranteed frequency."""
-    no_turbo, boost = look.tree.number(_NO_TURBO), look.tree.number(_BOOST)
+    no_turbo, boost = inputs.tree.number(_NO_TURBO), inputs.tree.number(_BOOST)
     if no_turbo is None and boost is None:
-        driver = _of_cpu(look, look.judged[0], "scaling_driver") if look.judged else None
+        driver = (
+            _of_cpu(inputs, inputs.checked_cpus[0], "scaling_driver")
+            if inputs.checked_cpus
+            else None
+        )
         why = f"the kernel has no switch for turbo here (cpufreq driver {driver or 'none'})"
         return HostFinding(Reason.HARDWARE, why)
     path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
     if is_off:
         return as_advised(f"turbo is off (/{path})")
-    ranges = {cpu: (_khz(look, cpu, "base_frequency"), _khz(look, cpu, "scaling_max_freq"))
-              for cpu in look.judged}  # fmt: skip
+    ranges = {cpu: (_khz(inputs, cpu, "base_frequency"), _khz(inputs, cpu, "scaling_max_freq"))
+              for cpu in inputs.checked_cpus}  # fmt: skip
     if ranges and all(base and most and most <= base for base, most in ranges.values()):
-        return as_advised(f"turbo is on, but {cpus(look.judged)} may not run above base frequency")
+        return as_advised(
+            f"turbo is on, but {cpus(inputs.checked_cpus)} may not run above base frequency"
+        )
     tops = sorted({most for _, most in ranges.values() if most})
     upto = f": up to {tops[-1] / 1e6:.2f} GHz" if tops else ""
     bases = sorted({base for base, _ in ranges.values() if base})
@@ -212,24 +222,24 @@ def turbo(look: Look) -> HostFinding:
     return otherwise(text, f"echo {int(no_turbo is not None)} | sudo tee /{path}")
 
 
-def governor(look: Look) -> HostFinding:
+def governor(inputs: CheckInputs) -> HostFinding:
     """Whether cores keep their frequency regardless of load."""
     by_governor: dict[str, list[Cpu]] = {}
-    for cpu in look.judged:
-        name = _of_cpu(look, cpu, "scaling_governor")
+    for cpu in inputs.checked_cpus:
+        name = _of_cpu(inputs, cpu, "scaling_governor")
         if name:
             by_governor.setdefault(name, []).append(cpu)
     if not by_governor:
         return HostFinding(Reason.HARDWARE, "the kernel scales no core's frequency here")
     text = "; ".join(
-        f"{cpus(where)}: {name}, {_range(look, where)}"
+        f"{cpus(where)}: {name}, {_range(inputs, where)}"
         for name, where in sorted(by_governor.items(), key=lambda item: item[1][0])
     )
     scaled = [
         cpu
         for name, where in by_governor.items()
         for cpu in where
-        if name != "performance" and not _is_fixed(look, cpu)
+        if name != "performance" and not _is_fixed(inputs, cpu)
     ]
     if scaled:
         listed = format_cpu_list(scaled)
@@ -237,10 +247,10 @@ def governor(look: Look) -> HostFinding:
     return as_advised(text)
 
 
-def clock_source(look: Look) -> HostFinding:
+def clock_source(inputs: CheckInputs) -> HostFinding:
     """Whether the kernel's clock source is the TSC."""
-    name = look.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
-    available = (look.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
+    name = inputs.tree.text(f"{_CLOCKSOURCE}/current_clocksource")
+    available = (inputs.tree.text(f"{_CLOCKSOURCE}/available_clocksource") or "").split()
     if name is None:
         return HostFinding(Reason.SOURCE, "the kernel does not name its clock source")
     if name == "tsc":
@@ -252,22 +262,22 @@ def clock_source(look: Look) -> HostFinding:
                     "dmesg | grep -i tsc says why")  # fmt: skip
 
 
-def _of_cpu(look: Look, cpu: Cpu, name: str) -> str | None:
-    return look.tree.text(f"{CPU}/cpu{cpu}/cpufreq/{name}", cpu=cpu)
+def _of_cpu(inputs: CheckInputs, cpu: Cpu, name: str) -> str | None:
+    return inputs.tree.text(f"{CPU}/cpu{cpu}/cpufreq/{name}", cpu=cpu)
 
 
-def _khz(look: Look, cpu: Cpu, name: str) -> int | None:
-    return look.tree.number(f"{CPU}/cpu{cpu}/cpufreq/{name}")
+def _khz(inputs: CheckInputs, cpu: Cpu, name: str) -> int | None:
+    return inputs.tree.number(f"{CPU}/cpu{cpu}/cpufreq/{name}")
 
 
-def _is_fixed(look: Look, cpu: Cpu) -> bool:
-    least = _khz(look, cpu, "scaling_min_freq")
-    return least is not None and least == _khz(look, cpu, "scaling_max_freq")
+def _is_fixed(inputs: CheckInputs, cpu: Cpu) -> bool:
+    least = _khz(inputs, cpu, "scaling_min_freq")
+    return least is not None and least == _khz(inputs, cpu, "scaling_max_freq")
 
 
-def _range(look: Look, where: list[Cpu]) -> str:
-    least = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_min_freq"))]
-    most = [khz for cpu in where if (khz := _khz(look, cpu, "scaling_max_freq"))]
+def _range(inputs: CheckInputs, where: list[Cpu]) -> str:
+    least = [khz for cpu in where if (khz := _khz(inputs, cpu, "scaling_min_freq"))]
+    most = [khz for cpu in where if (khz := _khz(inputs, cpu, "scaling_max_freq"))]
     if not least or not most:
         return "range unknown"
     return f"{min(least) / 1e6:.2f} to {max(most) / 1e6:.2f} GHz"
@@ -284,9 +294,9 @@ _FILES = frozenset(
 _NAMED = 4  # interrupts; the others are counted
 
 
-def watchdog(look: Look) -> HostFinding:
+def watchdog(inputs: CheckInputs) -> HostFinding:
     """Whether the NMI watchdog interrupts every CPU and holds one of its counters."""
-    state = look.tree.text("proc/sys/kernel/nmi_watchdog")
+    state = inputs.tree.text("proc/sys/kernel/nmi_watchdog")
     if state is None:
         return HostFinding(Reason.HARDWARE, "this kernel has no NMI watchdog")
     if state == "0":
@@ -295,12 +305,12 @@ def watchdog(look: Look) -> HostFinding:
     return otherwise(text, "sudo sysctl kernel.nmi_watchdog=0")
 
 
-def balancer(look: Look) -> HostFinding:
+def balancer(inputs: CheckInputs) -> HostFinding:
     """Whether irqbalance moves interrupts."""
-    pids = [pid for pid in look.tree.names("proc") if pid.isdecimal()]
+    pids = [pid for pid in inputs.tree.names("proc") if pid.isdecimal()]
     if not pids:
         return HostFinding(Reason.SOURCE, "no process can be seen in /proc")
-    running = [pid for pid in pids if look.tree.text(f"proc/{pid}/comm") == _BALANCER]
+    running = [pid for pid in pids if inputs.tree.text(f"proc/{pid}/comm") == _BALANCER]
     if running:
         return otherwise(
             f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
@@ -312,27 +322,27 @@ def balancer(look: Look) -> HostFinding:
     return as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
 
 
-def interrupts(look: Look) -> HostFinding:
+def interrupts(inputs: CheckInputs) -> HostFinding:
     """Whether devices' interrupts go to polling CPUs."""
-    if not look.polled:
+    if not inputs.polled:
         return HostFinding(Reason.IDLE, NOBODY_POLLS)
-    numbers = sorted((name for name in look.tree.names(_IRQ) if name.isdecimal()), key=int)
+    numbers = sorted((name for name in inputs.tree.names(_IRQ) if name.isdecimal()), key=int)
     if not numbers:
         return HostFinding(Reason.SOURCE, "the kernel lists no interrupts (/proc/irq)")
     aimed: dict[str, set[Cpu]] = {}
     for number in numbers:
         # Those with a handler; others are never raised.
-        users = sorted(set(look.tree.names(f"{_IRQ}/{number}")) - _FILES)
-        where = _directed(look, number) & set(look.polled) if users else set()
+        users = sorted(set(inputs.tree.names(f"{_IRQ}/{number}")) - _FILES)
+        where = _directed(inputs, number) & set(inputs.polled) if users else set()
         if where:
             aimed[f"{number} ({', '.join(users)})"] = where
     if not aimed:
-        return as_advised(f"no device's interrupt is directed at {cpus(look.polled)}")
+        return as_advised(f"no device's interrupt is directed at {cpus(inputs.polled)}")
     named = ", ".join([*aimed][:_NAMED])
     more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
     hit = sorted({cpu for where in aimed.values() for cpu in where})
-    online = {info.cpu for info in look.topology.cpus if info.online}
-    others = format_cpu_list(sorted(online - set(look.polled)))
+    online = {info.cpu for info in inputs.topology.cpus if info.online}
+    others = format_cpu_list(sorted(online - set(inputs.polled)))
     loop = " ".join(item.split()[0] for item in aimed)
     fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
     return otherwise(
@@ -340,10 +350,10 @@ def interrupts(look: Look) -> HostFinding:
     )
 
 
-def _directed(look: Look, number: str) -> set[Cpu]:
+def _directed(inputs: CheckInputs, number: str) -> set[Cpu]:
     """CPUs an interrupt goes to; before Linux 4.15 those it may go to."""
     for name in ("effective_affinity_list", "smp_affinity_list"):
-        text = look.tree.text(f"{_IRQ}/{number}/{name}")
+        text = inputs.tree.text(f"{_IRQ}/{number}/{name}")
         if text:
             try:
                 return set(parse_cpu_list(text))
@@ -363,7 +373,7 @@ class HostCheck:
 
     name: str
     why: str
-    look: Callable[[Look], HostFinding | Iterable[HostFinding]]
+    inputs: Callable[[CheckInputs], HostFinding | Iterable[HostFinding]]
 
 
 ROWS: tuple[HostCheck, ...] = (
@@ -455,19 +465,19 @@ def host_checks(
     root: Path, topology: Topology, pollers: tuple[Poller, ...] = ()
 ) -> tuple[Check, ...]:
     """Every row, as doctor's lines. Never raises: a failed check is a line."""
-    return tuple(check for row in ROWS for check in _run(row, Look(root, topology, pollers)))
+    return tuple(check for row in ROWS for check in _run(row, CheckInputs(root, topology, pollers)))
 
 
-def _run(row: HostCheck, look: Look) -> Iterator[Check]:
-    """One row, with a `Look` of its own, so that unreadable files are noted in this row."""
+def _run(row: HostCheck, inputs: CheckInputs) -> Iterator[Check]:
+    """One row, with `CheckInputs` of its own, so that unreadable files are noted in this row."""
     name = f"host {row.name}"
     try:
-        result = row.look(look)
+        result = row.inputs(inputs)
         findings = (result,) if isinstance(result, HostFinding) else tuple(result)
     except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
         return
-    notes = look.tree.notes()
+    notes = inputs.tree.notes()
     for item in findings:
         text = "; ".join([item.text, *notes]) if item is findings[-1] else item.text
         full = f"{name} {item.of}" if item.of else name

@@ -29,7 +29,7 @@ from nftop.sources.nf_session.session import (
     GIVE_UP_NS,
     NS_PER_S,
     Identity,
-    PeerStanding,
+    PeerStatus,
     SocketSession,
 )
 from nftop.sources.process.scan import GONE
@@ -304,7 +304,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
 
     def _end_lost(self) -> None:
         if self.connected and self._gone():
-            self._leave(PeerStanding.NOBODY)
+            self._leave(PeerStatus.NOBODY)
         elif self._handle is not None and self._life is None and self._is_still():
             now_ns = self._clock()
             if now_ns >= self._probe_at_ns:  # /proc hides the process: connect to see if it listens

@@ -14,7 +14,15 @@ from nftop.model.struct import dataclass, replace
 from nftop.store.format.codec import Codec
 from nftop.store.format.columns import MAX_COLUMNS, ColumnWriter, Numbers
 from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
-from nftop.store.format.records import MOST_BYTES, Gap, Header, Note, framed, header_body, note_body
+from nftop.store.format.records import (
+    MOST_BYTES,
+    DroppedTicks,
+    Header,
+    Note,
+    framed,
+    header_body,
+    note_body,
+)
 from nftop.store.format.zstd import ZstdCompressor
 from nftop.store.reading.seekpoint import SeekPoint, packed
 
@@ -93,7 +101,7 @@ class Encoder:
 
     def note(self, note: Note, wall_ns: int, monotonic_ns: int) -> Chunk:
         starts = self._begin(wall_ns, monotonic_ns, self._after.number)
-        if not isinstance(note, Gap):
+        if not isinstance(note, DroppedTicks):
             self._after = replace(self._after, events=self._after.events + 1)
         return self._chunk(starts, framed(note_body(note)), 0)
 

@@ -95,15 +95,15 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class DroppedTicks:
     """So many ticks before this are not in the recording, and why."""
 
     ticks: int
     why: str
 
 
-Record: TypeAlias = Header | Tick | Marker | Gap
-Note: TypeAlias = Marker | Gap
+Record: TypeAlias = Header | Tick | Marker | DroppedTicks
+Note: TypeAlias = Marker | DroppedTicks
 BASELINE = "baseline"
 MARKERS = ("marker", "action", "change", "finding", BASELINE)
 
@@ -211,7 +211,7 @@ def _topology(raw: Any) -> Topology:
 
 def note_body(note: Note) -> bytes:
     """A record that is neither a header nor a sample."""
-    if isinstance(note, Gap):
+    if isinstance(note, DroppedTicks):
         return msgspec.msgpack.encode(["gap", {"ticks": note.ticks, "why": note.why}])
     raw = {
         "wall_ns": note.wall_ns,
@@ -226,7 +226,7 @@ def note_read(kind: str, raw: Any) -> Note | None:
     """A note, or None for an unknown kind. Raises DamagedRecordingError."""
     try:
         if kind == "gap":
-            gap = msgspec.convert(raw, Gap)
+            gap = msgspec.convert(raw, DroppedTicks)
             if not 0 <= gap.ticks < 1 << 63:
                 raise ValueError("no number of ticks")
             return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.columns import DamagedRecordingError
 from nftop.store.format.decoder import Decoder
-from nftop.store.format.records import Gap, Header, Marker, Tick, unframed
+from nftop.store.format.records import DroppedTicks, Header, Marker, Tick, unframed
 from nftop.store.format.zstd import (
     FRAME_END,
     ZstdDecompressor,
@@ -34,7 +34,7 @@ BREAKS_OFF_BETWEEN = "it breaks off behind a tick"
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class RecordingLoss:
     """Ticks or bytes that are missing.
 
     Attributes:
@@ -64,7 +64,7 @@ class Loss:
         return f"{ticks}: {self.why}" + (f" ({self.size} bytes)" if self.size else "")
 
 
-def add_loss(losses: list[Loss], loss: Loss) -> None:
+def add_loss(losses: list[RecordingLoss], loss: RecordingLoss) -> None:
     """Append a loss; beyond MANY_LOSSES it is added to the last, whose `why` stays."""
     if len(losses) < MANY_LOSSES:
         losses.append(loss)
@@ -75,7 +75,7 @@ def add_loss(losses: list[Loss], loss: Loss) -> None:
     losses[-1] = replace(last, ticks=ticks, size=last.size + loss.size, senseless=senseless)
 
 
-ScanItem: TypeAlias = Header | Tick | Marker | Gap | Loss
+ScanItem: TypeAlias = Header | Tick | Marker | DroppedTicks | RecordingLoss
 
 
 class Scan:
@@ -130,17 +130,17 @@ class Scan:
         """No position before this one is read again."""
         return self.at if self._lost_from is None else self._searched
 
-    def rest(self) -> Loss | None:
+    def tail_loss(self) -> RecordingLoss | None:
         """What is wrong with the end as long as nothing more comes; None if nothing is."""
         if self._lost_from is not None:
             left = max(self._data.size - self._lost_from, 0)
             ticks = self._ticks_from(self._lost_from) if self._in_frame else None
-            return Loss(ticks, left, self._why)
+            return RecordingLoss(ticks, left, self._why)
         left = self._data.size - self.at
         if left <= 0:
             return None
         ticks = self._ticks_cut_off()
-        return Loss(ticks, left, BREAKS_OFF if ticks else BREAKS_OFF_BETWEEN)
+        return RecordingLoss(ticks, left, BREAKS_OFF if ticks else BREAKS_OFF_BETWEEN)
 
     def _ticks_cut_off(self) -> int | None:
         """Number of ticks in what breaks off; None if unknown.
@@ -220,7 +220,7 @@ class Scan:
                 # Another run: recordings can be concatenated.
                 self._expect(None if self.point is None else self.point.number)
             self._began_ns = record.began_ns
-        elif isinstance(record, Gap):
+        elif isinstance(record, DroppedTicks):
             self._why = self._why or record.why
         elif isinstance(record, Tick):
             self._counted(record.number, "they were not recorded")
@@ -233,7 +233,7 @@ class Scan:
         known = self.expected is not None and not self._uncounted
         missing = max(number - self.expected, 0) if known and self.expected is not None else None
         if missing or self._lost:
-            self._out.append(Loss(missing, self._lost, self._why or why))
+            self._out.append(RecordingLoss(missing, self._lost, self._why or why))
         self._lost, self._why, self._uncounted = 0, "", False
 
     def _expect(self, number: int | None) -> None:

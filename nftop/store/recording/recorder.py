@@ -18,7 +18,7 @@ from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
-from nftop.store.format.records import BASELINE, Gap, Header, Marker, Note
+from nftop.store.format.records import BASELINE, DroppedTicks, Header, Marker, Note
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.reading.seekpoint import unpacked
 from nftop.store.recording.sink import Sink
@@ -251,7 +251,7 @@ class Recorder:
         self._retry(sample)
         if dropped:
             why = "writing took longer than sampling"
-            self._put_note(Gap(dropped, why), sample.wall_ns, sample.monotonic_ns)
+            self._put_note(DroppedTicks(dropped, why), sample.wall_ns, sample.monotonic_ns)
             self._number += dropped
             self._own_number += dropped
         for text in self._changed(sample):
@@ -301,7 +301,7 @@ class Recorder:
         (self._own or self._encoder).restart()
         lost, size = sink.lost - self._reported_lost, sink.size
         if lost:
-            gap = Gap(lost, f"it could not be written: {sink.problem}")
+            gap = DroppedTicks(lost, f"it could not be written: {sink.problem}")
             self._put_note(gap, sample.wall_ns, sample.monotonic_ns)
         # A gap that could not be written either tells nobody.
         if sink.size > size:

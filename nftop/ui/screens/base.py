@@ -50,7 +50,7 @@ class BannerScreen(Screen[Result]):
     @property
     def modes(self) -> set[Mode]:
         """State on which hints of keys depend."""
-        return {"pending"} if self.changes.standing.phase == "unkept" else set()
+        return {"pending"} if self.changes.state.phase == "unkept" else set()
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:

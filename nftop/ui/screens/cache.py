@@ -17,7 +17,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, clickable, pointed_at
 from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
-from nftop.render.cache.page import CachePage, judged, page, upper, whole
+from nftop.render.cache.page import CachePage, last_verdict, page, upper, whole
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
@@ -154,7 +154,7 @@ class CacheView(ScreenView):
         final = verdict is not None and verdict.over
         if not (final and noticed == frame.noticed and at_ns < frame.monotonic_ns):
             window = self.session.history.window(frame) if frame.noticed else None
-            verdict = None if window is None else judged(window, self.session.until_ns)
+            verdict = None if window is None else last_verdict(window, self.session.until_ns)
         self._judged = (frame.monotonic_ns, frame.noticed, verdict)
         return verdict
 

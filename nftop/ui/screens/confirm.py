@@ -203,7 +203,7 @@ class ConfirmScreen(BannerScreen[bool]):
             return "nothing to change: the host is already as requested"
         if not self._options.rw:
             return "read-only: start nftop with --rw, or run the command above"
-        phase = self.changes.standing.phase
+        phase = self.changes.state.phase
         busy = "" if phase == "none" else "the guard is still busy with the previous change"
         return (
             "the previous change is pending: K keeps it, u takes it back"

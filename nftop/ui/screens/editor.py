@@ -115,7 +115,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self._question = ""  # of `_QUESTIONS`
         # Numbers of readings: last requested, last used, last requested before applying.
         self._requested, self._read_last, self._requested_before = 0, 0, 0
-        self._seen = changes.standing.changed
+        self._seen = changes.state.changed
         # What the verdict was computed for, the verdict and its window.
         self._judged_for: tuple[int, int, Term] | None = None
         self._judged: tuple[Verdict, Window] | None = None
@@ -237,9 +237,9 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         taken = self.show_banner()
         if taken is None:
             return
-        if self.changes.standing.changed != self._seen:
+        if self.changes.state.changed != self._seen:
             # Applied or reverted: the draft has another base now.
-            self._seen = self.changes.standing.changed
+            self._seen = self.changes.state.changed
             self._read()
         room = max(0, height - 1 - taken)
         frame, model = self._session.newest, self._model
@@ -343,14 +343,14 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def _board(self, model: EditorModel, frame: Frame) -> EditorState:
         locked = "" if self._options.rw else _LOCKED
-        standing = self.changes.standing
-        number = None if standing.receipt is None else standing.receipt.number
+        state = self.changes.state
+        number = None if state.receipt is None else state.receipt.number
         waits = ""
-        if standing.phase in ("unkept", "settling"):
+        if state.phase in ("unkept", "settling"):
             which = "the change" if number is None else f"change {number}"
             waits = f"waits until {which} is kept or taken back: one change at a time"
         # The banner reports nftop's own change.
-        notice = frame.notice if self.changes.standing.phase == "none" else ""
+        notice = frame.notice if self.changes.state.phase == "none" else ""
         editor = model.editor_state(
             frame, locked=locked, waits=waits, keep_within_s=self.changes.keep_within_s
         )
@@ -358,7 +358,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def _verdict(self, frame: Frame) -> tuple[Verdict, Window] | None:
         """Verdict on the last applied change and what it rests on; computed once per frame."""
-        applied = self.changes.standing.applied
+        applied = self.changes.state.applied
         if applied is None:
             return None
         term = Term(applied.until_ns, applied.taken_back_ns)
@@ -371,16 +371,16 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def _card(self, frame: Frame, width: int) -> list[Line]:
         """The verdict as lines."""
-        judged, applied = self._verdict(frame), self.changes.standing.applied
-        if judged is None or applied is None:
+        verdict_and_window, applied = self._verdict(frame), self.changes.state.applied
+        if verdict_and_window is None or applied is None:
             return []
-        return card(judged[0], frame, width, self._session.own_changes, applied.number)
+        return card(verdict_and_window[0], frame, width, self._session.own_changes, applied.number)
 
     def _graph(self, frame: Frame, width: int, height: int) -> list[Line]:
-        judged, applied = self._verdict(frame), self.changes.standing.applied
-        if judged is None or applied is None:
+        verdict_and_window, applied = self._verdict(frame), self.changes.state.applied
+        if verdict_and_window is None or applied is None:
             return []
-        verdict, window = judged
+        verdict, window = verdict_and_window
         term = Term(applied.until_ns, applied.taken_back_ns)
         return graph_lines(window, verdict, term, width, height, number=applied.number)
 
@@ -396,9 +396,9 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def _read(self) -> None:
         self._requested += 1
-        number, standing = self._requested, self.changes.standing
-        over: AppliedOutcome = "kept" if standing.kept else "back"
-        fate: AppliedOutcome = over if standing.phase == "none" else "open"
+        number, state = self._requested, self.changes.state
+        over: AppliedOutcome = "kept" if state.kept else "back"
+        fate: AppliedOutcome = over if state.phase == "none" else "open"
         self.run_worker(
             lambda: self._read_host(number, fate),
             name="read",

@@ -454,7 +454,7 @@ class MainScreen(BannerScreen[None]):
             tabs=self._tabs,
             unlocked=self._options.rw and self.changes.gate is not None,
         )
-        if self.changes.standing.phase != "none":
+        if self.changes.state.phase != "none":
             status = replace(status, notice="")  # the banner reports nftop's own change
         if session.frame is None:
             self.query_one(HeaderLines).show(waiting_lines(status, width), height)
@@ -511,4 +511,4 @@ class MainScreen(BannerScreen[None]):
         wanted = focus_request(self._focus, of_view, frame.topology, stays=stays)
         if wanted != self._focus:
             self._focus = wanted
-            self._feed.look_at(wanted)
+            self._feed.set_focus(wanted)

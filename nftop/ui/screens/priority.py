@@ -133,7 +133,7 @@ class PriorityScreen(BannerScreen[None]):
 
     def _effects(self) -> list[Effect]:
         """Effect of the last change of frequencies on its CPUs."""
-        applied, frame = self.changes.standing.tuned, self._session.newest
+        applied, frame = self.changes.state.tuned, self._session.newest
         if applied is None or frame is None:
             return []
         end_ns = min(frame.monotonic_ns, applied.taken_back_ns or frame.monotonic_ns)
@@ -147,7 +147,7 @@ class PriorityScreen(BannerScreen[None]):
     @property
     def _stood_s(self) -> float | None:
         """Seconds until the last change was reverted; None if it was not."""
-        applied = self.changes.standing.tuned
+        applied = self.changes.state.tuned
         if applied is None or applied.taken_back_ns is None:
             return None
         return max(0.0, (applied.taken_back_ns - applied.at_ns) / 1e9)

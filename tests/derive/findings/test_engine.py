@@ -48,7 +48,7 @@ class Bench:
             source="the test", only=(Only("load", 5.0, "load"),), **self.changes,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def measure(self, seen: FindingInputs) -> Measured:
+    def measure(self, inputs: FindingInputs) -> Measured:
         one = from_readings({0: self.reading}, 1, LATE)
         load = from_readings({0: self.load}, 1, LATE)
         return Measured([FindingKey("cpu 1", self.who)], one, {"load": load})
@@ -267,7 +267,7 @@ def test_rules_are_sound() -> None:
 def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
     count = 512
 
-    def measure(seen: FindingInputs) -> Measured:
+    def measure(inputs: FindingInputs) -> Measured:
         values = np.where(np.arange(count) % 5 == 0, 9.0, 1.0)
         keys = [FindingKey(f"cpu {cpu}", cpu) for cpu in range(count)]
         return Measured(keys, column(values), {"load": column(np.full(count, 10.0))})
@@ -278,8 +278,10 @@ def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
 
 
 def test_registered_rule_is_evaluated_and_explained() -> None:
-    def measure(seen: FindingInputs) -> Measured:
-        return Measured([FindingKey("host", None)], column(np.array([float(len(seen.frame.nfs))])))
+    def measure(inputs: FindingInputs) -> Measured:
+        return Measured(
+            [FindingKey("host", None)], column(np.array([float(len(inputs.frame.nfs))]))
+        )
 
     rule = Rule("toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test",
                 at_least_s=0.0)  # fmt: skip

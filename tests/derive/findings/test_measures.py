@@ -21,7 +21,7 @@ from nftop.derive.findings.traffic import (
     uneven_channels,
 )
 from nftop.model.column import Column, column, missing
-from nftop.model.frame import BoxTraffic, CoreFocus, Frame, TmaNode
+from nftop.model.frame import BoxTraffic, CoreDetail, Frame, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
@@ -200,7 +200,7 @@ def in_focus(frame: Frame, **nodes: float) -> Frame:
         TmaNode(name, "core_bound", 3, "cycles", ratio, beyond=True, coverage=0.1)
         for name, ratio in nodes.items()
     )
-    return replace(frame, focus=CoreFocus((Cpu(1), Cpu(23)), tree, {}, {}))
+    return replace(frame, focus=CoreDetail((Cpu(1), Cpu(23)), tree, {}, {}))
 
 
 @pytest.mark.parametrize(

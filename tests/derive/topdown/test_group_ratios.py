@@ -19,7 +19,7 @@ from nftop.derive.topdown.tma import (
     step_focus,
     tma_columns,
 )
-from nftop.model.frame import CoreFocus
+from nftop.model.frame import CoreDetail
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.uarch.table import load
@@ -133,7 +133,7 @@ class Core:
         self.shares, columns = tma_columns(self.shares, SKX, rates, ONE)
         return {name.removeprefix("tma."): part[0] for name, part in columns.items()}
 
-    def look_closely(self) -> CoreFocus:
+    def look_closely(self) -> CoreDetail:
         self.now_ns += S
         table = replace(self.table(), focus=self.table())
         reading = SourceReading(table, self.now_ns, 1)

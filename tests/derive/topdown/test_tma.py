@@ -11,7 +11,7 @@ import pytest
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.derive.topdown.tma import ShareState, counts_of_cores, drilled_node, tma_columns
 from nftop.model.column import Column, column
-from nftop.model.frame import CoreFocus, TmaNode
+from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
@@ -237,13 +237,13 @@ def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None
 
 
 def test_what_is_below_the_largest_node_is_counted_and_noise_changes_nothing() -> None:
-    def focus(**shares: Reading) -> CoreFocus:
+    def focus(**shares: Reading) -> CoreDetail:
         tree = [TmaNode("backend_bound", None, 1, "slots", 0.9, beyond=True)]
         tree += [
             TmaNode(name, "backend_bound", 2, "slots", share, beyond=False)
             for name, share in shares.items()
         ]
-        return CoreFocus((Cpu(1),), tuple(tree), {}, {})
+        return CoreDetail((Cpu(1),), tuple(tree), {}, {})
 
     unknown = Missing(Reason.WARMING)
     assert drilled_node(None, "core_bound") == ""

@@ -360,7 +360,7 @@ class Stepped:
         self.interval_s = 1.0
         self.stopped = False
         self.taken = 0
-        self.looking = Focus()
+        self.focus = Focus()
 
     def set_interval(self, seconds: float) -> None:
         self.interval_s = seconds
@@ -371,9 +371,9 @@ class Stepped:
     def baseline(self, *, keep: bool) -> None:
         raise AssertionError(keep)
 
-    def look_at(self, looking: Focus) -> None:
+    def set_focus(self, focus: Focus) -> None:
         assert not self.taken, "what is looked at is known from the first reading on"
-        self.looking = looking
+        self.focus = focus
 
     def stop(self) -> None:
         self.stopped = True
@@ -392,7 +392,7 @@ def test_batch_primes_then_writes_count_frames(frames: list[Frame], form: str, l
     assert feed.stopped
     assert feed.taken == 3  # one to prime, none beyond the last
     # CSV has no rows of packages.
-    assert feed.looking == Focus(traffic=form == "json")
+    assert feed.focus == Focus(traffic=form == "json")
 
 
 class Failing(Stepped):

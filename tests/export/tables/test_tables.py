@@ -18,7 +18,7 @@ from nftop.model.frame import Finding, Frame, MonitorRow
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
-from nftop.store.reading.scan import Loss
+from nftop.store.reading.scan import RecordingLoss
 from tests.frames import HOSTILE, hostile
 from tests.recordings import taken
 
@@ -151,14 +151,14 @@ def test_a_full_disk_is_said() -> None:
 
     full._out = write  # type: ignore[attr-defined]
     with pytest.raises(OutputsError, match="No space left on device"):
-        made.losses([(1, Loss(3, 0, "x"))])
+        made.losses([(1, RecordingLoss(3, 0, "x"))])
 
 
 def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
     made = outputs(tmp_path, "jsonl", "actions", "markers", "gaps")
     made.marker(MARKER)
     made.marker(replace(MARKER, kind="marker", text="begin", detail={}))
-    made.losses([(2_000_000_000, Loss(None, 7, "damaged"))])
+    made.losses([(2_000_000_000, RecordingLoss(None, 7, "damaged"))])
     counts = made.close()
     assert counts == dict.fromkeys(
         (str(tmp_path / f"{item}.jsonl") for item in ("actions", "markers", "gaps")), 1

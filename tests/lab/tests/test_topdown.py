@@ -126,7 +126,7 @@ from nftop.model.frame import Focus
 feed = open_host().feed(interval_s=INTERVAL_S)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.look_at(Focus(core={CPUS} // 2 - 1))
+        feed.set_focus(Focus(core={CPUS} // 2 - 1))
     if frame.focus is not None and any(
         node.name in {DRILLED} and not waits(node.reading) for node in frame.focus.tree
     ) and all(
@@ -196,7 +196,7 @@ LACKING = {set(LACKING)}
 feed = open_host().feed(interval_s=INTERVAL_S)
 for number, frame in enumerate(feed.frames()):
     if number == 2:
-        feed.look_at(Focus(core={CPUS} // 2 - 1))
+        feed.set_focus(Focus(core={CPUS} // 2 - 1))
     nodes = {{node.name: node.reading for node in frame.focus.tree}} if frame.focus else {{}}
     gone = {{name: each for name, each in nodes.items() if isinstance(each, Missing)}}
     gone = {{name: each for name, each in gone.items() if each.detail != NOT_LARGEST}}

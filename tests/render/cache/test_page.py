@@ -28,7 +28,7 @@ from nftop.model.rdt.rdt import (
 from nftop.model.sample import SourceReading
 from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines
-from nftop.render.cache.page import judged, page, upper
+from nftop.render.cache.page import last_verdict, page, upper
 from nftop.render.frame.changes import author, texts
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values
@@ -346,4 +346,4 @@ def test_the_table_keeps_half_and_what_is_below_it_has_the_rest() -> None:
 def test_without_a_change_there_is_no_verdict() -> None:
     story = Story()
     shown = replace(story.last(20), noticed=())
-    assert judged(story.history.window(shown)) is None
+    assert last_verdict(story.history.window(shown)) is None

@@ -13,7 +13,7 @@ from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.derive.compare.window import Window
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, Tone
-from nftop.render.cache.page import judged
+from nftop.render.cache.page import last_verdict
 from nftop.render.cache.verdict import card, histogram, summary
 from nftop.render.cache.verdict_graph import LEAST_LINES, graph_lines, watched
 from tests.frames import SECOND_NS, START_NS
@@ -35,7 +35,7 @@ def story() -> tuple[Window, Frame]:
 
 @pytest.fixture(scope="module")
 def verdict(story: tuple[Window, Frame]) -> Verdict:
-    result = judged(story[0])
+    result = last_verdict(story[0])
     assert result is not None
     return result
 

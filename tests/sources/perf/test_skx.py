@@ -15,7 +15,7 @@ import pytest
 
 from nftop.derive.topdown.tma import FocusState, step_focus
 from nftop.model.column import Column, column
-from nftop.model.frame import CoreFocus
+from nftop.model.frame import CoreDetail
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
@@ -193,7 +193,7 @@ def test_a_core_that_is_looked_at_has_level_3_and_probes(
         threads_of=lambda cpu: BOTH_THREADS.with_siblings((cpu,)),
     )
     state, focus = FocusState(), None
-    seen: list[CoreFocus] = []
+    seen: list[CoreDetail] = []
     source.focus(Cpu(3), node)
     for tick in range(1, 22):
         fake.pass_ns(9 * SECOND // 10)

@@ -12,7 +12,7 @@ from nftop.model.missing import Reason
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning import rows
-from nftop.sources.tuning.look import HostFinding, Look
+from nftop.sources.tuning.inputs import CheckInputs, HostFinding
 from nftop.sources.tuning.rows import ROWS, HostCheck, host_checks
 from tests.sources.tuning.hosts import checks, host, poller
 
@@ -35,7 +35,7 @@ def test_a_host_that_tells_nothing_is_a_reason_everywhere(tmp_path: Path) -> Non
 
 
 def test_a_check_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Look) -> tuple[HostFinding, ...]:
+    def broken(_: CheckInputs) -> tuple[HostFinding, ...]:
         raise RuntimeError("no such luck")
 
     monkeypatch.setattr(rows, "ROWS", (HostCheck("broken", "it matters", broken), *ROWS))

@@ -103,7 +103,7 @@ def test_what_is_left_starts_at_a_seek_point_and_reads_without_a_loss() -> None:
     assert found[0].point.number % PER_SEGMENT == 0
     scan = Scan(data)
     items = iter(scan.next, None)
-    assert [type(item).__name__ for item in items].count("Loss") == 0
+    assert [type(item).__name__ for item in items].count("RecordingLoss") == 0
     assert scan.expected == TICKS
 
 
@@ -125,7 +125,7 @@ def test_reader_of_a_dropped_segment_goes_on_with_what_is_kept() -> None:
             encoder.restart()
         flight.append(encoder.tick(number, sample))
     items = [type(item).__name__ for item in iter(scan.next, None)]
-    assert "Loss" in items and items[-1] == "Tick"
+    assert "RecordingLoss" in items and items[-1] == "Tick"
     data.stop()
     with pytest.raises(InterruptedError):
         data.read(0, 1)

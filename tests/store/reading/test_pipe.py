@@ -16,7 +16,7 @@ from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker, Tick
 from nftop.store.reading.bytes import PipeBytes
-from nftop.store.reading.scan import Loss, Scan, ScanItem
+from nftop.store.reading.scan import RecordingLoss, Scan, ScanItem
 from nftop.store.reading.seek import last_position, next_position
 from tests.recordings import Taken, taken
 from tests.samples import S
@@ -99,7 +99,7 @@ def test_who_reads_slowly_gets_everything_and_the_pipe_waits() -> None:
         most, numbers = 0, []
         for found in read_all(pipe):
             most = max(most, held(pipe))
-            assert not isinstance(found, Loss)
+            assert not isinstance(found, RecordingLoss)
             numbers += [found.number] if isinstance(found, Tick) else []
         assert numbers == list(range(TICKS))
         assert most <= 1.5 * MOST
@@ -131,7 +131,7 @@ def test_going_back_in_what_is_kept_lets_nothing_go() -> None:
         until(lambda: pipe.full or not pipe.grows)
         assert pipe.first <= place.at
         again = Scan(pipe, place.at)
-        assert isinstance(again.next(), object) and not isinstance(again.next(), Loss)
+        assert isinstance(again.next(), object) and not isinstance(again.next(), RecordingLoss)
 
 
 def test_it_ends_when_told_while_it_waits_for_room() -> None:
@@ -151,7 +151,7 @@ def replayed(pipe: PipeBytes, news: threading.Event, **options: object) -> Repla
 
 def test_a_batch_has_every_tick_of_a_pipe() -> None:
     with piped(session().data) as (pipe, _, news):
-        losses: list[Loss] = []
+        losses: list[RecordingLoss] = []
         frames = []
         for frame in replayed(pipe, news, on_loss=losses.append).frames():
             assert held(pipe) <= 1.5 * MOST
@@ -218,7 +218,7 @@ def test_what_never_begins_to_be_a_recording_is_refused_within_the_bound() -> No
 def test_damage_longer_than_the_memory_is_passed_over() -> None:
     whole = session().data
     with piped(whole[: len(whole) // 2] + b"x" * 20 * MOST + whole) as (pipe, _, news):
-        losses: list[Loss] = []
+        losses: list[RecordingLoss] = []
         frames = list(replayed(pipe, news, on_loss=losses.append).frames())
     walls = [frame.wall_ns for frame in frames]
     assert walls[-TICKS:] == [sample.wall_ns for sample in session().samples]

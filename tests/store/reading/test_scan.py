@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nftop.store.format.encoder import Encoder
-from nftop.store.format.records import Gap, Header, Marker
+from nftop.store.format.records import DroppedTicks, Header, Marker
 from nftop.store.format.zstd import FRAME_END
-from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, Loss, Scan, ScanItem
+from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss, Scan, ScanItem
 from nftop.store.reading.seek import last_before, last_position, positions
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
@@ -80,8 +80,8 @@ def beyond(wall_ns: int) -> Callable[[SeekPoint], bool]:
     return lambda point: point.wall_ns > wall_ns
 
 
-def losses(found: list[ScanItem]) -> list[Loss]:
-    return [item for item in found if isinstance(item, Loss)]
+def losses(found: list[ScanItem]) -> list[RecordingLoss]:
+    return [item for item in found if isinstance(item, RecordingLoss)]
 
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_cut_off_behind_any_tick_all_is_there() -> None:
         found, scan = scanned(whole.data[:end])
         ticks = sum(chunk.ticks for chunk in whole.chunks[:count])
         assert numbers(found) == list(range(ticks))
-        assert scan.rest() is None and not scan.ended and not losses(found)
+        assert scan.tail_loss() is None and not scan.ended and not losses(found)
 
 
 def test_cut_off_anywhere_all_before_is_there() -> None:
@@ -115,7 +115,7 @@ def test_cut_off_anywhere_all_before_is_there() -> None:
         found, scan = scanned(whole.data[:cut])
         before = [c.ticks for c, end in zip(whole.chunks, whole.ends, strict=True) if end <= cut]
         assert numbers(found) == list(range(sum(before)))
-        rest = scan.rest()
+        rest = scan.tail_loss()
         if cut in whole.ends or cut == 0:
             assert rest is None
         elif rest is None:  # between two frames: the first has its end, the second no block yet
@@ -137,7 +137,7 @@ def test_cut_off_within_the_end_no_tick_is_lost() -> None:
     assert len(data) == session().ends[-1] + len(FRAME_END) + SIZE
     for left in range(1, SIZE + len(FRAME_END)):
         found, scan = scanned(data[:-left])
-        rest = scan.rest()
+        rest = scan.tail_loss()
         assert numbers(found) == list(range(TICKS)) and not scan.ended
         if left == SIZE:  # as if the frame had ended and nothing was next
             assert rest is None
@@ -161,7 +161,7 @@ def test_bits_flipped_anywhere_cost_one_frame_and_it_is_said() -> None:
         for tick in ticks_of(found):
             assert same(tick.sample, whole.samples[tick.number])
         told = losses(found)
-        rest = scan.rest()
+        rest = scan.tail_loss()
         lost = sum(item.ticks or 0 for item in told)
         if rest is not None:
             assert rest.size > 0 and rest.sentence
@@ -184,7 +184,7 @@ def test_whatever_is_put_in_or_cut_out_nothing_raises(data: st.DataObject) -> No
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, min(len(whole), start + 5000)))
     found, scan = scanned(whole[:start] + data.draw(st.binary(max_size=300)) + whole[end:])
-    scan.rest()
+    scan.tail_loss()
     for tick in ticks_of(found):
         assert same(tick.sample, session().samples[tick.number])
 
@@ -194,7 +194,7 @@ def test_whatever_is_put_in_or_cut_out_nothing_raises(data: st.DataObject) -> No
 def test_what_is_no_recording_is_none(data: bytes, behind: bool) -> None:
     point = packed(session().chunks[0].after)
     found, scan = scanned(point + data if behind else data)
-    scan.rest()
+    scan.tail_loss()
     assert not numbers(found)
 
 
@@ -213,13 +213,13 @@ def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
     chunks = list(whole.chunks[:4])
     encoder = Encoder(whole.header)
     sample = whole.samples[14]
-    gap = Gap(11, "the disk was full")
+    gap = DroppedTicks(11, "the disk was full")
     chunks.append(encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
     chunks.append(encoder.tick(14, sample))
     found, _ = scanned(joined(chunks))
     assert numbers(found) == [*range(4), 14]
     (loss,) = losses(found)
-    assert loss == Loss(10, 0, "the disk was full")
+    assert loss == RecordingLoss(10, 0, "the disk was full")
     assert loss.sentence == "10 ticks lost: the disk was full"
 
 
@@ -310,7 +310,7 @@ def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> No
         scan = Scan(Counted(flipped(where, where % 8)), samples=False)
         while scan.next() is not None:
             pass
-        scan.rest()
+        scan.tail_loss()
 
 
 @pytest.mark.parametrize("frame", [0, 1, 2])
@@ -320,7 +320,7 @@ def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
     for at, bit in ((0, 0), (1, 3), (4, 2)):
         found, scan = scanned(flipped(place.at + SIZE + at, bit))
         kept = [number for number in range(TICKS) if number // FRAME != frame]
-        assert numbers(found) == kept and scan.rest() is None
+        assert numbers(found) == kept and scan.tail_loss() is None
         (loss,) = losses(found)
         assert loss.ticks == TICKS - len(kept) and loss.size > 0 and "Zstandard" not in loss.why
 
@@ -328,7 +328,7 @@ def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
 def test_zeros_that_a_file_system_left_are_a_loss() -> None:
     whole = session()
     found, scan = scanned(whole.data[: whole.ends[-1]] + bytes(1 << 16))
-    rest = scan.rest()
+    rest = scan.tail_loss()
     assert numbers(found) == list(range(TICKS))
     assert rest is not None and rest.ticks is None and rest.size == 1 << 16
 
@@ -337,5 +337,5 @@ def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
     whole = session()
     last = [place for place in positions(Bytes(whole.data), 0) if not place.point.end][-1]
     found, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
-    rest = scan.rest()
+    rest = scan.tail_loss()
     assert not losses(found) and rest is not None and rest.ticks is None and rest.size > 0

@@ -23,10 +23,10 @@ from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
 from nftop.store.folders import Person, caller, open_folder
 from nftop.store.format.encoder import Chunk, Encoder
-from nftop.store.format.records import Gap, Marker
+from nftop.store.format.records import DroppedTicks, Marker
 from nftop.store.format.zstd import FRAME_END
 from nftop.store.history.flight import FlightRecorder
-from nftop.store.reading.scan import Loss, ScanItem
+from nftop.store.reading.scan import RecordingLoss, ScanItem
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from nftop.store.recording import sink
 from nftop.store.recording.recorder import Recorder, Recording, changes
@@ -216,7 +216,7 @@ def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> Non
     found, ended, _ = everything(file)
     read = numbers(found)
     assert ended and len(read) < 200 and read[-1] == 200
-    (loss,) = [item for item in found if isinstance(item, Loss)]
+    (loss,) = [item for item in found if isinstance(item, RecordingLoss)]
     assert loss.ticks == 201 - len(read)
     assert loss.why == "writing took longer than sampling"
 
@@ -263,13 +263,15 @@ def test_a_full_disk_is_waited_for_and_the_recording_stays_whole(tmp_path: Path)
         disk.most = 1 << 30
         encoder.restart()
         sample = samples()[number]
-        into.write(encoder.note(Gap(into.lost, "full"), sample.wall_ns, sample.monotonic_ns))
+        into.write(
+            encoder.note(DroppedTicks(into.lost, "full"), sample.wall_ns, sample.monotonic_ns)
+        )
         into.write(encoder.tick(number, sample))
         into.finish()
     found, ended, rest = everything(file)
     assert ended and rest is None
     assert numbers(found) == [*range(first_lost), number]
-    assert Loss(4, 0, "full") in found
+    assert RecordingLoss(4, 0, "full") in found
     assert (into.ticks, into.lost) == (first_lost + 1, 4)
 
 
@@ -291,7 +293,7 @@ def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> No
         done = taking.close()
     assert done is not None and done.lost == state.lost and not done.problem
     found, ended, rest = everything(file)
-    (loss,) = [item for item in found if isinstance(item, Loss)]
+    (loss,) = [item for item in found if isinstance(item, RecordingLoss)]
     assert loss.ticks == state.lost and "No space left" in loss.why
     assert ended and rest is None and numbers(found)[-1] == 39
 
@@ -310,8 +312,8 @@ def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> No
             until(lambda: taking._waiting == 0)
         taking.close()
     found, ended, rest = everything(file)
-    assert [gap.ticks for gap in found if isinstance(gap, Gap)] == [10, 5]
-    assert [loss.ticks for loss in found if isinstance(loss, Loss)] == [10, 5]
+    assert [gap.ticks for gap in found if isinstance(gap, DroppedTicks)] == [10, 5]
+    assert [loss.ticks for loss in found if isinstance(loss, RecordingLoss)] == [10, 5]
     assert ended and rest is None
 
 

@@ -82,7 +82,7 @@ async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> 
         await apply(run, gate)
         await run.press("K")
         await settle(run)
-        judged = run.app.changes.standing.applied
+        judged = run.app.changes.state.applied
         assert judged is not None and (judged.number, judged.taken_back_ns) == (1, None)
         await run.press("u")
         await run.until(lambda: is_planned(run))
@@ -94,7 +94,7 @@ async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> 
         gate.pending[-1].expired.set()
         assert "nothing to keep" in await run.press("K")
         assert "IS NOT KEPT" not in run.text
-        undone = run.app.changes.standing.applied
+        undone = run.app.changes.state.applied
         assert undone is not None and undone.taken_back_ns is not None
         assert (undone.number, undone.at_ns) == (1, judged.at_ns)
         assert undone.taken_back_ns > judged.at_ns
@@ -163,7 +163,7 @@ async def test_the_verdict_ends_when_the_change_is_taken_back(how: str) -> None:
     gate = open_gate()
     async with edited(gate, "plus", size=(120, 50)) as run:
         await apply(run, gate)
-        waits = run.app.changes.standing.applied
+        waits = run.app.changes.state.applied
         assert waits is not None and waits.until_ns is not None
         assert waits.until_ns - waits.at_ns == run.app.changes.keep_within_s * 1e9
         await run.give(replace(frame_at(gate.host.state(), 1), monotonic_ns=waits.at_ns + 10**9))
@@ -173,7 +173,7 @@ async def test_the_verdict_ends_when_the_change_is_taken_back(how: str) -> None:
         else:
             gate.pending[-1].expired.set()
         await settle(run)
-        ended = run.app.changes.standing.applied
+        ended = run.app.changes.state.applied
         assert ended is not None and ended.until_ns is None and ended.taken_back_ns is not None
         assert waits.at_ns <= ended.taken_back_ns <= waits.until_ns
         await run.give(
@@ -188,7 +188,7 @@ async def test_the_verdict_goes_on_once_the_change_is_kept() -> None:
         await apply(run, gate)
         await run.press("K")
         await settle(run)
-        kept = run.app.changes.standing.applied
+        kept = run.app.changes.state.applied
         assert kept is not None and (kept.until_ns, kept.taken_back_ns) == (None, None)
 
 
@@ -199,7 +199,7 @@ async def test_a_guard_that_was_killed_is_not_said_to_have_taken_it_back() -> No
         gate.pending[-1].revert = lambda: Receipt("failed", ("killed",))  # type: ignore[method-assign]
         await run.press("u")
         await settle(run)
-        left = run.app.changes.standing.applied
+        left = run.app.changes.state.applied
         assert left is not None and (left.until_ns, left.taken_back_ns) == (None, None)
 
 
@@ -303,7 +303,7 @@ async def test_the_card_of_the_change_is_below_the_plan() -> None:
         assert "VERDICT" not in run.text
         await apply(run, gate)
         # A frame's clock is the change's.
-        applied = run.app.changes.standing.applied
+        applied = run.app.changes.state.applied
         assert applied is not None
         assert applied.groups == ("vpp",)
         later = replace(frame_at(gate.host.state(), 1), monotonic_ns=applied.at_ns + 10**9)

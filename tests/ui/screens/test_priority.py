@@ -50,10 +50,10 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         await run.until(lambda: "y applies it" in run.text)
         await run.press("y")
         await run.until(lambda: limits(found, 1) == before)
-        await run.until(lambda: run.app.changes.standing.phase == "none")
+        await run.until(lambda: run.app.changes.state.phase == "none")
         assert run.app.changes.gate is not None
         assert run.app.changes.gate.propose_undo() is None, "nothing that stands is left"
-        ended = run.app.changes.standing.tuned
+        ended = run.app.changes.state.tuned
         assert ended is not None and ended.taken_back_ns is not None
         # What comes after it was taken back is not what the change did.
         found.now_ns = max(found.now_ns, time.monotonic_ns())

@@ -24,7 +24,7 @@ FOCUSED = tuple(with_focus(item, 1) for item in HOST)
 
 def focused(run: Running) -> int | None:
     """The CPU whose core the feed was last told to count more of."""
-    return run.feed.looking.core
+    return run.feed.focus.core
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])

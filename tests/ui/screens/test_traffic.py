@@ -42,19 +42,19 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
 
 async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:
     async with running(*TWO[:3], size=(120, 36), sort="cpu") as run:
-        assert run.feed.looking == Focus(processes=Cpu(1))
+        assert run.feed.focus == Focus(processes=Cpu(1))
         await run.press("4")
-        assert run.feed.looking == Focus(traffic=True)
+        assert run.feed.focus == Focus(traffic=True)
         await run.press("x")
-        assert run.feed.looking == Focus(traffic=True), "a page above it changes nothing"
+        assert run.feed.focus == Focus(traffic=True), "a page above it changes nothing"
         await run.press("escape", "6")
-        assert run.feed.looking == Focus(core=Cpu(1))
+        assert run.feed.focus == Focus(core=Cpu(1))
         await run.press("4", "space", "1")
-        assert run.feed.looking == Focus(), "what is left ends at once"
+        assert run.feed.focus == Focus(), "what is left ends at once"
         await run.press("4")
-        assert run.feed.looking == Focus(), "and nothing begins while the screen stands still"
+        assert run.feed.focus == Focus(), "and nothing begins while the screen stands still"
         await run.press("space")
-        assert run.feed.looking == Focus(traffic=True)
+        assert run.feed.focus == Focus(traffic=True)
 
 
 async def test_the_cursor_scrolls_through_all_there_is() -> None:

@@ -106,16 +106,16 @@ class Incidents:
 
 def step_incidents(
     state: IncidentState,
-    seen: FindingInputs,
+    inputs: FindingInputs,
     parties: Parties,
     rules: RuleSettings = NO_SETTINGS,
 ) -> tuple[IncidentState, Incidents]:
     """Fold one frame with its findings in."""
-    frame = seen.frame
+    frame = inputs.frame
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState()
     causes = _worst_causes(
-        _with_lasting_effects(state, causes_of(CauseInputs(seen, parties)), seen), state, frame
+        _with_lasting_effects(state, causes_of(CauseInputs(inputs, parties)), inputs), state, frame
     )
     followed = dict(state.followed)
     past = list(state.past)
@@ -124,7 +124,7 @@ def step_incidents(
         known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
         if known is not None and known in past:
             past.remove(known)
-        now = _follow(known, cause, seen, state.counted_ns)
+        now = _follow(known, cause, inputs, state.counted_ns)
         followed[now.incident.id] = now
         seen_ids.add(now.incident.id)
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
@@ -162,10 +162,10 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
 
 
 def _with_lasting_effects(
-    state: IncidentState, causes: Sequence[Cause], seen: FindingInputs
+    state: IncidentState, causes: Sequence[Cause], inputs: FindingInputs
 ) -> list[Cause]:
     """Causes of this tick; those that are over keep effects which have yet to clear."""
-    frame = seen.frame
+    frame = inputs.frame
     keys = {cause.key for cause in causes}
     over = [
         item
@@ -181,7 +181,7 @@ def _with_lasting_effects(
         for finding in cause.findings:
             item = next((one for one in over if _was_effect(one, cause, finding)), None)
             if item is not None and (
-                finding.is_ending or _is_clearing(item, frame, seen.recent, cause.nfs)
+                finding.is_ending or _is_clearing(item, frame, inputs.recent, cause.nfs)
             ):
                 kept.setdefault(item.incident.id, []).append(finding)
             else:
@@ -323,9 +323,9 @@ def _monotonic(frame: Frame, wall_ns: int) -> int:
 
 
 def _follow(
-    known: Followed | None, cause: Cause, seen: FindingInputs, counted_ns: Mapping[str, int]
+    known: Followed | None, cause: Cause, inputs: FindingInputs, counted_ns: Mapping[str, int]
 ) -> Followed:
-    frame = seen.frame
+    frame = inputs.frame
     old = None if known is None else known.incident
     if old is not None:
         cause = _lasting(cause, old)
@@ -337,11 +337,11 @@ def _follow(
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = {
         **before,
-        **{nf.key: _before(seen.recent, nf, began_ns) for nf in victims if nf.key not in before},
+        **{nf.key: _before(inputs.recent, nf, began_ns) for nf in victims if nf.key not in before},
     }
     harmed = tuple(sorted((_victim(nf, before[nf.key]) for nf in victims), key=_loss, reverse=True))
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = _price(priced, before, seen.recent)
+    price = _price(priced, before, inputs.recent)
     severity = _severity(findings, price, cause)
     if old is not None:
         severity = max(severity, old.severity)
@@ -372,9 +372,9 @@ def _follow(
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
     )
-    incident = _with_evidence(incident, cause, old, seen, began_ns)
+    incident = _with_evidence(incident, cause, old, inputs, began_ns)
     if old is None:
-        more = _dropped_before(priced, seen.recent, began_ns, counted_ns)
+        more = _dropped_before(priced, inputs.recent, began_ns, counted_ns)
         incident = replace(incident, dropped=_sum(incident.dropped, more))
     # Its worst tick, or the last one with its cause where nothing is lost.
     is_worst = worst_ns == frame.wall_ns or (not any(_cost(worst)) and not _is_ending(cause))
@@ -398,7 +398,7 @@ def _begin(known: Followed | None, cause: Cause, frame: Frame) -> tuple[str, int
 
 
 def _with_evidence(
-    incident: Incident, cause: Cause, old: Incident | None, seen: FindingInputs, began_ns: int
+    incident: Incident, cause: Cause, old: Incident | None, inputs: FindingInputs, began_ns: int
 ) -> Incident:
     """The incident with its evidence; that of the last tick with its cause while it ends."""
     if old is not None and _is_ending(cause):
@@ -406,8 +406,8 @@ def _with_evidence(
     return replace(
         incident,
         evidence=tuple(item.text for item in (*cause.findings, *cause.effects)),
-        chain=chain_of(seen.frame, cause, incident),
-        ruled_out=ruled_out(seen.frame, incident, seen.recent, began_ns),
+        chain=chain_of(inputs.frame, cause, incident),
+        ruled_out=ruled_out(inputs.frame, incident, inputs.recent, began_ns),
     )
 
 
@@ -583,13 +583,13 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
     other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    seen = FindingInputs(frame, other_pollers, gone, tick.output(RECENT))
+    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT))
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
     parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
-    return step_incidents(state, seen, parties, tick.rules)
+    return step_incidents(state, inputs, parties, tick.rules)
 
 
 INCIDENTS: FoldStage[IncidentState, Incidents] = FoldStage(

@@ -28,7 +28,7 @@ class Poller:
 
 
 @dataclass(frozen=True)
-class Look:
+class CheckInputs:
     """A host with file system `root`, and its polling threads; `tree` reads below `root`."""
 
     root: Path
@@ -45,7 +45,7 @@ class Look:
         return tuple(sorted({poller.cpu for poller in self.pollers if poller.pinned}))
 
     @cached_property
-    def judged(self) -> tuple[Cpu, ...]:
+    def checked_cpus(self) -> tuple[Cpu, ...]:
         """The polled CPUs, or every online CPU if none is polled."""
         return self.polled or tuple(info.cpu for info in self.topology.cpus if info.online)
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.incidents.parties import Parties
-from nftop.derive.incidents.stage import (
+from nftop.derive.incidents.lifecycle import (
     MOST_OPEN,
     MOST_PAST,
     Incidents,
@@ -17,6 +16,7 @@ from nftop.derive.incidents.stage import (
     culprit_focus,
     step_incidents,
 )
+from nftop.derive.incidents.parties import Parties
 from nftop.derive.nf.departures import NfSighting
 from nftop.derive.nf.recent import RecentState, step_recent
 from nftop.derive.threads import ThreadRate
@@ -64,8 +64,8 @@ class Fold:
         columns = parties.pop("columns", {})
         now = replace(now, cpus=replace(now.cpus, columns={**now.cpus.columns, **columns}))
         self.recent = step_recent(self.recent, now)
-        seen = FindingInputs(now, {}, gone, self.recent.rates)
-        self.state, output = step_incidents(self.state, seen, Parties(now, **parties))
+        inputs = FindingInputs(now, {}, gone, self.recent.rates)
+        self.state, output = step_incidents(self.state, inputs, Parties(now, **parties))
         self.second += 1
         self.last: Frame = replace(now, incidents=output.active, past_incidents=output.past)
         return output
@@ -186,8 +186,8 @@ def test_values_of_functions_that_left_are_not_kept() -> None:
     registers = Finding("ddio-misses", "pcie.ddio_hit_ratio", "package 0", "x", WALL_NS)
     state = fold.state
     for frame_ in (replace(fold.last, findings=(registers,)), replace(now, findings=(registers,))):
-        seen = FindingInputs(frame_, {}, (), fold.recent.rates)
-        state, _ = step_incidents(state, seen, Parties(frame_))
+        inputs = FindingInputs(frame_, {}, (), fold.recent.rates)
+        state, _ = step_incidents(state, inputs, Parties(frame_))
     assert left not in {key for item in state.followed.values() for key in item.before}
 
 
