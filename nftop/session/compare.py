@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from nftop.derive.compare.intervals import Interval
+from nftop.model.clock import NS_PER_S
 from nftop.model.struct import dataclass, replace
 from nftop.session.interval import Cut, ticks
 
 # A cycle may be longer than an interval: so much before and after it is read too, as the live
 # verdict has it of the time before a change. Longer intervals show such a cycle themselves.
 CONTEXT_S = 600
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def side(cut: Cut, other: Cut) -> Side:
 def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
     """The interval with what lies before and after it, without anything of the other one."""
     from_ns, to_ns = cut.from_ns, cut.to_ns
-    if to_ns - from_ns >= CONTEXT_S * _NS_PER_S:
+    if to_ns - from_ns >= CONTEXT_S * NS_PER_S:
         return interval
-    from_ns, to_ns = from_ns - CONTEXT_S * _NS_PER_S, to_ns + CONTEXT_S * _NS_PER_S
+    from_ns, to_ns = from_ns - CONTEXT_S * NS_PER_S, to_ns + CONTEXT_S * NS_PER_S
     if (cut.began_ns, cut.host) == (other.began_ns, other.host):
         if other.to_ns <= cut.from_ns:
             from_ns = max(from_ns, other.to_ns)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
@@ -22,7 +23,6 @@ MOST_CPU_S = 120.0
 # Longer recordings show some ticks of each minute before all are folded.
 SAMPLED_FROM_NS = 1_800_000_000_000
 _SAMPLED_TICKS = 3
-_NS_PER_S = 1_000_000_000
 # Records without samples are read in groups of so many.
 _AT_ONCE = 256
 
@@ -34,8 +34,8 @@ def events_of(data: Readable) -> EventHistory:
     first = next_position(data, data.first)
     if first is None:
         return EventHistory()
-    span_s = max(0, last_tick_ns(data) - first.point.wall_ns) // _NS_PER_S
-    return EventHistory(step_ns=(1 + span_s // (HOURS_KEPT * 3600)) * _NS_PER_S)
+    span_s = max(0, last_tick_ns(data) - first.point.wall_ns) // NS_PER_S
+    return EventHistory(step_ns=(1 + span_s // (HOURS_KEPT * 3600)) * NS_PER_S)
 
 
 class RecordingSurvey:

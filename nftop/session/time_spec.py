@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from nftop.model.clock import NS_PER_S, clock_of, date_time_of
 from nftop.model.replay_position import Position
 
-_NS_PER_S, _DAY = 1_000_000_000, 86_400
+_DAY = 86_400
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY}
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _CLOCK = re.compile(
@@ -23,12 +24,12 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
     With `open_end` what is behind the end may still come.
     """
     # Times are typed in whole seconds, and ticks come between them.
-    if wall_ns >= here.first_ns - _NS_PER_S and (open_end or wall_ns <= here.last_ns + _NS_PER_S):
+    if wall_ns >= here.first_ns - NS_PER_S and (open_end or wall_ns <= here.last_ns + NS_PER_S):
         return ""
     one_day = (
-        here.first_ns // (_DAY * _NS_PER_S)
-        == here.last_ns // (_DAY * _NS_PER_S)
-        == wall_ns // (_DAY * _NS_PER_S)
+        here.first_ns // (_DAY * NS_PER_S)
+        == here.last_ns // (_DAY * NS_PER_S)
+        == wall_ns // (_DAY * NS_PER_S)
     )
     requested, first, last = (
         _clock_text(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
@@ -38,7 +39,7 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
 
 def not_kept(wall_ns: int, first_ns: int) -> str:
     """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
-    if wall_ns >= first_ns - _NS_PER_S:
+    if wall_ns >= first_ns - NS_PER_S:
         return ""
     return f"what came before {_clock_text(first_ns, one_day=True)} is not kept any more"
 
@@ -59,9 +60,6 @@ def counts_from_end(text: str) -> bool:
 
 
 def _clock_text(wall_ns: int, *, one_day: bool) -> str:
-    # `nftop --help` imports this module, and nothing to draw with.
-    from nftop.render.base.clock import clock_of, date_time_of  # noqa: PLC0415
-
     try:
         return clock_of(wall_ns) if one_day else date_time_of(wall_ns)
     except (OverflowError, ValueError, OSError):
@@ -73,7 +71,7 @@ def span_ns(text: str) -> int:
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no span of time, such as 30s, 5m or 2h")
-    return round(float(match[1]) * _UNITS[match[2]] * _NS_PER_S)
+    return round(float(match[1]) * _UNITS[match[2]] * NS_PER_S)
 
 
 def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
@@ -101,7 +99,7 @@ def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
         raise ValueError(f"{text!r} is no time: {FORMS}") from None
     # A naive time is local to `timestamp`.
     moment = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
-    return round(moment.timestamp() * _NS_PER_S)
+    return round(moment.timestamp() * NS_PER_S)
 
 
 def _of_day(clock: re.Match[str], first_ns: int, zone: tzinfo | None) -> int:
@@ -111,13 +109,13 @@ def _of_day(clock: re.Match[str], first_ns: int, zone: tzinfo | None) -> int:
         raise ValueError("no time of the day")
     if clock[4]:
         zone = datetime.fromisoformat(f"2000-01-01T00:00:00{clock[4].upper()}").tzinfo
-    first_s = first_ns // _NS_PER_S
+    first_s = first_ns // NS_PER_S
     day = datetime.fromtimestamp(first_s, UTC).astimezone(zone).date()
     # The day before: a change of the offset may make today's time come early.
     for later in (-1, 0, 1):
         date = day + timedelta(days=later)
         moment = datetime(date.year, date.month, date.day, hours, minutes, tzinfo=zone)
-        at_ns = round(moment.timestamp()) * _NS_PER_S + round(seconds * _NS_PER_S)
-        if at_ns >= first_s * _NS_PER_S:
+        at_ns = round(moment.timestamp()) * NS_PER_S + round(seconds * NS_PER_S)
+        if at_ns >= first_s * NS_PER_S:
             return at_ns
     raise ValueError("no such time within a day")

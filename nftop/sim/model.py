@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
@@ -31,7 +32,6 @@ from nftop.sim.workloads import QUANTITIES
 
 # Time constant of a change of occupancy.
 SETTLE_S = 4.0
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Model:
         steady, swinging, lag = self.steady[at], self.swinging[at], self.lags[at]
         if lag is None:
             return steady, swinging
-        left = math.exp(-(t_ns - self.starts_ns[at]) / _NS_PER_S / SETTLE_S)
+        left = math.exp(-(t_ns - self.starts_ns[at]) / NS_PER_S / SETTLE_S)
         return steady + left * lag.steady, swinging + left * lag.swinging
 
     def continued(
@@ -99,10 +99,10 @@ class Model:
         """`total` plus what a stretch adds from its begin to a time."""
         start_ns, phase, lag = self.starts_ns[at], self.phase[cpus], self.lags[at]
         if t_ns > start_ns:
-            total += self.steady[at, cpus] * ((t_ns - start_ns) / _NS_PER_S)
+            total += self.steady[at, cpus] * ((t_ns - start_ns) / NS_PER_S)
             total += self.swinging[at, cpus] * self._sine(start_ns, t_ns, phase)[:, None]
             if lag is not None:
-                spent_s = (t_ns - start_ns) / _NS_PER_S
+                spent_s = (t_ns - start_ns) / NS_PER_S
                 total += lag.steady[cpus] * (-math.expm1(-spent_s / SETTLE_S) * SETTLE_S)
                 fading = self._fading_sine(start_ns, spent_s, phase)
                 total += lag.swinging[cpus] * fading[:, None]
@@ -126,7 +126,7 @@ class Model:
 
     def _angle(self, t_ns: int) -> float:
         """Angle without the CPU's phase; whole periods are removed in exact integers."""
-        period_ns = round(self.scenario.period_s * _NS_PER_S)
+        period_ns = round(self.scenario.period_s * NS_PER_S)
         return (t_ns % period_ns) / period_ns * math.tau
 
 
@@ -169,7 +169,7 @@ def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:
 
 def phase_starts_ns(scenario: Scenario) -> tuple[int, ...]:
     """Begin of each phase of the scenario: 0 and its steps."""
-    return (0, *(round(step.at_s * _NS_PER_S) for step in scenario.steps))
+    return (0, *(round(step.at_s * NS_PER_S) for step in scenario.steps))
 
 
 def altered(

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
@@ -33,7 +34,6 @@ from nftop.sim.rates import server_factor
 from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.workloads import INDEX
 
-_NS_PER_S = 1_000_000_000
 _LEAST_NS = 100_000_000
 _WARMING = Missing(Reason.WARMING, "the simulated server has not sampled for long enough")
 UNCORE_W, CYCLE_J, INSTRUCTION_J, F0_HZ = 42.0, 1.15e-9, 0.45e-9, 2.2e9
@@ -46,7 +46,7 @@ REQUEST_FLITS = 1
 
 def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     """The second before `t_ns` since the model's start; WARMING at the start."""
-    since_ns = max(0, t_ns - _NS_PER_S)
+    since_ns = max(0, t_ns - NS_PER_S)
     if t_ns - since_ns < _LEAST_NS:
         return _WARMING
     counted = model.exact(t_ns) - model.exact(since_ns)
@@ -57,7 +57,7 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     packages = np.array([info.package or 0 for info in cpus], dtype=np.int32)
     package_of_core[core_of] = packages
     sockets = np.array(model.layout.topology.packages, dtype=np.int32)
-    seconds = (t_ns - since_ns) / _NS_PER_S
+    seconds = (t_ns - since_ns) / NS_PER_S
     links, line_flits = model.scenario.processor.links, model.scenario.processor.line_flits
     awake = np.zeros(len(cores))
     hz = model.frequencies[model.stretch(t_ns)].hz

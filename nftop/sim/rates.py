@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.ids import Cpu
 from nftop.model.struct import dataclass, field, replace
@@ -19,7 +20,6 @@ from nftop.sim.layout import Layout, Placed
 from nftop.sim.scenario import Scenario, Stolen, Task
 from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
 
-_NS_PER_S = 1_000_000_000
 _SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
 # Busy share of a CPU that runs the system, of others, and of isolated siblings of pollers.
 # Assumptions, as are the context switches per second.
@@ -78,7 +78,7 @@ def stolen_ns(scenario: Scenario, task: Task, t_ns: int) -> int:
     total, start_ns = 0, 0
     share = 0.0 if task.stolen is None else task.stolen.share
     for step in scenario.steps:
-        end_ns = min(round(step.at_s * _NS_PER_S), t_ns)
+        end_ns = min(round(step.at_s * NS_PER_S), t_ns)
         total += end_ns - start_ns if share else 0
         start_ns, share = end_ns, step.stolen.get(task.name, share)
     return total + (t_ns - start_ns if share else 0)
@@ -88,14 +88,14 @@ def stolen_share(scenario: Scenario, task: Task, t_ns: int) -> float:
     """Share of a CPU of the task that something else takes at a time."""
     share = 0.0 if task.stolen is None else task.stolen.share
     for step in scenario.steps:
-        if step.at_s * _NS_PER_S <= t_ns:
+        if step.at_s * NS_PER_S <= t_ns:
             share = step.stolen.get(task.name, share)
     return share
 
 
 def server_factor(scenario: Scenario, t_ns: int) -> float:
     """Factor on the sensor server's memory reads at a time."""
-    states = [step.server for step in scenario.steps if round(step.at_s * _NS_PER_S) < t_ns]
+    states = [step.server for step in scenario.steps if round(step.at_s * NS_PER_S) < t_ns]
     return next((item for item in reversed(states) if item is not None), 1.0)
 
 
@@ -266,8 +266,8 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
     packets_per_s = hz * work[INDEX["packets"]]
     rates.book(
         missed=(wanted - busy) * packets_per_s,
-        run_ns=mine * _NS_PER_S,
-        wait_ns=lost * _NS_PER_S,
+        run_ns=mine * NS_PER_S,
+        wait_ns=lost * NS_PER_S,
         involuntary=_SWITCHES_OF_THIEF * lost,
         mmio_reads=_MMIO_READS_OF_POLLER,
         context_switches=_SWITCHES_OF_POLLER + 2 * _SWITCHES_OF_THIEF * lost,
@@ -292,14 +292,14 @@ def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
     slower = slowed_by_limit(busy, limit)
     work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
     rates.add(rates.hz * busy, work)
-    rates.book(run_ns=busy * _NS_PER_S, user_s=busy, context_switches=40.0)
+    rates.book(run_ns=busy * NS_PER_S, user_s=busy, context_switches=40.0)
 
 
 def _run_system(rates: _Rates, busy: float) -> None:
     """A CPU without pollers: the rest of the system."""
     rates.add(rates.hz * busy, workloads.per_cycle(workloads.load("system")))
     rates.book(
-        run_ns=busy * _NS_PER_S / 4,  # an application's main thread, where one lives here
+        run_ns=busy * NS_PER_S / 4,  # an application's main thread, where one lives here
         context_switches=busy * _SWITCHES_PER_BUSY_S,
         user_s=busy * _USER_SHARE,
         system_s=busy * _SYSTEM_SHARE,

@@ -19,9 +19,9 @@ from textual.timer import Timer
 from textual.types import IgnoreReturnCallbackType
 from textual.worker import Worker, WorkerState
 
+from nftop.model.clock import show_utc
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
-from nftop.render.base.clock import show_utc
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory

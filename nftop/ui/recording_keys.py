@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from nftop.model.baseline import LEAST_TICKS
+from nftop.model.clock import NS_PER_S, shown_zone
 from nftop.model.replay_position import Position
-from nftop.render.base.clock import shown_zone
 from nftop.render.frame.header import recorded, recording_text
 from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
@@ -18,9 +18,8 @@ from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
 
 _NO_PAST = "nothing of the past is kept here"
-_NS_PER_S = 1_000_000_000
 GOING_BACK = "going back: the minute before that moment is computed again"
-_MOST_KEPT_NS = 86_400 * _NS_PER_S
+_MOST_KEPT_NS = 86_400 * NS_PER_S
 _OFFERED_S = 600
 _NO_RECORDER = "a replay cannot be recorded: copy its file"
 
@@ -50,7 +49,7 @@ class RecordingKeys:
             "step": self._in_time(lambda control, by: control.step(by)),
             "marker": self._in_time(lambda control, by: control.to_marker(by)),
             "faster": self._in_time(lambda control, by: control.faster(by)),
-            "shift": self._in_time(lambda control, by: control.shift(by * _NS_PER_S)),
+            "shift": self._in_time(lambda control, by: control.shift(by * NS_PER_S)),
             "baseline": lambda by: self._baseline(keep=by > 0),
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {

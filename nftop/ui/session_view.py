@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nftop.model.change import OwnChange
+from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Reading
@@ -39,15 +40,14 @@ from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
 
-_NS_PER_S = 1_000_000_000
 # Graphs before so much of the live history are drawn from the frames of the past.
-_LEAST_GRAPH_NS = 60 * _NS_PER_S
+_LEAST_GRAPH_NS = 60 * NS_PER_S
 _SPANS_NS = (
     STRIP_NS,
-    1800 * _NS_PER_S,
-    3600 * _NS_PER_S,
-    2 * 3600 * _NS_PER_S,
-    4 * 3600 * _NS_PER_S,
+    1800 * NS_PER_S,
+    3600 * NS_PER_S,
+    2 * 3600 * NS_PER_S,
+    4 * 3600 * NS_PER_S,
 )
 
 
@@ -117,7 +117,7 @@ class SessionView:
         """Drops and events of the last minutes, or of the whole recording; None before a frame."""
         position = self.feed.position if isinstance(self.feed, Player) else None
         if position is not None:
-            span_ns = max(position.last_ns - position.first_ns, _NS_PER_S)
+            span_ns = max(position.last_ns - position.first_ns, NS_PER_S)
             return self.events.strip(
                 position.last_ns, span_ns=span_ns, cursor_ns=position.at_ns, whole=True
             )
@@ -151,7 +151,7 @@ class SessionView:
                 "STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice
             )
         elif self.past is not None and self.newest is not None:
-            age = age_text((self.newest.wall_ns - self.past.wall_ns) / _NS_PER_S)
+            age = age_text((self.newest.wall_ns - self.past.wall_ns) / NS_PER_S)
             status = ViewStatus(f"○ PAST {age} ago", notice=notice)
         elif isinstance(self.feed, Player):
             status = ViewStatus("REPLAY", self.feed.interval_s, notice=notice)
@@ -292,7 +292,7 @@ def _whole(now_ns: int, points: int, span_s: float) -> int:
     """End of the last whole part of a graph of many parts; of one with few parts now."""
     if points < _MANY_PARTS:
         return now_ns
-    step_ns = max(1, round(span_s * _NS_PER_S / points))
+    step_ns = max(1, round(span_s * NS_PER_S / points))
     return now_ns // step_ns * step_ns
 
 

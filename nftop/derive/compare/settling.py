@@ -15,10 +15,10 @@ from nftop.derive.cache.changes import TOGETHER_NS, groups_in, together
 from nftop.derive.compare.metric import steady
 from nftop.derive.compare.window import ClassKey, Times, Window
 from nftop.model.change import Change, Noticed
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Bools, Floats
 from nftop.model.struct import dataclass
 
-_NS_PER_S = 1_000_000_000
 # Longest time compared on each side.
 SPAN_S = 120
 # Seconds left out: at least, if occupancy is not monitored, and at most.
@@ -98,25 +98,25 @@ def sides_of(
     since_ns = min([changed_at_ns, *(candidate.since_ns for candidate in own)])
     at_ns = max([changed_at_ns, *(candidate.at_ns for candidate in own)])
     after = [entry for entry in noticed if entry.since_ns >= at_ns and entry not in own]
-    from_ns, quiet_ns = since_ns - SPAN_S * _NS_PER_S, 0
+    from_ns, quiet_ns = since_ns - SPAN_S * NS_PER_S, 0
     for item in reversed(
         [element for element in noticed if element.at_ns <= since_ns and element not in own]
     ):
         its = [(name, domain.l3) for name in groups_in(item.changes) for domain in domains]
         still_ns, settled, _ = _settled(window, {*keys, *its}, item.at_ns, since_ns)
         if settled:
-            from_ns, quiet_ns = max(since_ns - SPAN_S * _NS_PER_S, still_ns), still_ns
+            from_ns, quiet_ns = max(since_ns - SPAN_S * NS_PER_S, still_ns), still_ns
             break
         # Without samples in between, both are judged together.
         own.insert(0, item)
         since_ns = item.since_ns
-        from_ns = since_ns - SPAN_S * _NS_PER_S
+        from_ns = since_ns - SPAN_S * NS_PER_S
     ends_ns = [element.since_ns for element in after]
     if term.taken_back_ns is not None:
         ends_ns.append(term.taken_back_ns)
     until_ns = min([now_ns, *ends_ns])
     after_ns, settled, note = _settled(window, keys, at_ns, until_ns)
-    end_ns = min([after_ns + SPAN_S * _NS_PER_S, *ends_ns])
+    end_ns = min([after_ns + SPAN_S * NS_PER_S, *ends_ns])
     over = bool(ends_ns) or (settled and end_ns <= now_ns)
     if term.until_ns is not None:
         end_ns = min(end_ns, term.until_ns)
@@ -127,7 +127,7 @@ def sides_of(
         end_ns=end_ns,
         settled=settled,
         over=over,
-        span_s=max(0.0, (end_ns - after_ns) / _NS_PER_S),
+        span_s=max(0.0, (end_ns - after_ns) / NS_PER_S),
         at_ns=at_ns,
         noticed=tuple(own),
         later=tuple(change for one in after for change in one.changes),
@@ -168,7 +168,7 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamp
     before = known & (begins >= sides.from_ns) & (ends <= sides.until_ns)
     after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
     earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
-    spans_s = (ends - begins)[earlier | after] / _NS_PER_S
+    spans_s = (ends - begins)[earlier | after] / NS_PER_S
     most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
     return SideSamples(
         steady(values[before]),
@@ -190,9 +190,9 @@ def _settled(
         if known.any():
             times, used = window.caches.times_ns[known], used[known]
             result.append(_still(times, used, at_ns, (sizes.get(key[1]) or 0) * _STILL_RATIO))
-    latest_ns = at_ns + MOST_S * _NS_PER_S
+    latest_ns = at_ns + MOST_S * NS_PER_S
     if not result:
-        after_ns = at_ns + UNMETERED_S * _NS_PER_S
+        after_ns = at_ns + UNMETERED_S * NS_PER_S
         return after_ns, after_ns <= until_ns, "occupancy is not metered here"
     if None in result:
         still_moving = f"occupancy still moves {MOST_S} s after the change"
@@ -201,7 +201,7 @@ def _settled(
             until_ns >= latest_ns,
             (still_moving if until_ns >= latest_ns else ""),
         )
-    after_ns = max(at_ns + LEAST_S * _NS_PER_S, *(item for item in result if item is not None))
+    after_ns = max(at_ns + LEAST_S * NS_PER_S, *(item for item in result if item is not None))
     if after_ns > latest_ns:
         return latest_ns, True, f"occupancy still moved {MOST_S} s after the change"
     return after_ns, after_ns <= until_ns, ""

@@ -14,6 +14,7 @@ from nftop.derive.compare.metric import Compared, Word, compared, moved
 from nftop.derive.compare.settling import STANDS, Sides, SideSamples, Term, sides_of, split
 from nftop.derive.compare.window import BUSY_RATIO, ClassKey, Window, clock_indices
 from nftop.model.change import Cell, Change, Noticed
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupRow, NfRow, base_clock
 from nftop.model.ids import L3Domain
@@ -140,7 +141,6 @@ def row_of(metric: Metric, both: SideSamples, why: Missing, sides: Sides) -> Com
     return row
 
 
-_NS_PER_S = 1e9
 _GROUP = {metric.id: metric for metric in GROUP_METRICS}
 _IDLE = Missing(Reason.IDLE, f"none of its CPUs is busy for {BUSY_RATIO:.0%} of the time")
 _NO_CPU = Missing(Reason.UNDEFINED, "no CPU at this cache")
@@ -206,7 +206,7 @@ def verdict_of(
     return Verdict(
         changed_at_ns=changed_at_ns,
         groups=changed,
-        left_out_s=max(0.0, (sides.after_ns - sides.at_ns) / _NS_PER_S),
+        left_out_s=max(0.0, (sides.after_ns - sides.at_ns) / NS_PER_S),
         settled=sides.settled,
         over=sides.over,
         span_s=sides.span_s,
@@ -214,12 +214,12 @@ def verdict_of(
         noticed=sides.noticed,
         notes=tuple(filter(None, (_term_note(changed_at_ns, term), sides.note, _several(sides)))),
         parts=tuple(parts),
-        age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / _NS_PER_S),
+        age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / NS_PER_S),
     )
 
 
 def _since(changed_at_ns: int, at_ns: int | None) -> float | None:
-    return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / _NS_PER_S)
+    return None if at_ns is None else max(0.0, (at_ns - changed_at_ns) / NS_PER_S)
 
 
 def _term_note(changed_at_ns: int, term: Term) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from nftop.derive.cache.ways import Shares, cache_of, shares_of
 from nftop.derive.compare.window import ClassKey
 from nftop.model.change import OwnChange
+from nftop.model.clock import clock_of
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
@@ -20,7 +21,6 @@ from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
-from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import reason_lines

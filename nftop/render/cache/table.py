@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from nftop.derive.cache.ways import Shares, free_ways, in_use, shares_of
 from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed, OwnChange
+from nftop.model.clock import clock_of
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
@@ -17,7 +18,6 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import gauge_of
 from nftop.render.base.line import ClassVariant, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import (

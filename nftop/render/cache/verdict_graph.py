@@ -11,6 +11,7 @@ from nftop.derive.compare.metric import DIFFERS
 from nftop.derive.compare.settling import Term
 from nftop.derive.compare.verdict import Verdict, VerdictSection
 from nftop.derive.compare.window import Times, Window
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, crop, line
@@ -24,7 +25,6 @@ _LABEL, _LAST = 7, 8  # cells of the axis at the left, of the last value at the 
 _LEAST_WIDTH = 50
 _FROM_ZERO = 0.5  # an axis starts at 0 unless all values are above this share of the highest
 _LEAST_RATIO = 0.05  # of the values, the axis at least
-_NS_PER_S = 1e9
 # Dots of a braille cell by column and row from the top.
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
@@ -104,7 +104,7 @@ def _samples(window: Window, subject: VerdictSection) -> tuple[Times, Floats]:
 
 def _axis_of(now_ns: int, verdict: Verdict, term: Term) -> _Span:
     def after_s(at_ns: int) -> float:
-        return (at_ns - verdict.changed_at_ns) / _NS_PER_S
+        return (at_ns - verdict.changed_at_ns) / NS_PER_S
 
     now_s = max(0.0, after_s(now_ns))
     is_back = term.taken_back_ns is not None
@@ -121,7 +121,7 @@ def _resampled(
     times_ns: Times, values: Floats, changed_at_ns: int, axis: _Span, dots: int
 ) -> Floats:
     """float64 (dots,), interpolated between samples; NaN in pauses and outside of the samples."""
-    at_s = (times_ns - changed_at_ns) / _NS_PER_S
+    at_s = (times_ns - changed_at_ns) / NS_PER_S
     wanted = np.linspace(axis.begin_s, axis.end_s, dots)
     shown = np.interp(wanted, at_s, values, left=np.nan, right=np.nan)
     spacing = float(np.median(np.diff(at_s)))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from nftop.derive.cache.changes import groups_in, is_own_change
 from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
+from nftop.model.clock import clock_of
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
-from nftop.render.base.clock import clock_of
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import setting_texts

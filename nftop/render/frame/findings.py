@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from nftop.derive.findings.rules import rule_called
+from nftop.model.clock import clock_of
 from nftop.model.frame import Finding, Frame
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
-from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, selected
 from nftop.render.base.text import printable
 from nftop.render.frame.header import badge_lines, time_of_day

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from nftop.model.clock import clock_of, date_time_of
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
@@ -15,7 +16,6 @@ from nftop.model.struct import dataclass
 from nftop.model.timeline import Strip
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
-from nftop.render.base.clock import clock_of, date_time_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from nftop.derive.findings.rules import all_rules
+from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import replace
-from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
@@ -16,7 +17,6 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from nftop.derive.compare.baseline import KEPT, baseline_of
 from nftop.derive.compare.metric import percent
 from nftop.model.baseline import LEAST_TICKS, LOAD_MOVED_RATIO, MOST_TICKS, NfBaseline
+from nftop.model.clock import clock_of
 from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
@@ -20,7 +21,6 @@ from nftop.model.owner import suffix
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
-from nftop.render.base.clock import clock_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.incident import Severity
 from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
@@ -16,7 +17,6 @@ from nftop.render.base.text import ascii_only as to_ascii
 from nftop.render.base.text import cells as char_cells
 from nftop.render.incidents.line import GLYPHS, TONES
 
-_NS_PER_S = 1_000_000_000
 # A tick speaks for the time since the one before; a longer gap is a gap.
 _HELD_TICKS = 2.5
 
@@ -99,13 +99,13 @@ class TimeAxis:
 
     def labels(self) -> list[tuple[int, str]]:
         """Cell and text of each round time, its ends left out."""
-        span_s = self.span_ns / _NS_PER_S
+        span_s = self.span_ns / NS_PER_S
         room = max(1, self.cells // _CELLS_PER_LABEL)
         step_s = next((step for step in _STEPS_S if span_s / step <= room), _STEPS_S[-1])
         count = math.ceil(span_s / step_s)
         labels = []
         for number in range(1, count):
-            offset_ns = number * step_s * _NS_PER_S
+            offset_ns = number * step_s * NS_PER_S
             at_ns = self.first_ns + offset_ns if self.from_start else self.last_ns - offset_ns
             sign = "+" if self.from_start else "-"
             labels.append((self.cell(at_ns), f" {sign}{span_text(number * step_s)} "))
@@ -227,8 +227,8 @@ def axis_cells(
         cells.put(at, UNKNOWN * (axis.cells - at), Tone.FAINT)
     put_events(cells, axis, events, scanned_ns, least=Severity.WARN)
     if cursor_ns is not None:
-        back_s = (axis.last_ns - cursor_ns) / _NS_PER_S
-        ahead_s = (cursor_ns - axis.first_ns) / _NS_PER_S
+        back_s = (axis.last_ns - cursor_ns) / NS_PER_S
+        ahead_s = (cursor_ns - axis.first_ns) / NS_PER_S
         text = f" +{age_text(ahead_s)} " if axis.from_start else f" {age_text(back_s)} "
         at = min(max(axis.cell(cursor_ns) - len(text) // 2, 0), axis.cells - len(text))
         cells.put(at, text, Tone.ACCENT)

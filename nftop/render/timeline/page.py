@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.change import Noticed, OwnChange
+from nftop.model.clock import NS_PER_S, clock_of, clock_width
 from nftop.model.frame import Frame, NfRow
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
@@ -16,7 +17,6 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
-from nftop.render.base.clock import clock_of, clock_width
 from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
@@ -44,7 +44,6 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("┄", "replay: incidents of this time are not read yet, or not all of them"),
     ("≥", "some network functions tell no drops: a lower bound"),
 )
-_NS_PER_S = 1_000_000_000
 _LEFT, _RIGHT = 17, 8  # cells beside graphs and lanes
 _NARROW = 70
 _LEAST_LIST = 3  # rows of the list, its header aside
@@ -394,7 +393,7 @@ def _row(
     end = "-" if event.end_ns is None else clock_of(event.end_ns)
     last_ns = data.now.wall_ns if event.end_ns is None else event.end_ns
     lasted = (
-        "" if event.state is EventState.MOMENT else age_text((last_ns - event.begin_ns) / _NS_PER_S)
+        "" if event.state is EventState.MOMENT else age_text((last_ns - event.begin_ns) / NS_PER_S)
     )
     spans = [Span(f" {glyph.text} ", glyph.tone)]
     spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
@@ -433,7 +432,7 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
     """Numbers of each NF at the moment shown beside those of now."""
     count = max(1, (width - _NAME - 3) // (2 * _CELL + 2))
     metrics = _THEN_METRICS[:count]
-    age = age_text((now.wall_ns - then.wall_ns) / _NS_PER_S)
+    age = age_text((now.wall_ns - then.wall_ns) / NS_PER_S)
     title = f" THEN {clock_of(then.wall_ns)}, {age} ago, AND NOW "
     head = f" {'NF':<{_NAME}}"
     for label, _, _ in metrics:
@@ -463,7 +462,7 @@ def _lost(nf: NfRow) -> float:
 
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     """All that is kept in one line, and where the window of the graphs is."""
-    span_s = (data.hours.last_ns - data.hours.first_ns) / _NS_PER_S
+    span_s = (data.hours.last_ns - data.hours.first_ns) / NS_PER_S
     title = f" {age_text(span_s)} "
     kept = f" {data.kept} "
     rule = "─" * max(0, width - len(title) - len(kept))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.clock import clock_of
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.struct import replace
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
-from nftop.render.base.clock import clock_of
 from nftop.render.base.graph import area_rows
 from nftop.render.base.line import Click, ClickScale, Line, Span, Tone, crop, line
 from nftop.render.base.spark import BLOCKS, scale_top

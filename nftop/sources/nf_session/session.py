@@ -8,6 +8,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.missing import Missing, Reason
 from nftop.model.owner import SOCKET_FILE, Owner
 from nftop.model.struct import dataclass
@@ -30,7 +31,6 @@ Identity: TypeAlias = tuple[int, int]
 """Pid and start of a process; (0, 0) before the first connection."""
 
 GIVE_UP_NS = 60_000_000_000
-NS_PER_S = 1_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
 
 

@@ -18,6 +18,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInstance
@@ -27,7 +28,6 @@ from nftop.sources.nf_session.connection import LinkError, SocketLink
 from nftop.sources.nf_session.discovery import UnixSocket
 from nftop.sources.nf_session.session import (
     GIVE_UP_NS,
-    NS_PER_S,
     Identity,
     PeerStatus,
     SocketSession,

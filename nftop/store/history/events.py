@@ -13,6 +13,7 @@ from threading import Lock
 import numpy as np
 
 from nftop.model.change import Cell, Noticed
+from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
@@ -25,7 +26,6 @@ STRIP_NS = 600_000_000_000
 MOST_EVENTS = 1000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
-_NS_PER_S = 1_000_000_000
 _NO_NF = Missing(Reason.SOURCE, "no network function was found")
 TOTALS = ("drops_per_s", "sent_packets_per_s", "memory_bytes_per_s")
 
@@ -73,7 +73,7 @@ class EventHistory:
         scanned_ns: of a recording, wall time up to which its incidents are known; None: all.
     """
 
-    def __init__(self, *, step_ns: int = _NS_PER_S, hours: float = HOURS_KEPT) -> None:
+    def __init__(self, *, step_ns: int = NS_PER_S, hours: float = HOURS_KEPT) -> None:
         """Totals are kept by `step_ns`, for `hours` of steps of a second."""
         self._lock = Lock()
         self._totals = TotalRing(step_ns, round(hours * 3600))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nftop.control.resctrl.remedy import remedy
+from nftop.model.clock import clock_of
 from nftop.model.incident import Incident, Price
 from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
-from nftop.render.base.clock import clock_of
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.page import (
     IncidentView,

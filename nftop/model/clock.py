@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
 
+NS_PER_S = 1_000_000_000
+
 # Zone of what is drawn; None: the local one. Output other than the screen's is in UTC.
 _zone: tzinfo | None = UTC
 

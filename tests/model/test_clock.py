@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nftop.render.base.clock import clock_of, clock_width, date_time_of, show_utc
+from nftop.model.clock import clock_of, clock_width, date_time_of, show_utc
 
 NOON_NS = 1_795_435_267 * 10**9  # 2026-11-23T12:01:07Z
 
