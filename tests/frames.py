@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.nf.monitors import MONITORED
+from nftop.derive.nf.cores import MONITORED
 from nftop.derive.nf.rates import NO_VECTORS
 from nftop.derive.saturation import Room, room_of_all
 from nftop.model.baseline import NO_BASELINE

@@ -58,10 +58,10 @@ MAY: Mapping[str, str] = {
     "socket.SOCK_CLOEXEC",
     # Names of the users that sockets belong to, and who can replace the socket's file.
     "sources/trust/trust.py": "pwd.getpwuid os.fstat os.stat_result",
-    # The kernel's row of one TCP socket, by sock_diag(7).
-    "sources/trust/tcp_peer.py": "socket.socket socket.AF_NETLINK socket.AF_INET socket.AF_INET6 "
-    "socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP sys.byteorder os.fsencode",
-    "sources/trust/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED",
+    # Credentials of a Unix socket's peer; the kernel's row of one TCP socket, by sock_diag(7).
+    "sources/trust/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED socket.AF_NETLINK "
+    "socket.AF_INET socket.AF_INET6 socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP "
+    "sys.byteorder os.fsencode",
     "sources/pcm/source.py": "socket.socket",
     # The sensor server, of this host or another, which is asked by GET only.
     "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "

@@ -85,7 +85,7 @@ class SimulatedResctrl(ClassBackend):
 
     def rules(self) -> Rules:
         topology = self._topology
-        ways = topology.l3[0].ways or 0
+        ways = _ways(topology)
         by_cpuid = io_ways(ways)
         io = (by_cpuid.bits, IoWays(by_cpuid, "cpuid").provenance)
         return Rules(
@@ -128,6 +128,11 @@ class SimulatedResctrl(ClassBackend):
         return self.world.now().rdt.model.layout.topology
 
 
+def _ways(topology: Topology) -> int:
+    """Ways of each last-level cache; 0 if unknown."""
+    return topology.l3[0].ways or 0
+
+
 def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
     """The kernel's error message for a step (`fs/resctrl` of Linux 7.2); "" if none."""
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
@@ -140,7 +145,7 @@ def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
     if step.deed == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
     if step.deed == "schemata":
-        ways = topology.l3[0].ways or 0
+        ways = _ways(topology)
         return next(filter(None, (_bad(state, ways, *value) for value in step.values.items())), "")
     if step.deed == "cpus":
         return _bad_cpus(state, step, topology)

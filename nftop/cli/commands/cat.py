@@ -169,7 +169,7 @@ def _show(options: argparse.Namespace) -> None:
         data = classes_json(table, simulated=is_simulated, unfinished=cut_off)
         put(sys.stdout, data + "\n")
         return
-    from nftop.render.cache.show import classes  # noqa: PLC0415 - only here
+    from nftop.render.editor.change import classes  # noqa: PLC0415 - only here
 
     lines = [*[printable(cut_off), ""] * bool(cut_off), *classes(table)]
     put(sys.stdout, "\n".join(lines) + "\n")

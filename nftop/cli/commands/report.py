@@ -210,7 +210,7 @@ def _meanings(options: argparse.Namespace) -> int:
 
 
 def _references(options: argparse.Namespace) -> int:
-    from nftop.export.json.references import references_json  # noqa: PLC0415 - only here
+    from nftop.export.json.reports import references_json  # noqa: PLC0415 - only here
     from nftop.papers.changes import changes_of  # noqa: PLC0415
     from nftop.papers.printed import printed_tables  # noqa: PLC0415
     from nftop.papers.rows import matching, rows  # noqa: PLC0415
@@ -294,7 +294,7 @@ def tma(options: argparse.Namespace) -> int:
 
 def _tma_of_file(uarch: Uarch, options: argparse.Namespace) -> int:
     from nftop.derive.topdown.tma import tma_of_counts  # noqa: PLC0415 - only here
-    from nftop.export.tma import tma_json  # noqa: PLC0415
+    from nftop.export.json.reports import tma_json  # noqa: PLC0415
     from nftop.render.topdown.report import report  # noqa: PLC0415
     from nftop.sources.counts.forms import BadCountsError  # noqa: PLC0415
     from nftop.sources.counts.read import read_counts  # noqa: PLC0415

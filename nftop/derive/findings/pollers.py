@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -18,13 +17,10 @@ from nftop.derive.findings.rule import (
     Rule,
     register,
 )
-from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.metrics.core import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
-
-_NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
 
 
 def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
@@ -423,69 +419,6 @@ register(
 )
 
 
-def drops(inputs: FindingInputs) -> Measured:
-    """Packets per second that were dropped before a function had them, by function."""
-    nfs = inputs.frame.nfs
-    values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
-    return Measured(
-        [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
-        from_readings(values, len(nfs), Missing(Reason.SOURCE)),
-        words={"why": [_KERNELS_DROPS if nf.kind == "kernel" else _NICS_DROPS for nf in nfs]},
-    )
-
-
-register(
-    Rule(
-        id="drops",
-        rank=20,
-        title="packets dropped",
-        metrics=("drop_packets_per_s",),
-        scope="nf",
-        measure=drops,
-        limit=0.0,
-        clear=0.0,
-        form="{:,.0f}",
-        text="{value} packets/s dropped, {why}",
-        source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
-        "drop_packets_per_s",
-        own="any packet that is dropped is one too many",
-    )
-)
-
-
-def left(inputs: FindingInputs) -> Measured:
-    """1 for each function that was here a while ago; who it was, and the last it was told of."""
-    return Measured(
-        [FindingKey(f"nf {item.name}", item.key) for item in inputs.gone],
-        numbers([1.0] * len(inputs.gone)),
-        words={
-            "pid": [str(item.pid) for item in inputs.gone],
-            "until": [_clock(entry.until_ns) for entry in inputs.gone],
-        },
-    )
-
-
-register(
-    Rule(
-        id="gone",
-        rank=10,
-        title="a network function that is gone",
-        metrics=("rx_packets_per_s",),
-        scope="nf",
-        measure=left,
-        limit=0.0,
-        clear=0.0,
-        text="pid {pid} was here until {until}",
-        when="its source answers, and in three ticks has not told of it any more; it ends after "
-        f"{GONE_FOR_S:g} s, or where it is told of again",
-        source="nftop: of what has left there are no numbers, and no row is easily overlooked",
-        own="a process that ends, and one that takes its statistics away and stays, look the same",
-        at_least_s=0.0,
-        note="Nothing is said while its source is late, fails or may not be read.",
-    )
-)
-
-
 def sources_apart(inputs: FindingInputs) -> Measured:
     """1 where perf and a sensor server have told different numbers in some readings, else 0."""
     message = inputs.frame.apart
@@ -516,11 +449,6 @@ register(
         at_least_s=0.0,
     )
 )
-
-
-def _clock(wall_ns: int) -> str:
-    """A time in UTC: `12:41:07Z`."""
-    return datetime.fromtimestamp(wall_ns / 1e9, tz=UTC).strftime("%H:%M:%SZ")
 
 
 def _of_cores(inputs: FindingInputs, of_rows: Column) -> Measured:

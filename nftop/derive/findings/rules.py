@@ -5,11 +5,11 @@ Limits are their sources' where these name one. Where they do not, `own` says wh
 
 from __future__ import annotations
 
-from nftop.derive.findings import flow_tables, pollers, throughput, traffic
+from nftop.derive.findings import nfs, pollers, traffic
 from nftop.derive.findings.rule import Rule, registered
 
 # Modules that register rules when they are imported.
-MODULES = (flow_tables, pollers, throughput, traffic)
+MODULES = (nfs, pollers, traffic)
 
 
 def all_rules() -> tuple[Rule, ...]:

@@ -1,4 +1,8 @@
-"""Metrics over the cores of a network function, and of its cache."""
+"""Metrics over the cores of a network function, of its cache, and of its monitoring groups.
+
+A thread in a monitoring group is counted there on every CPU; one in no group, or in the root group,
+is counted where its CPU is (resctrl.rst, "Resource monitoring rules").
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.derive.cache.table import ClassTables
 from nftop.derive.nf.line_rate import lines_of
-from nftop.derive.nf.monitors import MONITORED, monitored
 from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
-from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow
+from nftop.model.change import group_path
+from nftop.model.frame import CacheClass, CpuTable, GroupRow, MonitorRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_NODES
 from nftop.model.metrics.ports import PORT_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import NO_PORT_LOSSES, ONLY_OVS, NfThread
+from nftop.model.nf.parts import NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfThread
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")
 _NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
@@ -212,3 +216,96 @@ def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> lis
     )
     others = max(group.tasks - own, 0)
     return [f"{others} other thread{'s' * (others != 1)}"] if others else []
+
+
+_OTHERS = Missing(
+    Reason.UNDEFINED, "its monitoring group counts others too: make one of its threads alone"
+)
+_SOME = Missing(Reason.UNDEFINED, "some of its threads are in no monitoring group: M takes all")
+_NOTHING = Missing(Reason.HARDWARE, "its monitoring group is not metered here")
+OCCUPANCY, LOCAL, REMOTE = (
+    "occupancy_bytes", "memory_local_bytes_per_s", "memory_remote_bytes_per_s",
+)  # fmt: skip
+MONITORED = (OCCUPANCY, LOCAL, REMOTE)
+_NONE: dict[str, Reading] = dict.fromkeys(MONITORED, NO_MONITOR)
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoredThread:
+    """A polling thread and its monitoring group.
+
+    Attributes:
+        tid: None if unknown.
+        path: of its monitoring group (`model.change.group_path`), "" for none.
+        readings: by the names of `MONITORED`, of the thread alone.
+    """
+
+    tid: int | None = None
+    path: str = ""
+    readings: dict[str, Reading] = field(default_factory=lambda: dict(_NONE))
+
+
+def monitored(
+    pid: int, cores: Sequence[NfCore], threads: Iterable[ThreadRate], groups: Iterable[GroupRow]
+) -> tuple[dict[str, Reading], tuple[MonitoredThread, ...]]:
+    """Readings of a network function by `MONITORED`, and of the thread of each core.
+
+    A group's counters are a thread's, or the NF's, if nothing else is in the group.
+    """
+    own = [rate for rate in threads if rate.thread.pid == pid]
+    tids = frozenset(rate.thread.tid for rate in own)
+    cpus = frozenset(core.cpu for core in cores)
+    of_tid: dict[int, tuple[str, MonitorRow]] = {}
+    of_cpu: dict[Cpu, tuple[str, MonitorRow]] = {}
+    for group in groups:
+        for monitor in group.monitors:
+            counter = group_path(group.name, monitor.name), monitor
+            of_tid |= dict.fromkeys(monitor.tids, counter)
+            of_cpu |= dict.fromkeys(monitor.cpus, counter)
+    counted: list[tuple[int | None, str, MonitorRow | None]] = []
+    for core in cores:
+        tid = _tid_of(core, own)
+        hit = (of_tid.get(tid) if tid is not None else None) or of_cpu.get(core.cpu)
+        counted.append((tid, *hit) if hit is not None else (tid, "", None))
+    rows = tuple(
+        MonitoredThread(tid, path, _readings(monitor, frozenset({tid}), frozenset({core.cpu})))
+        for core, (tid, path, monitor) in zip(cores, counted, strict=True)
+    )
+    monitors = {path: monitor for _, path, monitor in counted if monitor is not None}
+    if not monitors:
+        return dict(_NONE), rows
+    if any(monitor is None for _, _, monitor in counted):
+        return dict.fromkeys(MONITORED, _SOME), rows
+    parts = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
+    return {name: total(item[name] for item in parts) for name in MONITORED}, rows
+
+
+def _tid_of(core: NfCore, own: Sequence[ThreadRate]) -> int | None:
+    """The thread of a core: the one pinned there, by its name if there are more."""
+    here = [rate.thread for rate in own if rate.cpu == core.cpu]
+    named = [row for row in here if core.thread in (row.comm, row.label)]
+    chosen = named or here
+    return chosen[0].tid if len(chosen) == 1 else None
+
+
+def _readings(
+    monitor: MonitorRow | None, tids: frozenset[int | None], cpus: frozenset[Cpu]
+) -> dict[str, Reading]:
+    """Counters of a monitoring group that has nothing but these threads and CPUs."""
+    if monitor is None:
+        return dict(_NONE)
+    if not tids.issuperset(monitor.tids) or not cpus.issuperset(monitor.cpus):
+        return dict.fromkeys(MONITORED, _OTHERS)
+    caches = monitor.readings.values()
+    used, moved, near = (
+        total((cache[name] for cache in caches), _NOTHING)
+        for name in ("occupancy_bytes", "mbm_total_bytes_per_s", "mbm_local_bytes_per_s")
+    )
+    far: Reading
+    if isinstance(moved, Missing):
+        far = moved
+    elif isinstance(near, Missing):
+        far = near
+    else:
+        far = max(moved - near, 0.0)
+    return {OCCUPANCY: used, LOCAL: near, REMOTE: far}

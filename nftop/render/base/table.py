@@ -15,7 +15,17 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.line import (
+    Click,
+    Line,
+    Span,
+    Tone,
+    clickable,
+    crop,
+    line,
+    paragraph,
+    selected,
+)
 from nftop.render.base.text import cells, fit
 
 # Spans of one cell: one, except for bars.
@@ -209,3 +219,41 @@ def rule_line(title: str, note: str, width: int, *, tone: Tone = Tone.MUTED) -> 
     shown = fit(note, max(0, min(cells(note), width - left.width - 4)))
     rule = "─" * max(0, width - left.width - cells(shown) - 1)
     return crop(line(left, Span(rule, Tone.FAINT), " ", Span(shown, tone)), width)
+
+
+MENU_WIDTH = 30
+_LEAD = {True: "│> ", False: "│  "}
+
+
+@dataclass(frozen=True, slots=True)
+class MenuRow:
+    """Attributes.
+
+    mark: before the label: state of the row. label, note: name and what stands right of it.
+    """
+
+    label: str
+    mark: str = ""
+    note: str = ""
+
+
+def menu_lines(
+    title: str, rows: Sequence[MenuRow], at: int, top: int, height: int
+) -> tuple[list[Line], int]:
+    """A title and the rows around the cursor in `height` lines of `WIDTH` cells.
+
+    Returns:
+        The lines, and the first row shown. A click on a row is the action `pick` with its index.
+    """
+    room = max(1, height - 1)
+    top = scroll(top, at, at, len(rows), room)
+    head = line(Span(fit(f"│ {title}", MENU_WIDTH), Tone.HEADER), fill=Tone.HEADER)
+    lines = [head]
+    for index in range(top, min(top + room, len(rows))):
+        row = rows[index]
+        text = f"{_LEAD[index == at]}{row.mark}{row.label}"
+        left = max(0, MENU_WIDTH - len(row.note) - 1)
+        drawn = crop(line(fit(text, left), Span(f"{row.note} ", Tone.MUTED)), MENU_WIDTH)
+        drawn = clickable(drawn, "pick", index)
+        lines.append(selected(drawn) if index == at else drawn)
+    return lines, top

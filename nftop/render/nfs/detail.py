@@ -16,7 +16,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
-from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
 from nftop.model.owner import suffix
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
@@ -394,3 +394,42 @@ def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
         *joined(nf_detail(frame, nf, width), apart=True),
         *section("Sources", source_facts(frame), width),
     ]
+
+
+_NAME, _COUNT, _RATE = 44, 22, 12
+_NONE = (
+    "No counters yet: they are read with the next tick, of DPDK's telemetry (/ethdev/xstats), "
+    "while this page is open. Recordings have them of the times at which it was; other kinds of "
+    "network functions have none."
+)
+
+
+def xstat_lines(nf: NfRow, width: int) -> list[Line]:
+    """A table for each port, in the driver's order."""
+    if isinstance(nf.problem, Missing):
+        return paragraph(nf.problem.message, width, tone=Tone.BAD)
+    if not nf.xstats:
+        return paragraph(_NONE, width, tone=Tone.DIM)
+    by_port: dict[str, list[NfXstat]] = {}
+    for item in nf.xstats:
+        by_port.setdefault(item.port, []).append(item)
+    name = max(16, min(_NAME, width - _COUNT - _RATE))
+    lines: list[Line] = []
+    for port, items in by_port.items():
+        heads = (
+            TableColumn("PORT", "PORT", name, right=False),
+            TableColumn("COUNT", "COUNT", _COUNT),
+            TableColumn("per s", "per s", _RATE),
+        )
+        lines += [BLANK] if lines else []
+        lines += [header_line(heads), line(text_cell(port, width, tone=Tone.TITLE))]
+        lines += [*(_line(item, name) for item in items)]
+    return lines
+
+
+def _line(item: NfXstat, name: int) -> Line:
+    return line(
+        text_cell(item.name, name),
+        text_cell(f"{item.count:,}", _COUNT, right=True),
+        number_cell(item.per_s, Unit.PER_S, _RATE),
+    )

@@ -22,7 +22,7 @@ from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import Address, NoAnswerError, PcmAnswer, get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
-from nftop.sources.trust import tcp_peer, trust
+from nftop.sources.trust import peer, trust
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
@@ -228,7 +228,7 @@ class PcmSource:
         """
         if self._root is None:
             return
-        self.owner = trust.of_process(tcp_peer.accepted_uid(connected, until_ns))
+        self.owner = trust.of_process(peer.accepted_uid(connected, until_ns))
         if self.owner.privileged:
             return
         if self.owner.reason == UNKNOWN:

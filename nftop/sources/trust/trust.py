@@ -1,7 +1,7 @@
 """Trust in a source: the user it belongs to, by facts of the kernel and never by its name.
 
 Facts: the user and process that called listen(2) (SO_PEERCRED, unix(7)), for TCP the user of the
-process that accepted the connection (`tcp_peer`), the owner of a Unix socket's file, and the users
+process that accepted the connection (`peer`), the owner of a Unix socket's file, and the users
 who can replace that file. All are as nftop's own user namespace maps them: root of a rootless
 container is the user who started it, and an unmapped user is the overflow user, 65534. Root of a
 container without a user namespace is the host's root.

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 
-from nftop.render.frame.menu import MenuRow, menu_lines
+from nftop.render.base.table import MenuRow, menu_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options

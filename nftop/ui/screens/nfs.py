@@ -15,7 +15,7 @@ from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import USUAL, nobody
 from nftop.render.cores.rows import Cursor
 from nftop.render.frame.header import ViewStatus
-from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
+from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail, xstat_lines
 from nftop.render.nfs.papers import choices, title_of
 from nftop.render.nfs.table import (
     MARKS,
@@ -26,7 +26,6 @@ from nftop.render.nfs.table import (
     nf_line,
     order_header,
 )
-from nftop.render.nfs.xstats import xstat_lines
 from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState

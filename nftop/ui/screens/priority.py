@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from nftop.control.cpufreq.choices import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
-from nftop.render.power.priority import Effect, priority_lines
+from nftop.render.power.page import Effect, priority_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import PRIORITY, KeyRow, bindings
 from nftop.ui.options import Options

@@ -98,7 +98,7 @@ def test_a_monitoring_group_of_an_nf_has_the_model_s_numbers(kernel: str) -> Non
     program = """
         import sys
         from nftop.derive.cache.table import CacheState, step_cache
-        from nftop.derive.nf.monitors import monitored
+        from nftop.derive.nf.cores import monitored
         from nftop.derive.nf.rates import NfCore
         from nftop.derive.threads import ThreadRate
         from nftop.model.missing import Reason

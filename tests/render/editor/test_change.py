@@ -15,8 +15,7 @@ from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, MonitoringGroup, ResctrlTable
-from nftop.render.cache.show import classes
-from nftop.render.editor.change import confirm_lines, drawn, limit, named, preview
+from nftop.render.editor.change import classes, confirm_lines, drawn, limit, named, preview
 from tests.rdt import table
 
 CHANGES = (

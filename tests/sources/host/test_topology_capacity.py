@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.topology import Capacity, NicSlot
-from nftop.sources.host.capacity import link_bytes_per_s, read_capacity
+from nftop.sources.host.topology import link_bytes_per_s, read_capacity
 
 
 def module(

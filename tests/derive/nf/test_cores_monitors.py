@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nftop.derive.nf.monitors import LOCAL, MONITORED, OCCUPANCY, REMOTE, monitored
+from nftop.derive.nf.cores import LOCAL, MONITORED, OCCUPANCY, REMOTE, monitored
 from nftop.derive.nf.rates import NfCore
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import GroupRow, MonitorRow

@@ -1,10 +1,13 @@
-"""Measurements of papers as JSON Lines: one run or change a line."""
+"""JSON of `nftop references` (one run, change or table a line) and of `nftop tma`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from nftop.export.json.encode import json_bytes, picked
+from nftop.model.missing import Missing, Reading
 from nftop.papers.changes import PaperChange
 from nftop.papers.printed import PrintedTable, number
 from nftop.papers.rows import Figure, PaperRow
@@ -72,3 +75,37 @@ def _table(table: PrintedTable) -> dict[str, object]:
         "rows": [[*row] for row in table.rows],
         "values": [[*map(number, row[table.keys :])] for row in table.rows],
     }
+
+
+TMA_SCHEMA = "nftop.tma/1"
+
+
+def tma_json(
+    uarch: str,
+    ratios: Mapping[str, Reading],
+    *,
+    smt: bool,
+    notes: Sequence[str],
+    ignored: Sequence[str],
+) -> str:
+    """`uarch`, `smt` (bool), `metrics`: ratios 0..1 by node, null if absent.
+
+    `missing`: reason key of each absent one, `details`: the reason in a sentence, `notes`: on how
+    the counts were combined, `ignored`: events of the file that the table does not have.
+    """
+    absent = {name: ratio for name, ratio in ratios.items() if isinstance(ratio, Missing)}
+    return msgspec.json.encode(
+        {
+            "schema": TMA_SCHEMA,
+            "uarch": uarch,
+            "smt": smt,
+            "metrics": {
+                name: None if isinstance(ratio, Missing) else ratio
+                for name, ratio in ratios.items()
+            },
+            "missing": {name: item.reason.key for name, item in absent.items()},
+            "details": {name: item.message for name, item in absent.items()},
+            "notes": list(notes),
+            "ignored": list(ignored),
+        }
+    ).decode()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sources.trust import tcp_peer
-from nftop.sources.trust.tcp_peer import Pair, TcpSocketRow, accepted_uid, other_end
+from nftop.sources.trust import peer
+from nftop.sources.trust.peer import Pair, TcpSocketRow, accepted_uid, other_end
 
 UID = 65534
 ESTABLISHED, FIN_WAIT2 = 1, 5
@@ -24,10 +24,10 @@ HEADING = (
 
 
 def in_tables(pair: Pair) -> TcpSocketRow | None:
-    return tcp_peer.find_in_tables(pair, Path("/proc/thread-self/net"))
+    return peer.find_in_tables(pair, Path("/proc/thread-self/net"))
 
 
-FIND = (tcp_peer.find_by_diag, in_tables, tcp_peer.find_row)
+FIND = (peer.find_by_diag, in_tables, peer.find_row)
 WHERE = (
     (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
     (socket.AF_INET, "0.0.0.0", "127.0.0.2"),
@@ -115,20 +115,20 @@ def test_a_host_without_netlink_is_read_from_its_tables(monkeypatch: pytest.Monk
     one, two = _pair()
     with one, two:
         for replaced in (no_netlink, lambda _: None):
-            monkeypatch.setattr(tcp_peer, "find_by_diag", replaced)
+            monkeypatch.setattr(peer, "find_by_diag", replaced)
             assert accepted_uid(one, time.monotonic_ns()) == os.geteuid()
 
 
 def test_tables_that_are_missing_or_damaged_have_no_row(tmp_path: Path) -> None:
     here = ip_address("127.0.0.1")
     pair = Pair(here, 9738, here, 4096)
-    assert tcp_peer.find_in_tables(pair, tmp_path) is None
-    local, remote = (tcp_peer._column(here, port) for port in (9738, 4096))
+    assert peer.find_in_tables(pair, tmp_path) is None
+    local, remote = (peer._column(here, port) for port in (9738, 4096))
     row = b" 0: %s %s %s 0:0 00:0 0 %s 0 %s 1\n"
     (tmp_path / "tcp").write_bytes(HEADING + b"\n" + row % (local, remote, b"01", b"x", b"7"))
-    assert tcp_peer.find_in_tables(pair, tmp_path) is None
+    assert peer.find_in_tables(pair, tmp_path) is None
     (tmp_path / "tcp").write_bytes(
         HEADING + b"\n" + row % (remote, local, b"01", b"5", b"6")  # our own end
         + row % (local, remote, b"08", b"65534", b"7") + b"\n"
     )  # fmt: skip
-    assert tcp_peer.find_in_tables(pair, tmp_path) == TcpSocketRow(8, UID, 7)
+    assert peer.find_in_tables(pair, tmp_path) == TcpSocketRow(8, UID, 7)
