@@ -211,22 +211,22 @@ def all_missing(n_cpus: int = 12) -> Frame:
     """No number anywhere; every reason at least once, each with a sentence of its own."""
     base = frame(n_cpus)
 
-    def why(place: int) -> Missing:
-        reason = REASONS[place % len(REASONS)]
-        return Missing(reason, f"{reason.key} of {place % len(REASONS)}: here is what to do")
+    def why(index: int) -> Missing:
+        reason = REASONS[index % len(REASONS)]
+        return Missing(reason, f"{reason.key} of {index % len(REASONS)}: here is what to do")
 
     columns = {
-        metric.id: from_readings({row: why(row + place) for row in range(n_cpus)}, n_cpus, why(0))
-        for place, metric in enumerate(CPU_METRICS)
+        metric.id: from_readings({row: why(row + index) for row in range(n_cpus)}, n_cpus, why(0))
+        for index, metric in enumerate(CPU_METRICS)
     }
-    readings: Mapping[str, Reading] = {m.id: why(place) for place, m in enumerate(NF_METRICS)}
+    readings: Mapping[str, Reading] = {m.id: why(index) for index, m in enumerate(NF_METRICS)}
     problem = Missing(Reason.PERMISSION, "can't connect to its telemetry socket; run as root")
     return replace(
         base,
         interval_s=None,
         sources={
-            name: SourceState(REASONS[place], f"{name} gives nothing", None, None)
-            for place, name in enumerate(base.sources)
+            name: SourceState(REASONS[index], f"{name} gives nothing", None, None)
+            for index, name in enumerate(base.sources)
         },
         cpus=replace(
             base.cpus,

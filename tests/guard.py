@@ -354,8 +354,8 @@ class Guard:
     def offences(self, source: str) -> list[str]:
         """What it does all the same, as `line: what`."""
         tree = ast.parse(source)
-        found = [f"import {full}" for _, _, full in imports(tree) if not self._may_import(full)]
-        return found + [f"{use.line}: {what}" for use in uses(tree) for what in self._refused(use)]
+        result = [f"import {full}" for _, _, full in imports(tree) if not self._may_import(full)]
+        return result + [f"{use.line}: {what}" for use in uses(tree) for what in self._refused(use)]
 
     def _may_import(self, full: str) -> bool:
         if full.endswith(".*"):

@@ -153,12 +153,12 @@ def fold_all() -> int:
     """Fold and write sessions with a hostile number in each field of each payload, by turns."""
     header, (first, second, third) = honest()
     payloads = {name: reading.value for name, reading in second.readings.items()}
-    found = sorted(number_fields(payloads))
-    for turn, field in enumerate(found):
+    results = sorted(number_fields(payloads))
+    for turn, field in enumerate(results):
         spoilt = with_number(second, field, NUMBERS[turn % len(NUMBERS)])
         tape = Tape(Bytes(recording(header, [first, spoilt, third])))
         while (shown := tape.forward()) is not None:
             frame_json(shown.frame)
             frame_csv(shown.frame)
             frame_text(shown.frame, 240, ascii_only=True, mode="REPLAY")
-    return len(found)
+    return len(results)

@@ -175,6 +175,7 @@ def main() -> int:
     counts = count(package)
     for field in fields(counts):
         print(f"{field.name:26}{getattr(counts, field.name):7,}")
+    print(f"{'banned_names_in_tests':26}{len(banned(modules(ROOT / 'tests'))):7,}")
     from tests.walks import counter_to_screen, key_to_resctrl
 
     for walk in (counter_to_screen, key_to_resctrl):
@@ -184,6 +185,7 @@ def main() -> int:
         print(*in_folder(single_importers(paths)), sep="\n")
         print(*banned(paths), sep="\n")
         print(*long_functions(paths), sep="\n")
+        print(*banned(modules(ROOT / "tests")), sep="\n")
         print(*(f"{k}: {', '.join(v)}" for k, v in class_names(paths).items() if len(v) > 1),
               sep="\n")  # fmt: skip
     return 0

@@ -96,18 +96,18 @@ def everything(path: Path) -> tuple[list[ScanItem], bool, RecordingLoss | None]:
     handle = os.open(path, os.O_RDONLY)
     try:
         scan = Scan(FileBytes(handle))
-        return list(_found(scan)), scan.ended, scan.tail_loss()
+        return list(_result(scan)), scan.ended, scan.tail_loss()
     finally:
         os.close(handle)
 
 
-def _found(scan: Scan) -> Iterator[ScanItem]:
-    while (found := scan.next()) is not None:
-        yield found
+def _result(scan: Scan) -> Iterator[ScanItem]:
+    while (result := scan.next()) is not None:
+        yield result
 
 
-def ticks_of(found: Sequence[ScanItem]) -> list[Tick]:
-    return [item for item in found if isinstance(item, Tick)]
+def ticks_of(result: Sequence[ScanItem]) -> list[Tick]:
+    return [item for item in result if isinstance(item, Tick)]
 
 
 # Of these equal values are the same, unlike floats; most values are of them.

@@ -64,7 +64,7 @@ class Story:
             cache, classes = step_cache(cache, reading, base.topology)
             changes = step_changes(changes, reading, (), base.wall_ns)
             shown = self.shown(tick)
-            made = replace(
+            created = replace(
                 base,
                 nfs=tuple(self._nf(nf, shown.get(nf.name, {}), random) for nf in base.nfs),
                 cpus=replace(base.cpus, group=classes.of_cpus, nf=_POLLED_FOR),
@@ -73,8 +73,8 @@ class Story:
                 limits=classes.limits,
                 noticed=changes.noticed,
             )
-            self.history.append(made)
-            yield made
+            self.history.append(created)
+            yield created
 
     def last(self, ticks: int) -> Frame:
         """The frame of a tick."""

@@ -27,9 +27,9 @@ class Calls:
 
 
 def traced(
-    command: Sequence[str], *, around: Sequence[str] = (), outside: range = range(0)
+    command: Sequence[str], *, context: Sequence[str] = (), outside: range = range(0)
 ) -> Calls:
-    """Run a command, and what it starts, to its end; `around`: what is to run strace itself.
+    """Run a command, and what it starts, to its end; `context`: what is to run strace itself.
 
     `outside`: types of PMUs that are not a core's; only the lab's files tell them.
 
@@ -40,7 +40,7 @@ def traced(
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "strace")
         subprocess.run(
-            [*around, "strace", "-f", "-y", "-o", log, *command],
+            [*context, "strace", "-f", "-y", "-o", log, *command],
             check=True,
             stdin=quiet,
             stdout=quiet,
@@ -54,10 +54,10 @@ def calls_of(log: str, outside: range = range(0)) -> Calls:
     reads = controls = total = 0
     for line in log.splitlines():
         total += _CALL.match(line) is not None
-        found = _OF_A_COUNTER.match(line)
-        if found and not (found[2] and _type(found[2]) in outside):
-            reads += found[1] != "ioctl"
-            controls += found[1] == "ioctl"
+        result = _OF_A_COUNTER.match(line)
+        if result and not (result[2] and _type(result[2]) in outside):
+            reads += result[1] != "ioctl"
+            controls += result[1] == "ioctl"
     return Calls(reads, controls, total)
 
 

@@ -97,16 +97,16 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         ("revert", {"cli/confirmation.py", "ui/change_control.py"}),
     ],
 )
-def test_a_change_is_asked_for_where_it_is_confirmed_and_nowhere_else(
+def test_a_change_is_requested_where_it_is_confirmed_and_nowhere_else(
     method: str, users: set[str]
 ) -> None:
-    found = {
+    result = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         for use in uses(ast.parse(path.read_text()))
         if use.attributes[-1:] == (method,)
     }
-    assert {item for item in found if not item.startswith(("control/", "sim/"))} == users
+    assert {item for item in result if not item.startswith(("control/", "sim/"))} == users
 
 
 # They take no descriptor of 1024 or above, and nftop holds one per CPU and counter:
@@ -135,12 +135,12 @@ def test_a_wait_by_select_is_noticed(mutant: str) -> None:
 
 @pytest.mark.parametrize("folder", ["nftop", "tests"])
 def test_nothing_waits_by_select(folder: str) -> None:
-    found = {
+    result = {
         path.relative_to(PACKAGE.parent).as_posix(): lines
         for path in (PACKAGE.parent / folder).rglob("*.py")
         if (lines := waits_by_select(path.read_text()))
     }
-    assert found == {}
+    assert result == {}
 
 
 READER = "sources/host/cpu_time.py"

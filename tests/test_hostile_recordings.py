@@ -132,8 +132,8 @@ def test_a_hostile_number_in_any_field_is_folded_or_a_loss() -> None:
 @pytest.mark.parametrize("number", [10**18, -5])
 def test_what_no_hardware_has_makes_its_source_absent(field: tuple[str, str], number: int) -> None:
     about, (first, second, third) = honest()
-    found, _ = scanned(recording(about, [first, with_number(second, field, number), third]))
-    ticks = [item for item in found if not isinstance(item, Header)]
+    result, _ = scanned(recording(about, [first, with_number(second, field, number), third]))
+    ticks = [item for item in result if not isinstance(item, Header)]
     assert len(ticks) == 3
     spoilt = [
         name
@@ -266,7 +266,7 @@ def test_whoever_stops_is_heard_while_what_was_read_ahead_is_decoded() -> None:
         scan.next()
 
 
-def test_frames_to_step_back_to_are_as_many_as_there_is_memory_for(
+def test_frames_to_step_back_to_are_limited_by_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     about, samples = honest(12)
@@ -382,7 +382,7 @@ async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
             assert not UNSAFE.findall(sent), key
 
 
-def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None:
+def test_a_span_that_nobody_escaped_is_created_so_where_it_is_sent() -> None:
     ink = Ink(lambda _: Style.null(), plain=False, to_edge=False)
     line = Line((Span(f"a{ESCAPES}", Tone.PLAIN),))
     assert not UNSAFE.findall(ink.text(line, 80, Console(color_system=None)))
@@ -390,10 +390,10 @@ def test_a_span_that_nobody_made_printable_is_made_so_where_it_is_sent() -> None
 
 
 def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
-    told: list[RecordingLoss] = []
-    tape = Tape(Bytes(many_headers()), on_loss=told.append)
+    reports: list[RecordingLoss] = []
+    tape = Tape(Bytes(many_headers()), on_loss=reports.append)
     assert tape.forward() is None
-    assert len(told) == 1000 and len(tape._lost) == len(tape._remarks) == 64
+    assert len(reports) == 1000 and len(tape._lost) == len(tape._remarks) == 64
     many: list[RecordingLoss] = []
     for ticks in range(100):
         add_loss(many, RecordingLoss(ticks, 2, "why"))

@@ -20,5 +20,5 @@ def test_reads_and_ioctls_of_counters_and_every_call() -> None:
     assert calls_of(LOG) == Calls(reads=2, controls=1, total=5)
 
 
-def test_counters_of_other_units_are_told_by_their_type() -> None:
+def test_counters_of_other_units_are_reported_by_their_type() -> None:
     assert calls_of(LOG, outside=range(4, 5)) == Calls(reads=1, controls=1, total=5)

@@ -32,7 +32,7 @@ def with_traffic(base: Frame, *, channels: int = 4, links: int = 2) -> Frame:
 def _package(package: Package, tick: int, channels: int, links: int) -> PackageRow:
     share = (1 + tick / 60) / (1 + package)
     readings: dict[str, Reading] = {
-        metric.id: _reading(metric, place, share) for place, metric in enumerate(PACKAGE_METRICS)
+        metric.id: _reading(metric, index, share) for index, metric in enumerate(PACKAGE_METRICS)
     }
     for metric in PACKAGE_METRICS:
         if metric.id.endswith(".total_per_s"):
@@ -51,11 +51,11 @@ def _package(package: Package, tick: int, channels: int, links: int) -> PackageR
     )
 
 
-def _reading(metric: Metric, place: int, share: float) -> float:
+def _reading(metric: Metric, index: int, share: float) -> float:
     if metric.unit is Unit.RATIO:
         return 0.973 / (1 + share)
     sizes = {Unit.BYTES_PER_S: 4e10, Unit.PER_PACKET: 60.0, Unit.BYTES_PER_PACKET: 900.0}
-    return sizes.get(metric.unit, 1.5e8) * share / (1 + place)
+    return sizes.get(metric.unit, 1.5e8) * share / (1 + index)
 
 
 def _channel(number: int, package: Package, share: float) -> BoxTraffic:

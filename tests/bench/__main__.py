@@ -20,7 +20,7 @@ def main() -> None:
         *programs.system_calls(),
         *lab_reads.counter_reads(),
         *drawn,
-        *programs.beside_others(),
+        *programs.loaded_hosts(),
         *pipeline.main(drawn[0].value),
         *programs.start_up(),
         *keys.main(),

@@ -80,7 +80,7 @@ def main() -> list[Reached]:
     everything = {cpus: shaken(cpus, 60) for cpus in (FEW, MANY)}
     ratios, costs = _by_cpus(everything)
     _by_screen(everything[MANY])
-    yardsticks = _beside_datatable(everything[MANY])
+    yardsticks = _other_datatable(everything[MANY])
     return [
         Reached("drawing 512 CPUs at 120x36", "<= 2.5 ms (1.0)", costs[MANY] * 1e3, 2.5, "ms"),
         Reached("drawing 512 against 64 CPUs", "<= 1.15", max(ratios), 1.15),
@@ -121,7 +121,7 @@ def _by_screen(frames: Sequence[Frame]) -> None:
     print()
 
 
-def _beside_datatable(everything: list[Frame]) -> list[Reached]:
+def _other_datatable(everything: list[Frame]) -> list[Reached]:
     size = SIZES[0]
     print(f"the same table in {size[0]}x{size[1]}, {MANY} rows: nftop's against a DataTable's")
     print(f"{'changing':>9}{'':>14}{'ms':>8}{'bytes':>8}{'ms, DataTable':>15}{'bytes':>8}")

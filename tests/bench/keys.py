@@ -43,20 +43,20 @@ def main() -> list[Reached]:
     print("from a key to its paint, ms, 512 rows at 10 Hz; a paint for a tick may come first")
     print(f"{'':<16}{'p50':>7}{'p95':>7}")
     for name, delays in (("nftop", ours), ("blank Textual", blank)):
-        print(f"{name:<16}{_part(delays, 0.5):>7.1f}{_part(delays, 0.95):>7.1f}")
+        print(f"{name:<16}{_piece(delays, 0.5):>7.1f}{_piece(delays, 0.95):>7.1f}")
     print()
-    ratio = _part(ours, 0.95) / _part(blank, 0.95)
+    ratio = _piece(ours, 0.95) / _piece(blank, 0.95)
     return [Reached("key to paint p95 against a blank app", "<= 1.5", ratio, 1.5)]
 
 
-def _delays_ms(app: Counted, beside: Callable[[], Coroutine[None, None, None]]) -> list[float]:
-    return sorted(asyncio.run(_pressed(app, beside)))
+def _delays_ms(app: Counted, load: Callable[[], Coroutine[None, None, None]]) -> list[float]:
+    return sorted(asyncio.run(_pressed(app, load)))
 
 
-async def _pressed(app: Counted, beside: Callable[[], Coroutine[None, None, None]]) -> list[float]:
+async def _pressed(app: Counted, load: Callable[[], Coroutine[None, None, None]]) -> list[float]:
     running = asyncio.create_task(app.run_async(size=_SIZE))
     await settled(app)
-    other = asyncio.create_task(beside())
+    other = asyncio.create_task(load())
     chance = random.Random(1)
     delays = []
     for at in range(_KEYS):
@@ -82,5 +82,5 @@ async def _ten_a_second(feed: StepFeed, frames: list[Frame]) -> None:
             await asyncio.sleep(_TICK_S)
 
 
-def _part(ordered: list[float], share: float) -> float:
+def _piece(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -71,7 +71,7 @@ def _in_lab(machine_name: str, command: Sequence[str]) -> Calls:
     # Those of memory, links and the like come behind the PMU `msr`.
     first = machine.load(machine_name).tables["perf"]["msr_type"] + 1
     outside = range(first, _LAST_TYPE)
-    return traced(command, around=[*lab, "--watchdog", "off", "--"], outside=outside)
+    return traced(command, context=[*lab, "--watchdog", "off", "--"], outside=outside)
 
 
 def _between(few: Calls, many: Calls) -> tuple[float, float]:

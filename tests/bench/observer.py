@@ -163,8 +163,8 @@ def _switches(pid: int) -> int:
     """Of testpmd's worker, those it asked for and those it did not."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text(encoding="ascii").strip() == _WORKER:
-            found = re.findall(r"ctxt_switches:\s*(\d+)", (task / "status").read_text())
-            return sum(map(int, found))
+            result = re.findall(r"ctxt_switches:\s*(\d+)", (task / "status").read_text())
+            return sum(map(int, result))
     raise LookupError(f"testpmd {pid} has no thread {_WORKER}")
 
 

@@ -75,7 +75,7 @@ def system_calls() -> list[Reached]:
     ]
 
 
-def beside_others() -> list[Reached]:
+def loaded_hosts() -> list[Reached]:
     """CPU time beside btop's at 1 Hz and htop's at 10 Hz, at the same time."""
     reached = []
     for other, delay_s, limit in (("btop", 1.0, 0.8), ("htop", 0.1, 1.0)):

@@ -119,9 +119,9 @@ def _nftop(folder: Path) -> Store:
 
     def seek(number: int) -> object:
         with _opened(file) as data:
-            place = last_before(data, lambda point: point.number > number)
-            assert place is not None
-            return _tick(Scan(data, place.at), number - place.point.number)
+            location = last_before(data, lambda point: point.number > number)
+            assert location is not None
+            return _tick(Scan(data, location.at), number - location.point.number)
 
     return Store("nftop", append, close, seek)
 
@@ -137,10 +137,10 @@ def _opened(file: Path) -> Iterator[FileBytes]:
 
 def _tick(scan: Scan, behind: int) -> object:
     """The tick so many behind the first."""
-    while (found := scan.next()) is not None:
-        if isinstance(found, Tick):
+    while (result := scan.next()) is not None:
+        if isinstance(result, Tick):
             if not behind:
-                return found
+                return result
             behind -= 1
     return None
 
@@ -279,8 +279,8 @@ def _seek_in_a_day(folder: Path, samples: Sequence[Sample]) -> float:
     for number in (rng.integers(0, DAY // 60, 20) * 60 + 30).tolist():
         began = time.perf_counter()
         with _opened(file) as data:
-            place = last_before(data, lambda point, number=number: point.number > number)  # type: ignore[misc]
-            assert place is not None and place.point.number == number - 30
-            _tick(Scan(data, place.at), 30)
+            location = last_before(data, lambda point, number=number: point.number > number)  # type: ignore[misc]
+            assert location is not None and location.point.number == number - 30
+            _tick(Scan(data, location.at), 30)
         spent.append((time.perf_counter() - began) * 1e3)
     return median(spent)

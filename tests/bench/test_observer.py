@@ -21,7 +21,7 @@ def test_an_effect_of_every_pair_is_seen_and_noise_is_not() -> None:
     assert sign_flip_p(noise - noise.mean(), 5000) > 0.9
 
 
-def test_the_interval_is_around_the_median() -> None:
+def test_the_interval_contains_the_median() -> None:
     values = np.random.default_rng(5).normal(0.5, 0.1, 60)
     low, high = median_interval(values, 5000)
     assert low < np.median(values) < high

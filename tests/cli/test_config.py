@@ -34,11 +34,11 @@ def test_what_it_sets_is_as_on_the_command_line_which_wins(write: Path) -> None:
     write.write_text(
         'interval_s = 2\nquiet_cpus = "1-2"\nascii = true\nqueue_map = ["a:(0,0,1)"]\n'
     )
-    found = parsed()
-    assert (found["interval_s"], found["quiet_cpus"], found["ascii"]) == (2.0, (1, 2), True)
-    assert found["queue_map"] == ["a:(0,0,1)"]
-    found = parsed("-d", "0.5", "--queue-map", "a:(0,0,7)")
-    assert (found["interval_s"], found["queue_map"]) == (0.5, ["a:(0,0,7)"])
+    result = parsed()
+    assert (result["interval_s"], result["quiet_cpus"], result["ascii"]) == (2.0, (1, 2), True)
+    assert result["queue_map"] == ["a:(0,0,1)"]
+    result = parsed("-d", "0.5", "--queue-map", "a:(0,0,7)")
+    assert (result["interval_s"], result["queue_map"]) == (0.5, ["a:(0,0,7)"])
     assert parsed("record", "-o", "x", "-d", "3")["interval_s"] == 3.0
     assert parsed("record", "-o", "x")["interval_s"] == 2.0
 
@@ -78,7 +78,7 @@ def test_every_key_is_an_option_s_with_its_default(write: Path) -> None:
         ("interval_s =", "Invalid value"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_done(
+def test_what_is_wrong_is_reported_and_nothing_is_done(
     write: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     write.write_text(text)
@@ -106,11 +106,11 @@ def test_shown_it_is_a_file_that_says_the_same(write: Path) -> None:
     assert "interval_s = 1.0  # default\n" in done.stdout
     write.write_text(done.stdout)
     assert tomllib.loads(nftop("config", "--show").stdout) == tomllib.loads(done.stdout)
-    found = parsed()
-    assert found["queue_map"] == ['a"b:(0,0,1)'] and found["cpu_list"] == (0,)
+    result = parsed()
+    assert result["queue_map"] == ['a"b:(0,0,1)'] and result["cpu_list"] == (0,)
 
 
-def test_a_pipe_in_its_place_is_not_waited_for(write: Path) -> None:
+def test_a_pipe_at_its_path_is_not_waited_for(write: Path) -> None:
     os.mkfifo(write)
     done = nftop("config", "--show")
     assert done.returncode == 2 and "no plain file" in done.stderr
@@ -208,7 +208,7 @@ def test_a_wrong_setting_of_a_rule_is_named_with_its_file(write: Path, text: str
         assert f"{write}: rules" in done.stderr
 
 
-def test_the_demo_has_no_settings_that_were_made_on_screen(write: Path) -> None:
+def test_the_demo_has_no_settings_that_were_created_on_screen(write: Path) -> None:
     write.with_name("rules.toml").write_text("[rules.low-ipc]\nmuted = true\n")
     done = nftop("demo", "--json", "-n", "12", "-d", "0.6", "--cpus", "44")
     findings = [item for row in done.stdout.splitlines() for item in json.loads(row)["findings"]]

@@ -98,7 +98,7 @@ def test_a_cpu_list_chooses_rows_and_nothing_else() -> None:
     assert frame["host"]["cpus"] == os.cpu_count()
 
 
-def test_text_where_there_is_no_terminal() -> None:
+def test_text_without_terminal() -> None:
     done = nftop("-n", "1", "-d", "0.2")
     assert done.returncode == 0
     assert "CPU" in done.stdout
@@ -189,7 +189,7 @@ def test_ctrl_c_while_python_clears_up_is_no_traceback() -> None:
 
 
 @pytest.mark.real
-def test_with_standard_input_closed_there_is_no_screen() -> None:
+def test_with_standard_input_closed_no_screen_is_drawn() -> None:
     master, slave = pty.openpty()
     command = " ".join([*NFTOP, "demo", "--cpus", "2", "-d", "0.1", "<&-"])
     shown = b""
@@ -458,7 +458,7 @@ def test_a_screen_without_its_threads_is_a_sentence(limit: int) -> None:
         os.close(slave)
 
 
-def test_exhausted_limits_are_told_from_other_errors() -> None:
+def test_exhausted_limits_are_distinguished_from_other_errors() -> None:
     assert "memory" in exhausted(MemoryError())
     assert "thread" in exhausted(RuntimeError("can't start new thread"))
     assert "process" in exhausted(BlockingIOError(errno.EAGAIN, "x"))

@@ -42,28 +42,28 @@ class LabHost(ClassBackend):
     locks: int = 0
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        found: dict[Cell, str] = {}
+        cells: dict[Cell, str] = {}
         state = self.lab.state
         for group in controls(state):
             name = group.name or ROOT
             if group.name:
-                found[Cell("group", name)] = self._inode(name)
-            found[Cell("mode", name)] = group.mode
-            found |= {Cell("cpu", "", number=cpu): group_path(name) for cpu in group.cpus}
+                cells[Cell("group", name)] = self._inode(name)
+            cells[Cell("mode", name)] = group.mode
+            cells |= {Cell("cpu", "", number=cpu): group_path(name) for cpu in group.cpus}
             for line, values in group.values.items():
                 for domain, value in values.items():
                     text = f"{value:x}" if line != "MB" else f"{min(value, UNLIMITED_MBPS)}"
-                    found[Cell("schemata", name, line, domain)] = text
+                    cells[Cell("schemata", name, line, domain)] = text
             for child in group.children.values():
-                found[Cell("monitor", name, child.name)] = self._inode(group_path(name, child.name))
+                cells[Cell("monitor", name, child.name)] = self._inode(group_path(name, child.name))
                 own = group_path(name, child.name)
-                found |= {Cell("cpu", "", number=cpu): own for cpu in child.cpus}
+                cells |= {Cell("cpu", "", number=cpu): own for cpu in child.cpus}
         people = self.lab.people.by_id
         for cell in threads:
             tid, started = map(int, cell.name.split("@"))
             if tid in people and people[tid].started == started:
-                found[cell] = self._place(tid)
-        return found
+                cells[cell] = self._place(tid)
+        return cells
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
         people = self.lab.people.by_id

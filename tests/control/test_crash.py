@@ -186,14 +186,14 @@ def cut_off(name: str, kernel: str, death: Death, *, kept: bool) -> Case | None:
 
 def assert_mended(case: Case, receipt: Receipt | None, *, kept: bool) -> None:
     """Identical or fully applied, as the journal says; and nothing is left to be done."""
-    found, journal = whole(case.host), memory(case.disk)
+    result, journal = whole(case.host), memory(case.disk)
     outcomes = [entry.outcome for entry in journal.history()]
     if outcomes == ["kept"]:
         assert kept
-        assert found == case.goal
+        assert result == case.goal
     else:
         assert outcomes in ([], ["reverted"])
-        assert found == case.before
+        assert result == case.before
     if receipt is not None:
         assert [receipt.outcome] == outcomes
     assert journal.pending() is None
@@ -235,31 +235,31 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
         victim, journal = mortal(host, disk, death)
         if not dies(lambda: session(victim, journal, proposal, kept=False)):  # noqa: B023
             break
-        entry, there = memory(disk).pending(), host.state(threads)
+        entry, present = memory(disk).pending(), host.state(threads)
         closed = bool(disk.history)
         with contextlib.suppress(OSError):
             foreign_deeds(host)[deed]()
-        theirs = {item.cell: item.new for item in difference(there, host.state(threads))}
+        theirs = {item.cell: item.new for item in difference(present, host.state(threads))}
         receipt = recover(host, memory(disk))
-        found = host.state(threads)
+        result = host.state(threads)
         assert recover(host, memory(disk)) is None
         if entry is None or closed:
             assert receipt is None or receipt.outcome == "reverted"
-            assert all(found.get(cell) == value for cell, value in theirs.items())
+            assert all(result.get(cell) == value for cell, value in theirs.items())
             continue
         assert receipt is not None
         changes = entry.back if entry.reverting else entry.changes
         ours = touched(entry.base, steps(entry.base, changes))
         for cell, value in theirs.items():
             if value not in ours.get(cell, ()) and not born(cell, ours):
-                assert found.get(cell) == value, (cell, receipt)
+                assert result.get(cell) == value, (cell, receipt)
                 assert cell not in ours or receipt.outcome == "overwritten", receipt
         for cell, value in before.items():
             # All that nobody else touched is as before, as far as its directories are there.
             where = parts(value) if cell.kind in ("cpu", "task") else (cell.group, "")
             needs = {Cell("group", where[0]), Cell("monitor", *where)} & before.keys()
             if cell not in theirs and not needs & theirs.keys():
-                same = found.get(cell) == value
+                same = result.get(cell) == value
                 assert same or (cell in ours and cell.kind in ("group", "monitor")), (cell, receipt)
 
 

@@ -135,10 +135,10 @@ def test_every_flipped_bit_of_a_change_under_way_is_refused(
         with pytest.raises(DamagedJournalError) as caught:
             recover(case.host, case.journal)
         assert str(case.path(PENDING)) in str(caught.value)
-        said = " ".join((str(caught.value), *caught.value.details))
-        assert "somebody else" not in said
-        assert "as it was before" not in said
-        assert f"mv {case.path(PENDING)} {case.path(PENDING)}.damaged" in said
+        message = " ".join((str(caught.value), *caught.value.details))
+        assert "somebody else" not in message
+        assert "as it was before" not in message
+        assert f"mv {case.path(PENDING)} {case.path(PENDING)}.damaged" in message
     assert (files(case), case.host.state(), case.host.writes) == (before, there, count)
 
 
@@ -219,11 +219,11 @@ def test_what_a_damaged_entry_held_is_shown_as_far_as_it_can_be_read(case: Case)
     path.write_text(text.replace('"time"', '"tame"').replace('"somebody"', '"some\x1bbody"'))
     with pytest.raises(DamagedJournalError) as caught:
         case.journal.pending()
-    said = "\n".join(caught.value.details)
-    assert "change 3" in said
-    assert "L3 0 of vpp: f0, 3" in said
-    assert "group nftop.a: not there," in said
-    assert "not verified" in said
+    message = "\n".join(caught.value.details)
+    assert "change 3" in message
+    assert "L3 0 of vpp: f0, 3" in message
+    assert "group nftop.a: not there," in message
+    assert "not verified" in message
     assert notice(case.journal).startswith(f"changes: {path} of nftop's journal is damaged")
     doctor = check(case.journal)
     assert (doctor.reason, doctor.fix) == (Reason.ERROR, "sudo nftop recover")
@@ -351,9 +351,9 @@ def test_a_change_that_an_earlier_nftop_kept_is_undone_and_marked(case: Case) ->
     case.path(PENDING).unlink()
     as_format_1(case)
     assert [item.verified for item in case.journal.history()] == [False, False]
-    found = case.gate().propose_undo()
-    assert found is not None
-    proposal, numbers = found
+    result = case.gate().propose_undo()
+    assert result is not None
+    proposal, numbers = result
     assert numbers == (2,)
     assert [warning for warning in proposal.warnings if warning.startswith("unverified: change 2:")]
     with case.journal.hold():

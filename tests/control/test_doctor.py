@@ -40,7 +40,7 @@ def test_doctor_tells_what_is_not_complete(tmp_path: Path) -> None:
     assert notice(journal).startswith("changes: the journal of changes can't be read: /")
 
 
-def test_who_may_not_read_the_journal_is_told_by_doctor_alone(
+def test_an_unreadable_journal_is_reported_by_doctor_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -83,11 +83,11 @@ def test_a_change_that_this_nftop_makes_itself_is_no_news(tmp_path: Path) -> Non
 
 def test_the_package_names_all_of_its_modules() -> None:
     folder = Path(control.__file__).parent
-    there = {
+    present = {
         entry.stem
         for entry in folder.iterdir()
         if entry.suffix == ".py" or (entry / "__init__.py").exists()
     }
     table = str(control.__doc__).split("\n\n")[1]
     named = [word for row in table.splitlines() for word in row[:22].replace(",", " ").split()]
-    assert sorted(named) == sorted(there - {"__init__"})
+    assert sorted(named) == sorted(present - {"__init__"})

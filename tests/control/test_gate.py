@@ -29,7 +29,7 @@ PIN = PinCpus((Cpu(1),))
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def location() -> Iterator[Path]:
     with in_memory() as folder:
         yield folder
 
@@ -37,10 +37,10 @@ def place() -> Iterator[Path]:
 class Both:
     """A host with classes and frequencies, and one journal."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, location: Path) -> None:
         self.disk = Disk()
         self.classes = lab_host()
-        self.frequencies = part(make_tree(place))
+        self.frequencies = part(make_tree(location))
         self.parts: dict[str, LabHost | FakeCpufreq] = {
             CLASSES: self.classes, CPUFREQ: self.frequencies,
         }  # fmt: skip
@@ -65,8 +65,8 @@ class Both:
         assert keep(host, memory(self.disk), entry).outcome == "kept"
 
 
-def test_the_newest_change_is_taken_back_first(place: Path) -> None:
-    both = Both(place)
+def test_the_newest_change_is_taken_back_first(location: Path) -> None:
+    both = Both(location)
     before = both.classes.state(), both.frequencies.state()
     for action in (SET, PIN, SetSchemata("/", "L3", ((1, 7),))):
         both.do(action)
@@ -75,8 +75,8 @@ def test_the_newest_change_is_taken_back_first(place: Path) -> None:
     assert both.gate.propose_undo() is None
 
 
-def test_what_is_gone_by_hand_does_not_hide_what_another_part_has(place: Path) -> None:
-    both = Both(place)
+def test_changes_removed_by_hand_do_not_hide_those_of_another_backend(location: Path) -> None:
+    both = Both(location)
     both.do(SET)
     both.do(PIN)
     for cpu in (1, 5):
@@ -86,21 +86,21 @@ def test_what_is_gone_by_hand_does_not_hide_what_another_part_has(place: Path) -
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_part_that_can_not_be_read_holds_up_no_other(
-    place: Path, early: bool, monkeypatch: pytest.MonkeyPatch
+def test_an_unreadable_backend_does_not_delay_others(
+    location: Path, early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unmounted(*_: object) -> str:
         raise FileNotFoundError("resctrl is not mounted")
 
-    both = Both(place)
+    both = Both(location)
     before = both.frequencies.state()
     both.do(PIN)
     both.do(SET)
     name = "newest" if early else "propose_undo"
     of_classes = both.gate.gates[CLASSES]
 
-    def failing(gate: BackendGate[LabHost], **asked: bool) -> object:
-        return unmounted() if gate is of_classes else real(gate, **asked)
+    def failing(gate: BackendGate[LabHost], **requests: bool) -> object:
+        return unmounted() if gate is of_classes else real(gate, **requests)
 
     real = getattr(BackendGate, name)
     monkeypatch.setattr(BackendGate, name, failing)
@@ -114,26 +114,26 @@ def test_a_part_that_can_not_be_read_holds_up_no_other(
         both.gate.propose_undo()
 
 
-def test_an_older_part_is_not_asked_while_the_newest_has_something(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_older_backends_are_not_read_while_the_newest_has_changes(
+    location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = Both(place)
+    both = Both(location)
     both.do(SET)
     both.do(PIN)
-    asked = []
+    requests = []
     real = BackendGate.propose_undo
 
     def counted(gate: BackendGate[LabHost], *, beyond: bool = False) -> object:
-        asked.append(key_of(gate.host.identity))
+        requests.append(key_of(gate.host.identity))
         return real(gate, beyond=beyond)
 
     monkeypatch.setattr(BackendGate, "propose_undo", counted)
     assert both.undo() == CPUFREQ
-    assert asked == [CPUFREQ]
+    assert requests == [CPUFREQ]
 
 
-def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
-    both = Both(place)
+def test_undo_is_final_for_the_newest_change_of_all_parts(location: Path) -> None:
+    both = Both(location)
     both.do(SET)
     both.do(PIN)
     planned = both.gate.propose_undo()
@@ -147,8 +147,8 @@ def test_undo_is_final_for_the_newest_change_of_all_parts(place: Path) -> None:
     assert (key_of(planned[0].identity), planned[0].final) == (CLASSES, False)
 
 
-def test_a_reset_is_not_final_while_a_newer_change_of_another_part_stands(place: Path) -> None:
-    both = Both(place)
+def test_a_reset_is_not_final_after_a_newer_change_of_another_backend(location: Path) -> None:
+    both = Both(location)
     both.do(SET)
     for gate in (both.gate, both.gate.gates[CLASSES]):
         planned = gate.propose_reset()
@@ -163,29 +163,29 @@ def test_a_reset_is_not_final_while_a_newer_change_of_another_part_stands(place:
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_final_undo_is_a_conflict_once_it_is_not_of_the_newest_change(
-    place: Path, reset: bool
+    location: Path, reset: bool
 ) -> None:
     """Another operator keeps a change of another part while the preview is open."""
-    both = Both(place)
+    both = Both(location)
     both.do(SET)
     planned = both.gate.propose_reset() if reset else both.gate.propose_undo()
     assert planned is not None
-    asked = Requester("me", planned[1])
-    proposal = proposal_of(json.loads(json.dumps(request(planned[0], asked, place, None))))
+    requests = Requester("me", planned[1])
+    proposal = proposal_of(json.loads(json.dumps(request(planned[0], requests, location, None))))
     assert proposal.final
     both.do(PIN)
     state, writes, history = both.classes.state(), both.classes.writes, list(both.disk.history)
-    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, requests)
     assert (receipt.outcome, entry) == ("conflict", None)
     assert (both.classes.state(), both.classes.writes) == (state, writes)
     assert (both.disk.pending, both.disk.history) == (None, history)
     both.undo()
-    receipt, entry = apply(both.classes, memory(both.disk), proposal, asked)
+    receipt, entry = apply(both.classes, memory(both.disk), proposal, requests)
     assert entry is not None, "it is the newest again"
 
 
-def test_an_undo_is_final_though_a_change_of_an_earlier_boot_is_newer(place: Path) -> None:
-    both = Both(place)
+def test_an_undo_is_final_though_a_change_of_an_earlier_boot_is_newer(location: Path) -> None:
+    both = Both(location)
     both.do(SET)
     both.do(PIN)
     pinned = json.loads(both.disk.history[1])
@@ -196,10 +196,10 @@ def test_an_undo_is_final_though_a_change_of_an_earlier_boot_is_newer(place: Pat
     assert (planned[1], planned[0].final) == ((1,), True)
 
 
-def test_undo_is_not_final_while_a_part_can_not_be_read(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_undo_is_not_final_while_a_backend_is_unreadable(
+    location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = Both(place)
+    both = Both(location)
     both.do(SET)
     both.do(PIN)
     of_classes, newest = both.gate.gates[CLASSES], BackendGate.newest
@@ -215,8 +215,8 @@ def test_undo_is_not_final_while_a_part_can_not_be_read(
     assert (key_of(planned[0].identity), planned[0].final) == (CPUFREQ, False)
 
 
-def test_a_part_that_is_not_there_is_said(place: Path) -> None:
-    both = Both(place)
+def test_an_absent_backend_is_reported(location: Path) -> None:
+    both = Both(location)
     gate = HostGate({CLASSES: both.gate.gates[CLASSES]}, {CPUFREQ: "this host has no cpufreq"})
     with pytest.raises(AbsentError, match="no cpufreq"):
         gate.propose([PIN])
@@ -239,14 +239,14 @@ def test_parts_by_identity(identity: str, name: str) -> None:
     assert key_of(identity) == name
 
 
-def test_an_entry_of_frequencies_reads_back_as_it_was_written(place: Path) -> None:
-    both = Both(place)
+def test_an_entry_of_frequencies_reads_back_as_it_was_written(location: Path) -> None:
+    both = Both(location)
     both.do(PIN)
     [entry] = memory(both.disk).history()
     assert {change.cell.kind for change in entry.changes} == {"min_khz", "max_khz"}
     assert entry_of("history", text_of(entry)) == entry
-    told = change_object(entry.changes[0])
-    assert told == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}
+    reports = change_object(entry.changes[0])
+    assert reports == {"kind": "max_khz", "policy": 1, "cpus": [1], "old": MOST, "new": HIGH}
 
 
 @dataclass(frozen=True)

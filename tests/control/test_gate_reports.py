@@ -29,49 +29,49 @@ class Pending:
 
 
 def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
-    told: list[str] = []
+    kinds: list[str] = []
     inner = mock.Mock()
     inner.apply.return_value = Pending(receipt)
 
     def tell(text: str, classes: bool) -> None:
         assert classes
-        told.append(text)
+        kinds.append(text)
 
-    return HostGate({CLASSES: inner}, {}, tell), told, inner
+    return HostGate({CLASSES: inner}, {}, tell), kinds, inner
 
 
-def test_what_is_done_and_what_becomes_of_it_is_told_once() -> None:
-    gate, told, inner = gate_of(Receipt("applied", ("keep it within 60 s",)))
+def test_what_is_done_and_what_becomes_of_it_is_reported_once() -> None:
+    gate, kinds, inner = gate_of(Receipt("applied", ("keep it within 60 s",)))
     pending = gate.apply(PROPOSAL, keep_within_s=60.0, undoes=(3,))
     inner.apply.assert_called_once_with(PROPOSAL, keep_within_s=60.0, undoes=(3,))
-    assert told == ["applied: nftop cat set --group vpp --l3 0=ff; keep it within 60 s"]
-    assert pending.settled(0.1) is None and len(told) == 1
+    assert kinds == ["applied: nftop cat set --group vpp --l3 0=ff; keep it within 60 s"]
+    assert pending.settled(0.1) is None and len(kinds) == 1
     assert pending.keep().outcome == "kept"
     assert pending.settled(5).outcome == "kept"
-    assert told[1:] == ["kept: nftop cat set --group vpp --l3 0=ff"]
+    assert kinds[1:] == ["kept: nftop cat set --group vpp --l3 0=ff"]
 
 
-def test_a_change_without_a_command_is_told_too() -> None:
-    gate, told, _ = gate_of(Receipt("refused", ()))
+def test_a_change_without_a_command_is_reported_too() -> None:
+    gate, kinds, _ = gate_of(Receipt("refused", ()))
     pending = gate.apply(replace(PROPOSAL, commands=()))
     pending.revert()
-    assert told == ["refused: a change of 1 cells", "reverted: a change of 1 cells; taken back"]
+    assert kinds == ["refused: a change of 1 cells", "reverted: a change of 1 cells; taken back"]
 
 
 @pytest.mark.parametrize(("identity", "classes"), [("boot cpufreq", False), ("boot 0:41", True)])
-def test_what_it_was_about_is_told(identity: str, classes: bool) -> None:
-    told: list[bool] = []
+def test_what_it_was_about_is_reported(identity: str, classes: bool) -> None:
+    kinds: list[bool] = []
     inner = mock.Mock()
     inner.apply.return_value = Pending(Receipt("applied", ()))
-    gate = HostGate(dict.fromkeys((CLASSES, "cpufreq"), inner), {}, lambda _, of: told.append(of))
+    gate = HostGate(dict.fromkeys((CLASSES, "cpufreq"), inner), {}, lambda _, of: kinds.append(of))
     gate.apply(replace(PROPOSAL, identity=identity)).keep()
-    assert told == [classes, classes]
+    assert kinds == [classes, classes]
 
 
-def test_looking_is_not_told() -> None:
-    gate, told, inner = gate_of(Receipt("applied", ()))
+def test_a_read_only_session_is_not_reported() -> None:
+    gate, kinds, inner = gate_of(Receipt("applied", ()))
     assert gate.propose([], ("x",)) is inner.propose.return_value
     assert gate.writes(PROPOSAL) is inner.writes.return_value
     assert gate.propose_reset() is inner.propose_reset.return_value
     assert gate.host is inner.host
-    assert told == []
+    assert kinds == []

@@ -26,11 +26,11 @@ from tests.descriptors import many_descriptors
 @pytest.fixture
 def journal(tmp_path: Path) -> FileJournal:
     """With a change that was cut off, of a boot that is long over."""
-    found = FileJournal(tmp_path / "nftop")
+    result = FileJournal(tmp_path / "nftop")
     change = Change(Cell("schemata", "/", "L3", 0), "f", "1")
-    with found.hold():
-        found.begin(Entry(1, "now", "another-boot 7:1", "root", "nftop cat set", (change,)))
-    return found
+    with result.hold():
+        result.begin(Entry(1, "now", "another-boot 7:1", "root", "nftop cat set", (change,)))
+    return result
 
 
 def answers(program: str) -> GuardedChange:
@@ -57,7 +57,7 @@ def test_the_callers_environment_is_not_the_guards(
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_guard_is_asked_by_a_process_with_many_descriptors(journal: FileJournal) -> None:
+def test_a_guard_is_queried_by_a_process_with_many_descriptors(journal: FileJournal) -> None:
     """As nftop is on a large host, with one per CPU and counter."""
     with many_descriptors():
         receipt = recover(journal)
@@ -69,8 +69,8 @@ def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None
     cell = Cell("schemata", "/", "L3", 0)
     proposal = Proposal({cell: "f"}, (Change(cell, "f", "1"),), commands=("nftop undo",),
                         unmet=("L3 1 of vpp: left alone",), leaves=(2, 3))  # fmt: skip
-    told = json.dumps(request(proposal, Requester("me", (2,)), tmp_path, None))
-    assert proposal_of(json.loads(told)) == proposal
+    reports = json.dumps(request(proposal, Requester("me", (2,)), tmp_path, None))
+    assert proposal_of(json.loads(reports)) == proposal
 
 
 def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
@@ -80,29 +80,29 @@ def test_one_that_ends_without_a_word_leaves_its_last_complaint() -> None:
     assert pending.receipt.sentences[1:] == ("the last it said: no numpy here",)
 
 
-def test_one_that_is_slow_is_not_said_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_slow_is_not_reported_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "_ANSWER_S", 0.0)
-    found = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
-    assert "the guard is still at it" in found.receipt.sentences[0]
+    result = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
+    assert "the guard is still at it" in result.receipt.sentences[0]
 
 
 def test_another_hosts_change_is_not_this_hosts_guards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what is opened, whoever asked and whatever the classes are called."""
-    host, told = lab_host(), list[Receipt | None]()
+    host, reports = lab_host(), list[Receipt | None]()
     gate_ = BackendClassGate(host, FileJournal(tmp_path / "nftop"), start_guard, "nftop")
     proposal = gate_.propose([SetSchemata("/", "L3", ((0, 1),))])
-    asked = request(proposal, Requester("somebody"), tmp_path / "nftop", None)
-    monkeypatch.setattr(guard_process, "_answer", told.append)
-    monkeypatch.setattr(guard_process, "_line", lambda: json.dumps(asked).encode() + b"\n")
+    requests = request(proposal, Requester("somebody"), tmp_path / "nftop", None)
+    monkeypatch.setattr(guard_process, "_answer", reports.append)
+    monkeypatch.setattr(guard_process, "_line", lambda: json.dumps(requests).encode() + b"\n")
     monkeypatch.setattr(guard_process, "_IGNORED", ())
     for name in ("umask", "chdir", "set_blocking"):
         monkeypatch.setattr(os, name, lambda *_: None)
     for identity, outcome in (("a-boot 7:2", "conflict"), (host.identity, "applied")):
         opened = replace(host, identity=identity)
         monkeypatch.setattr(guard_process, "open_backend", lambda *_, opened=opened: opened)
-        told.clear()
+        reports.clear()
         assert guard_process.main() == 0
-        assert told[0] is not None and told[0].outcome == outcome
+        assert reports[0] is not None and reports[0].outcome == outcome
         assert opened.writes == (outcome == "applied")

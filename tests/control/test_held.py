@@ -40,10 +40,10 @@ ACTIONS: list[Action] = [
 
 @pytest.fixture
 def host() -> LabHost:
-    found = lab_host()
-    found.lab.mkdir("/vpp")
-    found.lab.echo("1-3", "/vpp/cpus_list")
-    return found
+    result = lab_host()
+    result.lab.mkdir("/vpp")
+    result.lab.echo("1-3", "/vpp/cpus_list")
+    return result
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def proposal(host: LabHost) -> Proposal:
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether a lock was held, for every fsync."""
-    found, real = list[bool](), os.fsync
+    result, real = list[bool](), os.fsync
 
     def fsync(handle: int) -> None:
-        found.append(bool(HELD))
+        result.append(bool(HELD))
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    return found
+    return result
 
 
 def assert_free(synced: list[bool], host: LabHost, locks: int) -> None:
@@ -147,7 +147,7 @@ def test_what_another_has_half_done_is_no_conflict(host: LabHost, proposal: Prop
 
 
 @pytest.mark.parametrize("rounds", range(5))
-def test_the_way_back_is_planned_anew_for_who_comes_between(
+def test_revert_is_planned_again_after_a_foreign_change(
     host: LabHost, proposal: Proposal, synced: list[bool], tmp_path: Path, rounds: int
 ) -> None:
     """At last under the lock, so that it comes to an end."""

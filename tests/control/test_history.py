@@ -92,9 +92,9 @@ def do(gate: BackendClassGate, actions: list[Action], *, kept: bool = True) -> R
 
 def back(gate: BackendClassGate, *, reset: bool = False) -> Proposal:
     """Undo or reset, kept; what was proposed."""
-    found = gate.propose_reset() if reset else gate.propose_undo()
-    assert found is not None
-    proposal, numbers = found
+    result = gate.propose_reset() if reset else gate.propose_undo()
+    assert result is not None
+    proposal, numbers = result
     assert proposal.refusals == ()
     if proposal.changes:
         assert change(gate, proposal, undoes=numbers).outcome == "kept"
@@ -137,7 +137,7 @@ def test_what_a_taking_back_makes_again_is_nftops_own(
 
 
 @pytest.mark.parametrize("actions", [REMOVED, UNMETERED])
-def test_it_is_wherever_who_takes_it_back_is_killed(actions: list[Action]) -> None:
+def test_revert_is_recovered_wherever_its_process_is_killed(actions: list[Action]) -> None:
     """Twice: the number is known after the second only."""
     for first, second in itertools.product(range(12), range(6)):
         host, disk = furnished(), Disk()
@@ -162,7 +162,7 @@ def test_it_is_wherever_who_takes_it_back_is_killed(actions: list[Action]) -> No
     pytest.fail("it never came to its end")
 
 
-def test_a_taking_back_that_is_tried_again_knows_what_it_made() -> None:
+def test_a_taking_back_that_is_tried_again_knows_what_it_created() -> None:
     """The kernel refused something when half of it was done."""
     host, disk = furnished(), Disk()
     gate, before = gate_of(host, disk), whole(host)
@@ -211,7 +211,7 @@ def test_a_monitoring_group_of_the_root_group_has_its_cpus_again(kernel: str, wa
     assert whole(host) == before
 
 
-def test_whose_group_is_gone_falls_to_the_root_group_and_that_is_said() -> None:
+def test_members_of_a_vanished_group_fall_to_the_root_group_with_a_report() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     do(gate, [CreateGroup(A), MoveCpus((Cpu(2), Cpu(3), Cpu(5)), A), MoveTasks((100,), A)])
@@ -221,12 +221,12 @@ def test_whose_group_is_gone_falls_to_the_root_group_and_that_is_said() -> None:
         "group vpp is gone: default has CPU 2-3 and thread 100, which was in it",
         "monitoring group default:m is gone: default has CPU 5, which was in it",
     )
-    found = host.state([Cell("task", "", "100@100")])
-    assert {value for cell, value in found.items() if cell.kind in ("cpu", "task")} == {"/"}
-    assert Cell("group", A) not in found
+    result = host.state([Cell("task", "", "100@100")])
+    assert {value for cell, value in result.items() if cell.kind in ("cpu", "task")} == {"/"}
+    assert Cell("group", A) not in result
 
 
-def test_who_is_taken_back_after_a_crash_falls_to_the_root_group_too() -> None:
+def test_a_thread_reverted_after_a_crash_falls_to_the_root_group_too() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     apply(host, gate.journal, gate.propose([CreateGroup(A), MoveCpus((Cpu(2),), A)]), ASKED)
@@ -259,12 +259,12 @@ def test_a_monitoring_group_that_is_gone_leaves_the_cpu_to_its_class() -> None:
     gate = gate_of(host, Disk())
     do(gate, [MoveCpus((Cpu(2),), "/")])
     host.lab.rmdir("/vpp/mon_groups/m")
-    said = "monitoring group vpp:m is gone: vpp itself has CPU 2, which was in it"
-    assert back(gate).unmet == (said,)
+    message = "monitoring group vpp:m is gone: vpp itself has CPU 2, which was in it"
+    assert back(gate).unmet == (message,)
     assert host.state()[Cell("cpu", "", number=2)] == "vpp"
 
 
-def test_reset_makes_nothing_again_that_nftop_had_made() -> None:
+def test_reset_makes_nothing_again_that_nftop_had_created() -> None:
     """The undo could not remove the group, since there was something of others in it."""
     host = furnished()
     gate, before = gate_of(host, Disk()), whole(host)
@@ -276,9 +276,9 @@ def test_reset_makes_nothing_again_that_nftop_had_made() -> None:
     host.lab.rmdir(f"/{A}/mon_groups/theirs")
     do(gate, [RemoveGroup(A)])
     assert whole(host) == before
-    found = gate.propose_reset()
-    assert found is not None
-    assert (found[0].changes, found[0].unmet) == ((), ())
+    result = gate.propose_reset()
+    assert result is not None
+    assert (result[0].changes, result[0].unmet) == ((), ())
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -295,7 +295,7 @@ def test_what_an_undo_left_alone_is_tried_once_more(reset: bool) -> None:
     assert gate.propose_undo() is None
 
 
-def test_a_group_that_somebody_else_made_is_not_removed_without_a_word() -> None:
+def test_a_group_that_somebody_else_created_is_not_removed_without_a_word() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     do(gate, WISH)
@@ -322,15 +322,15 @@ class ClosedJournal(MemoryJournal):
         raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/nftop/history.jsonl")
 
 
-def test_without_privilege_it_is_said_that_this_is_not_known() -> None:
+def test_without_privilege_it_is_reported_that_this_is_not_known() -> None:
     host = furnished()
     host.lab.mkdir(f"/{A}")
-    [said] = (
+    [message] = (
         BackendClassGate(host, ClosedJournal(Disk()), start_guard, "nftop")
         .propose(REMOVED)
         .warnings
     )
-    assert said == "whether nftop made what is to go is not known: its journal is root's"
+    assert message == "whether nftop made what is to go is not known: its journal is root's"
 
 
 _DEEDS = st.one_of(
@@ -353,10 +353,10 @@ _ROUNDS = st.lists(
 
 @settings(deadline=None, max_examples=100)
 @given(host=hosts(), rounds=_ROUNDS)
-def test_the_end_is_as_the_start_or_the_difference_is_said(
+def test_the_end_is_as_the_start_or_the_difference_is_reported(
     host: LabHost, rounds: list[tuple[str, list[Action] | tuple[str, str]]]
 ) -> None:
-    gate, before, others, said = gate_of(host, Disk()), whole(host), False, list[str]()
+    gate, before, others, message = gate_of(host, Disk()), whole(host), False, list[str]()
     for what, wish in rounds:
         if what == "others":
             with contextlib.suppress(OSError):
@@ -364,7 +364,7 @@ def test_the_end_is_as_the_start_or_the_difference_is_said(
                 others = True
         elif what in ("undo", "reset"):
             if (gate.propose_reset() if what == "reset" else gate.propose_undo()) is not None:
-                said += back(gate, reset=what == "reset").unmet
+                message += back(gate, reset=what == "reset").unmet
         elif (proposal := planned(host, list(wish))).changes:  # type: ignore[arg-type]
             there = whole(host)
             if what == "keep":
@@ -381,18 +381,18 @@ def test_the_end_is_as_the_start_or_the_difference_is_said(
             assert whole(host) == there
     stands = effects(gate.journal.history())
     last = back(gate, reset=True).unmet if gate.propose_reset() is not None else ()
-    end, said = whole(host), [*said, *last]
-    event(f"others: {others}, said: {bool(said)}")
+    end, message = whole(host), [*message, *last]
+    event(f"others: {others}, said: {bool(message)}")
     if not others:
-        assert (end, said) == (before, [])
-        assert (found := gate.propose_reset()) is None or not found[0].changes
+        assert (end, message) == (before, [])
+        assert (result := gate.propose_reset()) is None or not result[0].changes
     left = [cell for cell, value in stands.items() if end.get(cell) != value]
     assert last or not left
 
 
 def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
     """What nftop has changed and not changed back, and what that was before."""
-    found: dict[Cell, str | None] = {}
+    result: dict[Cell, str | None] = {}
     last: dict[Cell, str | None] = {}
     for entry in history:
         for item in entry.changes if entry.outcome == "kept" else ():
@@ -400,11 +400,11 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
             old, new = ("there" if there and value is not None else value
                         for value in (item.old, item.new))  # fmt: skip
             if old is None and last.get(item.cell) is not None:
-                found[item.cell] = None  # somebody else has removed what it was a part of
+                result[item.cell] = None  # somebody else has removed what it was a part of
             last[item.cell] = new
-            if found.setdefault(item.cell, old) == new:
-                del found[item.cell]
-    return found
+            if result.setdefault(item.cell, old) == new:
+                del result[item.cell]
+    return result
 
 
 # Which undo is final
@@ -419,9 +419,9 @@ def masks(gate: BackendClassGate, bits: int, domain: int = 0) -> int:
 
 def undo_of(gate: BackendClassGate, *, beyond: bool = False) -> tuple[tuple[int, ...], bool]:
     """The numbers that an undo would take back now, and whether it would be final."""
-    found = gate.propose_undo(beyond=beyond)
-    assert found is not None and found[0].changes
-    return found[1], found[0].final
+    result = gate.propose_undo(beyond=beyond)
+    assert result is not None and result[0].changes
+    return result[1], result[0].final
 
 
 def test_undo_is_final_for_the_newest_change_that_stands() -> None:
@@ -451,11 +451,11 @@ def test_undo_of_an_older_change_waits_to_be_kept() -> None:
 def test_a_reset_is_final_only_where_it_is_an_undo_of_the_newest() -> None:
     gate = gate_of(furnished(), Disk())
     number = masks(gate, 0xF)
-    found = gate.propose_reset()
-    assert found is not None and (found[1], found[0].final) == ((number,), True)
+    result = gate.propose_reset()
+    assert result is not None and (result[1], result[0].final) == ((number,), True)
     masks(gate, 0x3)
-    found = gate.propose_reset()
-    assert found is not None and not found[0].final
+    result = gate.propose_reset()
+    assert result is not None and not result[0].final
 
 
 @pytest.mark.parametrize("wish", [[SetSchemata("vpp", "L3", ((0, 0xF), (1, 3)))], WISH, REMOVED])
@@ -470,13 +470,13 @@ def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
             do(gate, WISH)
         before = whole(host)
         number, changed = do(gate, wish).number, whole(host)
-        found = gate.propose_undo()
-        assert found is not None and found[0].final and found[1] == (number,)
+        result = gate.propose_undo()
+        assert result is not None and result[0].final and result[1] == (number,)
         victim, journal = mortal(host, disk, Death(at, late=False))
         receipts: list[Receipt | None] = []
         try:
             serve(
-                victim, journal, found[0], replace(ASKED, undoes=found[1]), None,
+                victim, journal, result[0], replace(ASKED, undoes=result[1]), None,
                 answer=receipts.append, kept=lambda _: pytest.fail("nobody is asked"),
             )  # fmt: skip
         except KilledError:
@@ -501,7 +501,7 @@ def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_an_undo_whose_change_was_deleted_by_hand_is_no_change_to_reset(later: bool) -> None:
+def test_an_undo_of_a_deleted_change_is_no_change_to_reset(later: bool) -> None:
     host, disk = furnished(), Disk()
     gate = gate_of(host, disk)
     before = whole(host)
@@ -514,10 +514,10 @@ def test_an_undo_whose_change_was_deleted_by_hand_is_no_change_to_reset(later: b
     for item in deleted:  # as `nftop recover` has a damaged line deleted
         disk.history.remove(item)
     assert deleted
-    found = gate.propose_reset()
+    result = gate.propose_reset()
     if later:
-        assert found is not None and found[1] == (3,)
+        assert result is not None and result[1] == (3,)
         back(gate, reset=True)
     else:
-        assert found is None or not found[0].changes
+        assert result is None or not result[0].changes
     assert whole(host) == before

@@ -91,7 +91,7 @@ def test_what_makes_no_sense_says_which_file(text: str) -> None:
     assert caught.value.reason in ("syntax", "checksum", "member", "number")
 
 
-def test_what_is_under_way_is_there_until_it_is_history(journal: FileJournal) -> None:
+def test_what_is_under_way_is_present_until_it_is_history(journal: FileJournal) -> None:
     with journal.hold():
         assert journal.pending() is None
         assert next_number(journal) == 1
@@ -116,7 +116,7 @@ def test_a_line_that_was_cut_short_is_left_out_and_overwritten(journal: FileJour
 
 
 @pytest.mark.parametrize("name", ["fsync", "write"])
-def test_a_line_that_could_not_be_made_sure_of_is_taken_out(
+def test_a_line_that_could_not_be_synced_is_taken_out(
     journal: FileJournal, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     real = getattr(os, name)
@@ -151,7 +151,7 @@ def test_a_damaged_line_does_not_hide_the_others(journal: FileJournal) -> None:
         assert any("sudo sed -i 1d " in detail for detail in caught.value.details)
 
 
-def test_who_only_looks_at_the_lock_is_in_nobodys_way(
+def test_probing_the_lock_blocks_nobody(
     journal: FileJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, tries = fcntl.flock, list[int]()

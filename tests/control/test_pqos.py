@@ -203,15 +203,15 @@ def test_what_would_be_written_is_what_pqos_takes(root: Path) -> None:
         (Missing(Reason.HARDWARE, "no resctrl"), True, ""),
     ],
 )
-def test_msrs_are_the_choice_only_where_there_is_no_resctrl(
+def test_msrs_are_the_choice_only_without_resctrl(
     mount: Missing, msr: bool, words: str, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
-    found = host_of(Fake(), root)
+    result = host_of(Fake(), root)
 
     def opened(_root: Path) -> PqosHost:
         if not msr:
             raise AbsentError("not here")
-        return found
+        return result
 
     def unmounted(_root: Path) -> PqosHost:
         raise AbsentError(mount.message)
@@ -220,7 +220,7 @@ def test_msrs_are_the_choice_only_where_there_is_no_resctrl(
     monkeypatch.setattr(backends, "open_pqos", opened)
     monkeypatch.setattr(backends, "open_resctrl", unmounted)
     if not words:
-        assert backends.open_classes(root) is found
+        assert backends.open_classes(root) is result
         return
     with pytest.raises(AbsentError, match=words):
         backends.open_classes(root)

@@ -78,8 +78,8 @@ class Desk:
     @property
     def state(self) -> State:
         """All of it, threads too; a directory only as being there."""
-        found = self.world.now().rdt.classes.state
-        return {c: "there" if c.kind in ("group", "monitor") else v for c, v in found.items()}
+        result = self.world.now().rdt.classes.state
+        return {c: "there" if c.kind in ("group", "monitor") else v for c, v in result.items()}
 
     def keep(self, *actions: Action) -> str:
         proposal = self.gate.propose(actions)
@@ -97,7 +97,7 @@ def test_it_is_what_screens_and_commands_change() -> None:
     assert rules.siblings[1] == {9}
 
 
-def test_a_change_is_there_until_it_is_taken_back() -> None:
+def test_a_change_is_present_until_it_is_taken_back() -> None:
     desk = Desk()
     before = desk.state
     pending = desk.gate.apply(desk.gate.propose([SHRINK]))
@@ -358,8 +358,8 @@ def test_no_word_of_it_is_a_command_for_a_real_host() -> None:
     assert planned is not None
     undone = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
     assert undone.outcome == "kept"
-    said = "; ".join((under_way, *planned[0].commands, *kept.sentences, *undone.sentences))
-    assert "nftop" not in said
+    message = "; ".join((under_way, *planned[0].commands, *kept.sentences, *undone.sentences))
+    assert "nftop" not in message
 
 
 def test_no_guard_of_a_real_host_takes_its_changes() -> None:
@@ -372,7 +372,7 @@ def test_no_guard_of_a_real_host_takes_its_changes() -> None:
     assert "of another boot, mount or host" in other.sentences[0]
 
 
-def test_a_guard_that_fails_says_so_to_who_waits() -> None:
+def test_a_failing_guard_reports_the_failure_to_its_client() -> None:
     desk = Desk()
     journal = Wordless()
     pending = ThreadGuardedChange(

@@ -137,8 +137,8 @@ def test_a_thread_that_joins_what_is_to_go_is_a_conflict(kernel: str, action: Ac
     host.lab.echo("200", "/nftop.a/mon_groups/nftop.m/tasks")
     receipt, entry = apply(host, gate.journal, proposal, ASKED)
     assert (receipt.outcome, entry, host.writes) == ("conflict", None, 0)
-    said = "the group of thread 200: not there in the preview, nftop.a:nftop.m now"
-    assert said in receipt.sentences
+    message = "the group of thread 200: not there in the preview, nftop.a:nftop.m now"
+    assert message in receipt.sentences
     receipt, entry = apply(host, gate.journal, gate.propose([action]), ASKED)
     assert receipt.outcome == "applied"
     assert entry is not None
@@ -269,7 +269,7 @@ def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
     assert host.state() == before
 
 
-def test_the_rest_is_undone_only_where_there_is_a_rest() -> None:
+def test_a_remainder_is_undone_only_if_one_is_left() -> None:
     for others, end in (("L3:0=1", "nothing else of it was on the host"),
                         ("L3:1=1", "the rest is undone")):  # fmt: skip
         host, disk = one_group(), Disk()
@@ -336,9 +336,9 @@ def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
     for domain in (0, 1):
         do(host, gate.journal, [SetSchemata("vpp", "L3", ((domain, 0xF),))])  # type: ignore[arg-type]
     host.lab.echo("L3:1=7ff", "/vpp/schemata")
-    found = gate.propose_undo()
-    assert found is not None
-    proposal, numbers = found
+    result = gate.propose_undo()
+    assert result is not None
+    proposal, numbers = result
     assert numbers == (1, 2)
     assert proposal.warnings == ("nothing is left of change 2 to take back: passed over",)
     _, entry = apply(host, gate.journal, proposal, replace(ASKED, undoes=numbers))
@@ -354,9 +354,9 @@ def test_the_way_back_shows_its_effects_too() -> None:
     do(host, gate.journal, [SetSchemata("vpp", "L3", ((0, 0xF),))])  # type: ignore[arg-type]
     host.lab.mkdir("/ovs")
     host.lab.echo("L3:0=7f0", "/ovs/schemata")
-    for found in (gate.propose_undo(), gate.propose_reset()):
-        assert found is not None
-        assert found[0].effects[:2] == (
+    for result in (gate.propose_undo(), gate.propose_reset()):
+        assert result is not None
+        assert result[0].effects[:2] == (
             "L3 0 of vpp: shares ways 0-10 (4-10 are new) with default",
             "L3 0 of vpp: shares ways 4-10 with ovs",
         )
@@ -443,10 +443,10 @@ class Broken(LabHost):
 
 def test_a_second_fault_is_no_reason_to_reassure() -> None:
     for after, outcome in ((0, "reverted"), (1, "failed")):
-        host, disk, told = Broken(one_group().lab, after=after), Disk(), list[Receipt | None]()
+        host, disk, reports = Broken(one_group().lab, after=after), Disk(), list[Receipt | None]()
         proposal = planned(host, [SET, SetSchemata("/", "L3", ((0, 0xF),))])
-        serve(host, memory(disk), proposal, ASKED, None, answer=told.append, kept=lambda _: True)
-        [receipt] = told
+        serve(host, memory(disk), proposal, ASKED, None, answer=reports.append, kept=lambda _: True)
+        [receipt] = reports
         assert receipt is not None
         assert receipt.outcome == outcome
         assert (disk.pending is not None) == (outcome == "failed")
@@ -462,10 +462,10 @@ class Spoilt(MemoryJournal):
 
 
 def test_what_can_not_be_kept_for_a_reason_nobody_foresaw_is_not_silent() -> None:
-    host, disk, told = one_group(), Disk(), list[Receipt | None]()
+    host, disk, reports = one_group(), Disk(), list[Receipt | None]()
     for _ in range(2):
         proposal = planned(host, [SET])
-        serve(host, Spoilt(disk), proposal, ASKED, None, answer=told.append, kept=lambda _: True)
-    outcomes = [item and item.outcome for item in told]
+        serve(host, Spoilt(disk), proposal, ASKED, None, answer=reports.append, kept=lambda _: True)
+    outcomes = [item and item.outcome for item in reports]
     assert outcomes == ["applied", "failed", "refused"]
     assert disk.pending is not None

@@ -118,5 +118,5 @@ def planned(host: LabHost, actions: list[Action]) -> Proposal:
     for action in actions:
         if not propose(host.state(), rules, [*good, action]).refusals:
             good.append(action)
-    found = propose(host.state(), rules, good, ("nftop cat",))
-    return replace(found, identity=host.identity)
+    result = propose(host.state(), rules, good, ("nftop cat",))
+    return replace(result, identity=host.identity)

@@ -43,12 +43,12 @@ def pmd(core: int, **counts: Any) -> OvsPmd:
 
 def working(core: int, second: float, pps: int, busy: float, **changes: Any) -> OvsPmd:
     """It has taken `pps` packets a second since 0 and was busy for this share of the time."""
-    told = {
+    reports = {
         "rx_packets": int(pps * second), "tx_packets": int(pps * second),
         "used_cycles": int(TSC_HZ * second), "busy_cycles": int(TSC_HZ * busy * second),
         "sleep_us": 0, "upcalls": 1, "lost_upcalls": 0,
     }  # fmt: skip
-    return pmd(core, **{**told, **changes})
+    return pmd(core, **{**reports, **changes})
 
 
 def switch(second: float, *pmds: OvsPmd, **changes: Any) -> OvsSwitch:
@@ -80,8 +80,8 @@ NODES = ("dpdk-input", "ethernet-input", "ip4-lookup")
 def nodes(*workers: Mapping[str, tuple[int, int, int]]) -> VppNodes:
     """Clocks, vectors and calls by node of each worker; the main thread's are all 0."""
     table = np.zeros((len(workers) + 1, len(NODES), 3), dtype=np.uint64)
-    for index, told in enumerate(workers, 1):
-        for name, counts in told.items():
+    for index, reports in enumerate(workers, 1):
+        for name, counts in reports.items():
             table[index, NODES.index(name)] = counts
     return VppNodes(NODES, table[:, :, 0], table[:, :, 1], table[:, :, 2])
 
@@ -98,7 +98,7 @@ def full_frames(second: float, pps: int, busy: float) -> dict[str, tuple[int, in
 
 
 def instance(
-    second: float, packets: Mapping[int, int], told: VppNodes | None = None, **changes: Any
+    second: float, packets: Mapping[int, int], reports: VppNodes | None = None, **changes: Any
 ) -> VppInstance:
     """A VPP whose thread n has received `packets[n]` on eth0 and sent them on eth1."""
     names = ("local0", "eth0", "eth1")
@@ -111,7 +111,7 @@ def instance(
         problem=None, heartbeat=int(second),
         threads=tuple(VppThread(n, None, 1 if n else 0, None, None) for n in range(len(received))),
         interfaces=VppInterfaces(names, received, sent, missed, np.zeros_like(received)),
-        nodes=told, read_at_ns=int(second * S), took_ns=1000,
+        nodes=reports, read_at_ns=int(second * S), took_ns=1000,
     )  # fmt: skip
     return replace(row, **changes)
 

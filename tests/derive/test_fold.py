@@ -84,7 +84,7 @@ def test_every_metric_of_the_catalogue_is_in_every_frame() -> None:
             assert row.readings.keys() == {metric.id for metric in NF_METRICS}
 
 
-def test_cpp_is_a_ratio_of_rates_each_by_its_own_clock() -> None:
+def test_cpp_is_a_ratio_of_rates_every_by_its_own_clock() -> None:
     # The application was polled 1.02 s apart and perf 1.00 s: 205.9 would be the ratio of deltas.
     rate = 10_000_000
     before = sample(
@@ -127,8 +127,8 @@ def test_core_cycles_are_preferred_and_ipc_times_cpp_is_ipp() -> None:
 def test_busy_cycles_of_the_nf_give_busy_cpp() -> None:
     def usage(second: int) -> DpdkApp:
         cycles = TSC_HZ * second
-        told = (lcore(0, 0), lcore(1, 1, total=cycles, busy=cycles // 4 * 3))
-        return forwarding(second, lcores=told, lcores_told=True)
+        reports = (lcore(0, 0), lcore(1, 1, total=cycles, busy=cycles // 4 * 3))
+        return forwarding(second, lcores=reports, lcores_told=True)
 
     frame = fold(START, tick(1, usage(1)), tick(2, usage(2)))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(0.75)
@@ -138,8 +138,8 @@ def test_busy_cycles_of_the_nf_give_busy_cpp() -> None:
 
 def test_without_perf_the_nfs_own_cycles_serve_and_are_labelled() -> None:
     def at(second: int) -> Sample:
-        told = (lcore(1, 1, total=TSC_HZ * second, busy=0),)
-        return without_perf(tick(second, forwarding(second, lcores=told, lcores_told=True)))
+        reports = (lcore(1, 1, total=TSC_HZ * second, busy=0),)
+        return without_perf(tick(second, forwarding(second, lcores=reports, lcores_told=True)))
 
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "cpp") == pytest.approx(260.0)

@@ -32,7 +32,7 @@ def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
     assert Occupant(other_threads=[hog]).others == ("pid 8 sh spins",), "nobody's CPU"
 
 
-def test_only_who_is_there_beside_is_counted() -> None:
+def test_only_present_neighbours_are_counted() -> None:
     frame = taken(2, cpus=4).frames[1]
     row = next(row for row, nf in enumerate(frame.cpus.nf) if nf is not None)
     alone = others_here(FindingInputs(frame, {row: ()}))

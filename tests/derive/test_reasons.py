@@ -97,8 +97,8 @@ def test_a_poller_without_statistics_says_so() -> None:
 
     def hidden(second: int) -> Sample:
         whole = tick(second, workers=(thread(run_ns=second * S, container=True),))
-        told = table(hidden=("can't open /run/dpdk/nfa: run as root",))
-        readings = {**whole.readings, "dpdk": replace(whole.readings["dpdk"], value=told)}
+        reports = table(hidden=("can't open /run/dpdk/nfa: run as root",))
+        readings = {**whole.readings, "dpdk": replace(whole.readings["dpdk"], value=reports)}
         return replace(whole, readings=readings)
 
     frame = fold(START, hidden(1), hidden(2))[-1]
@@ -123,7 +123,7 @@ def test_a_source_that_stops_answering_is_stale_and_stops_nothing_else() -> None
     assert cpu(frames[4], "tsc_hz") == pytest.approx(TSC_HZ)
 
 
-def test_at_the_first_tick_nobody_is_said_not_to_poll() -> None:
+def test_at_the_first_tick_nobody_is_reported_not_to_poll() -> None:
     first = fold(START, tick(1, forwarding(1)))[-1]
     assert reason(cpu(first, "rx_packets_per_s", 1)) is Reason.WARMING
     assert reason(cpu(first, "cpp", 1)) is Reason.WARMING
@@ -224,7 +224,7 @@ def test_a_source_that_never_answers_is_not_warming_for_ever() -> None:
     assert frame.sources["dpdk"].reason is Reason.STALE
 
 
-def test_an_application_whose_driver_counts_nothing() -> None:
+def test_an_application_with_a_driver_without_counters() -> None:
     def at(second: int) -> Sample:
         return tick(second, app(second * S, port(rx=None, tx=None, rx_missed=None)))
 

@@ -18,8 +18,8 @@ def follow(rows: list[ThreadRow], nohz_full: tuple[int, ...] = ()) -> list[Threa
     state, rates = ThreadState(), []
     for row in rows:
         reading = SourceReading(threads(row), row.read_at_ns, 1)
-        state, found = step_threads(state, reading, frozenset(map(Cpu, nohz_full)))
-        rates.append(found[0])
+        state, result = step_threads(state, reading, frozenset(map(Cpu, nohz_full)))
+        rates.append(result[0])
     return rates
 
 

@@ -33,7 +33,7 @@ def read(text: str, *, openmetrics: bool) -> dict[str, Read]:
     assert lines.pop() == ""
     if openmetrics:
         assert lines.pop() == "# EOF"
-    found: dict[str, Read] = {}
+    result: dict[str, Read] = {}
     now = Read("", "")
     for line in lines:
         if line.startswith("# "):
@@ -47,8 +47,8 @@ def read(text: str, *, openmetrics: bool) -> dict[str, Read]:
                 assert not now.kind
                 now.kind = rest
                 sample = name + (_SUFFIX[rest] if openmetrics else "")
-                assert sample not in found
-                found[sample] = now
+                assert sample not in result
+                result[sample] = now
             elif word == "UNIT":
                 assert openmetrics
                 assert name.endswith(f"_{rest}")
@@ -56,21 +56,21 @@ def read(text: str, *, openmetrics: bool) -> dict[str, Read]:
             continue
         sampled = _SAMPLE.fullmatch(line)
         assert sampled, line
-        assert found[sampled[1]] is now, line
+        assert result[sampled[1]] is now, line
         labels = _labels(sampled[2] or "")
         assert labels not in now.samples, line
         now.samples[labels] = float(sampled[3])
     assert now.samples
-    return found
+    return result
 
 
 def _labels(text: str) -> Labels:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     at = 0
     while at < len(text):
         label = _LABEL.match(text, at)
         assert label, text[at:]
-        assert label[1] not in found, text
-        found[label[1]] = re.sub(r"\\.", lambda escape: _UNESCAPED[escape[0]], label[2])
+        assert label[1] not in result, text
+        result[label[1]] = re.sub(r"\\.", lambda escape: _UNESCAPED[escape[0]], label[2])
         at = label.end()
-    return frozenset(found.items())
+    return frozenset(result.items())

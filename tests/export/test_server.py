@@ -17,11 +17,11 @@ from tests.samples import HOST, S, fold, sample
 
 def test_accelerators_are_rates_by_their_own_names() -> None:
     one = table_of(parse_json(captures()["icx_2026-06_msr_persecond1.json"]), since_start=False)
-    told = replace(
+    reports = replace(
         one,
         accelerators=(("dsa 0", (("in.bytes", 2e6), ("out", -1.0), ("odd", float("nan")))),),
     )
-    (frame,) = fold(FoldState(HOST, topology_of(told)), sample(S, pcm=told))
+    (frame,) = fold(FoldState(HOST, topology_of(reports)), sample(S, pcm=reports))
     (row,) = json.loads(frame_json(frame))["accelerators"]
     assert row["name"] == "dsa 0"
     assert row["per_s"]["in_bytes"] == 2e6 / 1.000026
@@ -45,7 +45,7 @@ def test_accelerators_of_totals_need_two_documents() -> None:
     assert rows[1]["per_s"] == {"in": 4.0}
 
 
-def test_a_package_names_whose_numbers_it_has() -> None:
+def test_a_package_names_the_source_of_its_numbers() -> None:
     one = table_of(parse_json(captures()["skx_2026-06_persecond1.json"]), since_start=False)
     (frame,) = fold(FoldState(HOST, topology_of(one)), sample(S, pcm=one))
     package = json.loads(frame_json(frame))["packages"][0]

@@ -54,10 +54,10 @@ def part(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:
     """The part of that host, with the tool in this process."""
 
     def ask(words: Sequence[str]) -> ProgramOutput | Missing:
-        end, said = tool.call(words)
+        end, message = tool.call(words)
         if end == "hang":
             return Missing(Reason.ERROR, HUNG)
-        text = "" if end == "die" else json.dumps(said, indent=2)
+        text = "" if end == "die" else json.dumps(message, indent=2)
         return ProgramOutput(-9 if end == "die" else 0, banner(tool.state.model), text)
 
     return FakeSpeedSelect(ask, root, root, 0.0, death=death or Death(-1, late=False))

@@ -106,7 +106,7 @@ class Tool:
         raise AssertionError(command)
 
     def _levels(self, domain: Domain) -> dict[str, Any]:
-        found = {}
+        result = {}
         for level in sorted({0, domain.level, *domain.bf_of}):
             has_bf = level in domain.bf_of
             on = domain.bf and level == domain.level
@@ -126,10 +126,10 @@ class Tool:
                     "high-priority-cpu-list": ",".join(map(str, domain.high)),
                     "low-priority-base-frequency(MHz)": str(LOW),
                 }
-            found[f"perf-profile-level-{level}"] = {
+            result[f"perf-profile-level-{level}"] = {
                 key: value for key, value in values.items() if key not in self.mute
             }
-        return found
+        return result
 
     def _set(
         self, options: Mapping[str, str], command: Sequence[str]
@@ -148,8 +148,8 @@ class Tool:
                 self._switch(self._home(cpu), on=command[1] == "enable")
             else:
                 self.state.classes[self.twins[cpu]] = int(options["--clos"])
-        said = {self._home(cpu).of(cpu): {command[0]: {command[1]: "success"}} for cpu in cpus}
-        return (trouble if trouble in ("hang", "die") else ""), said
+        message = {self._home(cpu).of(cpu): {command[0]: {command[1]: "success"}} for cpu in cpus}
+        return (trouble if trouble in ("hang", "die") else ""), message
 
     def _switch(self, domain: Domain, *, on: bool) -> None:
         assert domain.level in domain.bf_of
@@ -240,7 +240,7 @@ def install(root: Path, tool: Tool, folder: str = "usr/sbin") -> Path:
 def main(path: Path) -> None:
     """One call of the program."""
     tool = load(path)
-    end, said = tool.call(sys.argv[1:])
+    end, message = tool.call(sys.argv[1:])
     save(path, tool)
     sys.stdout.write(banner(tool.state.model))
     sys.stdout.flush()
@@ -248,4 +248,4 @@ def main(path: Path) -> None:
         time.sleep(600)
     if end == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    sys.stderr.write(json.dumps(said, indent=2) + "\n")
+    sys.stderr.write(json.dumps(message, indent=2) + "\n")

@@ -16,7 +16,7 @@ from tests.hostile import honest
 _OF_HEADERS = {"CoreBaseline", "NfBaseline", "Baselines"}
 
 
-def test_every_bound_is_of_a_field_that_there_is() -> None:
+def test_every_bound_is_of_an_existing_field() -> None:
     for record, bounds in BOUNDS.items():
         if record in _OF_HEADERS:
             continue

@@ -42,14 +42,14 @@ def same(one: Reading, other: Reading) -> bool:
 
 @given(st.lists(READINGS, max_size=20))
 def test_what_goes_in_comes_out(readings: list[Reading]) -> None:
-    made = build(readings)
-    assert all(same(made[row], reading) for row, reading in enumerate(readings))
+    created = build(readings)
+    assert all(same(created[row], reading) for row, reading in enumerate(readings))
 
 
 @given(st.lists(READINGS, min_size=1, max_size=20))
 def test_a_missing_row_holds_no_number(readings: list[Reading]) -> None:
-    made = build(readings)
-    assert np.array_equal(np.isnan(made.values), ~made.present)
+    created = build(readings)
+    assert np.array_equal(np.isnan(created.values), ~created.present)
 
 
 @given(st.lists(st.tuples(READINGS, READINGS, st.booleans()), min_size=1, max_size=20))
@@ -57,9 +57,9 @@ def test_where_takes_numbers_reasons_and_sentences_together(
     rows: list[tuple[Reading, Reading, bool]],
 ) -> None:
     ones, others, chosen = (list(item) for item in zip(*rows, strict=True))
-    made = where(np.array(chosen), build(ones), build(others))
+    created = where(np.array(chosen), build(ones), build(others))
     for row, (one, other, first) in enumerate(rows):
-        assert same(made[row], one if first else other)
+        assert same(created[row], one if first else other)
 
 
 @given(st.lists(st.tuples(READINGS, READINGS), min_size=1, max_size=20))
@@ -67,9 +67,9 @@ def test_ratio_is_a_number_only_where_both_are_and_the_divisor_is_positive(
     rows: list[tuple[Reading, Reading]],
 ) -> None:
     above, below = (list(item) for item in zip(*rows, strict=True))
-    made = ratio(build(above), build(below))
+    created = ratio(build(above), build(below))
     for row, (one, other) in enumerate(rows):
-        got = made[row]
+        got = created[row]
         if isinstance(one, Missing):
             assert same(got, one)
         elif isinstance(other, Missing):
@@ -83,23 +83,23 @@ def test_ratio_is_a_number_only_where_both_are_and_the_divisor_is_positive(
 
 
 def test_a_number_that_is_not_finite_never_enters() -> None:
-    made = column(np.array([1.0, np.nan, np.inf, -np.inf]))
-    assert [isinstance(made[row], Missing) for row in range(4)] == [False, True, True, True]
+    created = column(np.array([1.0, np.nan, np.inf, -np.inf]))
+    assert [isinstance(created[row], Missing) for row in range(4)] == [False, True, True, True]
 
 
 def test_first_of_keeps_the_preferred_reason_when_neither_has_a_number() -> None:
     preferred = build([1.0, Missing(Reason.HARDWARE, "no PMU"), Missing(Reason.HARDWARE, "no PMU")])
     fallback = build([2.0, 3.0, Missing(Reason.SOURCE)])
-    made = first_of(preferred, fallback)
-    assert [made[0], made[1]] == [1.0, 3.0]
-    assert same(made[2], Missing(Reason.HARDWARE, "no PMU"))
+    created = first_of(preferred, fallback)
+    assert [created[0], created[1]] == [1.0, 3.0]
+    assert same(created[2], Missing(Reason.HARDWARE, "no PMU"))
 
 
 def test_where_keeps_apart_two_sentences_of_one_reason() -> None:
     ours, theirs = missing(2, Missing(Reason.SOURCE, "ours")), missing(2, Missing(Reason.SOURCE))
-    made = where(np.array([True, False]), ours, theirs)
-    assert same(made[0], Missing(Reason.SOURCE, "ours"))
-    assert same(made[1], Missing(Reason.SOURCE))
+    created = where(np.array([True, False]), ours, theirs)
+    assert same(created[0], Missing(Reason.SOURCE, "ours"))
+    assert same(created[1], Missing(Reason.SOURCE))
 
 
 MISSING = st.builds(Missing, REASONS, st.sampled_from(["", "because", "asleep"]))
@@ -110,9 +110,9 @@ def test_withheld_rows_have_the_reason_and_others_stay(
     rows: list[tuple[Reading, bool]], why: Missing
 ) -> None:
     readings, gone = (list(item) for item in zip(*rows, strict=True))
-    made = withhold(build(readings), np.array(gone), why)
+    created = withhold(build(readings), np.array(gone), why)
     for row, (reading, withheld) in enumerate(rows):
-        assert same(made[row], why if withheld else reading)
+        assert same(created[row], why if withheld else reading)
 
 
 TABLES = st.integers(0, 6).flatmap(
@@ -123,7 +123,7 @@ TABLES = st.integers(0, 6).flatmap(
 
 
 @given(TABLES)
-def test_a_block_has_the_columns_it_was_made_of(table: dict[str, list[Reading]]) -> None:
+def test_a_block_has_the_columns_it_was_built_from(table: dict[str, list[Reading]]) -> None:
     block = Block.of({name: build(readings) for name, readings in table.items()})
     assert list(block) == list(table)
     for name, readings in table.items():
@@ -158,10 +158,10 @@ def test_cells_of_a_block_are_withheld_with_their_messages(
         ],
         np.bool_,
     ).reshape(block.reasons.shape)
-    made = block.withheld(gone, why)
+    created = block.withheld(gone, why)
     for at, (name, readings) in enumerate(table.items()):
         for row, reading in enumerate(readings):
-            assert same(made[name][row], why if gone[at, row] else reading)
+            assert same(created[name][row], why if gone[at, row] else reading)
 
 
 def test_columns_of_a_block_are_views_and_nothing_in_it_can_be_written() -> None:

@@ -31,7 +31,7 @@ def test_every_other_address_is_refused_with_the_way_round(text: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["", "x", "-1", "65536", "99999999", "٣", "+80", " 80"])
-def test_a_port_is_a_number_that_there_is(port: str) -> None:
+def test_a_port_is_a_valid_number(port: str) -> None:
     with pytest.raises(ValueError, match="is not ADDRESS:PORT"):
         parse_loopback(f"127.0.0.1:{port}")
 

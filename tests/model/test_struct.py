@@ -26,7 +26,7 @@ class Abstract(ABC):  # noqa: B024 - what matters is its metaclass
     a: int = field()
 
 
-def test_a_derived_class_has_the_fields_of_both_in_whatever_order_they_are_asked_for() -> None:
+def test_a_derived_class_has_the_fields_of_both_in_whatever_order_they_are_requested() -> None:
     assert [item.name for item in dataclasses.fields(Base)] == ["a", "b"]
     assert [item.name for item in dataclasses.fields(Derived)] == ["a", "b", "c"]
     assert dataclasses.asdict(Derived(1)) == {"a": 1, "b": [], "c": 3}

@@ -80,8 +80,8 @@ def test_every_cell_of_the_slides_is_theirs() -> None:
     assert f"IPC VPP A {a[0]} Instructions/packet {a[1]} " in text
     assert f"VPP B {b[0]} {b[1]} Cycles/packet {a[2]} 6 x reduction in cycles {b[2]}" in text
     names = " ".join(row[0] for row in factors.rows)
-    (found,) = re.findall(rf"{re.escape(names[:26])}.*?Cycles / packet ([\d. ]+) ÷", text)
-    assert found.split() == [row[1] for row in factors.rows]
+    (result,) = re.findall(rf"{re.escape(names[:26])}.*?Cycles / packet ([\d. ]+) ÷", text)
+    assert result.split() == [row[1] for row in factors.rows]
     assert all(row[0] in text for row in factors.rows)
 
 

@@ -22,7 +22,7 @@ def test_a_row_has_all_that_the_tables_have_of_a_run() -> None:
     assert (repaired.value, repaired.source) == (0.334, "Table 9, row 2")
 
 
-def test_a_cpu_has_its_part_of_a_core() -> None:
+def test_a_cpu_has_its_share_of_a_core() -> None:
     """Both threads of a core tick with it: 49 cycles of the core are 98 of its CPUs."""
     (both,) = matching(workload="testpmd", smt=True, uarch="BDX", cores=1)[:1]
     assert of_a_cpu(both, "packets_per_s") == 22.45e6
@@ -38,7 +38,7 @@ def test_a_cpu_has_its_part_of_a_core() -> None:
     assert of_a_cpu(four, "per_packet.pcie_reads") == 1.54
 
 
-def test_rows_are_narrowed_by_what_is_asked() -> None:
+def test_rows_are_narrowed_by_what_is_queried() -> None:
     assert matching() == rows()
     assert {row.workload for row in matching(kind="vpp")} == {
         "vpp_l2_patch", "vpp_l2_mac", "vpp_ip4"
@@ -90,9 +90,9 @@ def test_top_down_is_called_as_the_cpu_s_own_table_does() -> None:
 def test_the_second_paper_has_changes_and_hardly_a_number() -> None:
     (row,) = matching(workload="vpp_ip4", uarch="SKX", smt=True)
     assert {name: figure.value for name, figure in row.figures.items()} == {"ipc": 3.09}
-    found = changes_of("vpp_l2_patch", uarch="SKX", smt=True)
-    assert [(c.low, c.high) for c in found if c.metric == "cpp"] == [(-0.21, -0.09)]
-    retiring = next(c for c in found if c.metric == "tma.retiring")
+    result = changes_of("vpp_l2_patch", uarch="SKX", smt=True)
+    assert [(c.low, c.high) for c in result if c.metric == "cpp"] == [(-0.21, -0.09)]
+    retiring = next(c for c in result if c.metric == "tma.retiring")
     assert (retiring.low, retiring.points, retiring.against) == (0.17, True, "Xeon E5-2699 v4")
     (up_to,) = [c for c in changes_of("testpmd") if c.metric == "tma.retiring"]
     assert (up_to.low, up_to.high, up_to.about) == (None, 0.11, True)

@@ -30,9 +30,9 @@ def scanned(table: PaperTable | int) -> list[str]:
     """The lines between the caption before a table and its own."""
     number = table if isinstance(table, int) else table.number
     captions = [
-        (int(found[1]), at)
+        (int(result[1]), at)
         for at, line in enumerate(paper(0))
-        if (found := re.match(r"Table (\d+)\. \D", line)) and "...." not in line
+        if (result := re.match(r"Table (\d+)\. \D", line)) and "...." not in line
     ]
     first: dict[int, int] = {}
     for which, at in captions:
@@ -45,9 +45,9 @@ def test_every_cell_is_the_scan_s(table: PaperTable) -> None:
     in_scan = []
     names = {row.printed for row in table.rows}
     for line in scanned(table):
-        found = _CELLS.fullmatch(line.strip())
-        if found and found[1].rstrip(" |") in names:
-            in_scan.append((found[1].rstrip(" |"), found[2].replace("|", " ").split()))
+        result = _CELLS.fullmatch(line.strip())
+        if result and result[1].rstrip(" |") in names:
+            in_scan.append((result[1].rstrip(" |"), result[2].replace("|", " ").split()))
     ours = [
         (row.printed, [cell.scanned or cell.printed for cell in row.cells]) for row in table.rows
     ]
@@ -61,8 +61,8 @@ def test_no_row_of_the_scan_is_left_out(table: PaperTable) -> None:
     like_rows = [
         line
         for line in scanned(table)
-        if (found := _CELLS.fullmatch(line.strip()))
-        and len(found[2].replace("|", " ").split()) == wanted
+        if (result := _CELLS.fullmatch(line.strip()))
+        and len(result[2].replace("|", " ").split()) == wanted
     ]
     assert len(like_rows) == len(table.rows)
 
@@ -82,7 +82,7 @@ def test_every_cell_by_frame_size_is_the_scan_s() -> None:
     assert ours == [line for line in lines if len(line) == 4]
 
 
-def test_changes_are_said_in_the_second_paper() -> None:
+def test_changes_are_reported_in_the_second_paper() -> None:
     """Every number of a change stands in the text; which it is of was read, not parsed."""
     text = re.sub(r"\s+", " ", " ".join(paper(1)))
     said = {int(number) for number in re.findall(r"(?<![\d.])(\d{1,2})(?![\d.])", text)}

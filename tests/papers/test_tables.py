@@ -43,7 +43,7 @@ def meet(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return one[0] <= other[1] + slack and other[0] <= one[1] + slack
 
 
-def test_every_table_is_there_with_all_its_rows() -> None:
+def test_every_table_is_present_with_all_its_rows() -> None:
     assert [table.number for table in tables()] == [4, 5, 6, 7, *range(9, 16)]
     assert [table.number for table in tool_tables()] == [8]
     forwarding = ["testpmd", "l3fwd", "vpp_l2_patch", "vpp_l2_mac", "ovs", "vpp_ip4"]
@@ -58,7 +58,7 @@ def test_every_table_is_there_with_all_its_rows() -> None:
 
 
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
-def test_the_slots_of_level_1_are_all_there_are(row: PaperRow) -> None:
+def test_level_1_nodes_add_up_to_all_slots(row: PaperRow) -> None:
     spans = [limits(row.figures[name]) for name in PARTS]
     assert meet((sum(low for low, _ in spans), sum(high for _, high in spans)), (1.0, 1.0))
 

@@ -150,7 +150,7 @@ class Server:
             error = f'"{method}" is not a valid command (use "list-commands" to see a list of valid'
             return json.dumps({"id": number, "error": error}).encode()
         text = _COUNTER.sub(
-            lambda found: f"{found[1]}{by + (0 if self._cleared else int(found[2]))}",
+            lambda results: f"{results[1]}{by + (0 if self._cleared else int(results[2]))}",
             self._texts[method],
         )
         text = _DURATION.sub(f"{time.monotonic() - self._began_s:.3f}", text)

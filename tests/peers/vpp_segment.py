@@ -163,12 +163,12 @@ class Segment:
         kind, value, _ = self.entry(name)
         words = 1 if kind == _SIMPLE else 2
         start, rows = self.vector(value)
-        found = {}
+        result = {}
         for row in range(rows):
             cells, length = self.vector(self.get(start + 8 * row))
             for at in range(cells, cells + 8 * words * length, 8):
-                found[at] = self.get(at)
-        return found
+                result[at] = self.get(at)
+        return result
 
     def second(self) -> None:
         """What it had at the second moment."""
@@ -203,7 +203,7 @@ def moments() -> tuple[int, dict[int, bytes], dict[int, bytes]]:
     """The segment's size, its pages at the first moment, and those that differ at the second."""
     raw = lzma.decompress(DATA.read_bytes())
     (size,) = struct.unpack_from("<Q", raw)
-    at, found = 8, []
+    at, result = 8, []
     for _ in range(2):
         (count,) = struct.unpack_from("<I", raw, at)
         at += 4
@@ -212,8 +212,8 @@ def moments() -> tuple[int, dict[int, bytes], dict[int, bytes]]:
             (number,) = struct.unpack_from("<I", raw, at)
             pages[number] = raw[at + 4 : at + 4 + _PAGE]
             at += 4 + _PAGE
-        found.append(pages)
-    return size, found[0], found[1]
+        result.append(pages)
+    return size, result[0], result[1]
 
 
 class Vpp:
@@ -256,7 +256,7 @@ def _zero(vpp: Vpp) -> None:
                 vpp.segment.put(at, 0)
 
 
-def _asked_once(vpp: Vpp) -> None:
+def _requests_once(vpp: Vpp) -> None:
     assert vpp.asked == 1, vpp.asked
 
 
@@ -324,7 +324,7 @@ COMMANDS: dict[str, Callable[[Vpp], None]] = {
     "zero": _zero,
     "move": _move,
     "beat": _beat,
-    "asked once": _asked_once,
+    "asked once": _requests_once,
     "empty": lambda vpp: os.ftruncate(vpp.segment.fd, 0),
     "wild": _wild,
     "endless": _endless,

@@ -76,8 +76,8 @@ def formulas() -> None:
     """nftop's reading of perf's formulas against evlist.compute_metric, on the same events."""
     module: Any = load_module()
     assert not isinstance(module, CounterProblem), module
-    found = find_metrics(module)
-    assert set(found.formulas) == set(nodes()), found.absent
+    result = find_metrics(module)
+    assert set(result.formulas) == set(nodes()), result.absent
     known = {row["MetricName"] for row in module.metrics()}
     names = {
         metric: next(name for name in spellings if name in known)
@@ -96,11 +96,11 @@ def formulas() -> None:
     counts = {}
     for event in events:
         shown = str(event).partition("/")[2].removesuffix("/)")
-        asked = next(name for name, term in found.events.items() if f"/{shown}," in term)
+        requests = next(name for name, term in result.events.items() if f"/{shown}," in term)
         read = event.read(1, -1)
-        counts[asked] = column(np.array([read.val / read.run]))
+        counts[requests] = column(np.array([read.val / read.run]))
     events.close()
-    for metric, text in found.formulas.items():
+    for metric, text in result.formulas.items():
         ours = compile_formula(text)(counts, 1)[0]
         print(metric, ours, theirs[metric])
         assert isinstance(ours, float)

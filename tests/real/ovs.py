@@ -203,8 +203,8 @@ def dpdk_ovs(program: str = DPDK, enter: Sequence[str] = ()) -> Iterator[Ovs]:
             "dpdk-init": "true", "pmd-cpu-mask": "0x2", "dpdk-lcore-mask": "0x1",
             "dpdk-extra": _EAL.format(prefix=ovs.prefix),
         }  # fmt: skip
-        told = [f'other_config:{name}="{value}"' for name, value in settings.items()]
-        ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", *told)
+        reports = [f'other_config:{name}="{value}"' for name, value in settings.items()]
+        ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", *reports)
         ovs.start()
         ports: list[str] = []
         for name, device in (("n0", "net_null0,size=64"), ("n1", "net_null1,no-rx=1")):

@@ -73,9 +73,9 @@ def tsc_hz() -> float:
 def received(testpmd: Testpmd) -> int:
     """What testpmd itself says port 0 has received."""
     printed = testpmd.command("show port stats 0")
-    found = re.search(r"RX-packets:\s*(\d+)", printed)
-    assert found, printed
-    return int(found[1])
+    result = re.search(r"RX-packets:\s*(\d+)", printed)
+    assert result, printed
+    return int(result[1])
 
 
 def row_of(frame: Frame, prefix: str) -> Frame | None:

@@ -37,8 +37,8 @@ def inside(namespace: str, *command: str) -> subprocess.Popen[str]:
 
 def run(namespace: str, command: str) -> None:
     done = inside(namespace, "sh", "-ec", command)
-    _, said = done.communicate(timeout=60)
-    assert done.returncode == 0, said
+    _, message = done.communicate(timeout=60)
+    assert done.returncode == 0, message
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def router() -> Iterator[None]:
         for name in (LEFT, ROUTER, RIGHT):
             ip("netns", "add", name)
             run(name, "sysctl -qw net.ipv6.conf.all.disable_ipv6=1; ip link set lo up")
-        for here, there, far in (("left0", "gate1", LEFT), ("right0", "gate2", RIGHT)):
-            ip("-n", ROUTER, "link", "add", there, "address", MACS[there], "type", "veth",
+        for here, present, far in (("left0", "gate1", LEFT), ("right0", "gate2", RIGHT)):
+            ip("-n", ROUTER, "link", "add", present, "address", MACS[present], "type", "veth",
                "peer", "name", here, "address", MACS[here], "netns", far)  # fmt: skip
         for end, net, far, gate in ((LEFT, 1, "left0", "gate1"), (RIGHT, 2, "right0", "gate2")):
             run(end, f"ip addr add 10.9.{net}.1/24 dev {far}; ip link set {far} up;"
@@ -73,7 +73,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
 """
 
 
-def test_what_the_kernel_forwards_is_in_exactly_one_frame_each(router: None) -> None:
+def test_what_the_kernel_forwards_is_in_exactly_one_frame_every(router: None) -> None:
     # A socket takes them, or each would be answered by an ICMP message.
     taker = inside(
         RIGHT, sys.executable, "-c",
@@ -89,10 +89,10 @@ def test_what_the_kernel_forwards_is_in_exactly_one_frame_each(router: None) -> 
     assert nftop.stdout is not None
     frames: list[dict[str, Any]] = [json.loads(nftop.stdout.readline()) for _ in range(2)]
     run(LEFT, f"{sys.executable} -c '{SEND}'")
-    more, said = nftop.communicate(timeout=120)
+    more, message = nftop.communicate(timeout=120)
     frames += map(json.loads, more.splitlines())
     taker.communicate(input="\n", timeout=60)
-    assert nftop.returncode == 0, said
+    assert nftop.returncode == 0, message
     rows = [(frame, nf) for frame in frames for nf in frame["nfs"] if nf["kind"] == "kernel"]
     assert rows, "it forwards, so it is a network function"
     seconds = {id(nf): nf["interval_s"] for _, nf in rows}

@@ -53,9 +53,9 @@ def enter(request: pytest.FixtureRequest) -> Iterator[list[str]]:
 
 
 def release(ovs: Ovs) -> tuple[int, int]:
-    found = re.search(r"\) (\d+)\.(\d+)", ovs.appctl("version"))
-    assert found
-    return int(found[1]), int(found[2])
+    result = re.search(r"\) (\d+)\.(\d+)", ovs.appctl("version"))
+    assert result
+    return int(result[1]), int(result[2])
 
 
 def test_every_packet_put_in_is_in_one_frame_and_in_no_other(enter: list[str]) -> None:

@@ -65,7 +65,7 @@ def nf_of(frame: Frame, ovs: Ovs) -> Frame | None:
     return rows[0] if rows else None
 
 
-def told(frames: Iterator[Frame], ovs: Ovs) -> Iterator[tuple[float, Frame]]:
+def reports(frames: Iterator[Frame], ovs: Ovs) -> Iterator[tuple[float, Frame]]:
     """How many packets each frame says came in, where it says so."""
     for frame in frames:
         nf = nf_of(frame, ovs)
@@ -90,19 +90,19 @@ def test_every_packet_put_in_is_in_one_frame_and_in_no_other() -> None:
 def counts_exactly(ovs: Ovs) -> None:
     """That the packets of all readings are those put in, with dummy devices."""
     with nftop(*TICKS) as frames:
-        readings = told(frames, ovs)
+        readings = reports(frames, ovs)
         packets, frame = next(readings)
         assert packets == 0
         is_one_nf(frame, ovs)
-        total, found = 0, 0.0
+        total, hit = 0, 0.0
         for more in (1, 60, 7):
             inject(ovs, more)
             total += more
-            while found < total - 0.001:
-                found += next(readings)[0]
-            assert found == pytest.approx(total, abs=0.001)
-        found += packets_until(readings, 0)
-        assert found == pytest.approx(total, abs=0.001)
+            while hit < total - 0.001:
+                hit += next(readings)[0]
+            assert hit == pytest.approx(total, abs=0.001)
+        hit += packets_until(readings, 0)
+        assert hit == pytest.approx(total, abs=0.001)
         assert ovs.counts()["Rx packets"] == total
 
 
@@ -114,7 +114,7 @@ LABELS = {"emc": "emc hits", "smc": "smc hits", "megaflow": "megaflow hits",
 @needs_plain
 def test_hits_and_upcalls_are_those_of_pmd_stats_show_to_the_packet() -> None:
     with dummy_ovs() as ovs, nftop(*TICKS) as frames:
-        readings = told(frames, ovs)
+        readings = reports(frames, ovs)
         next(readings)
         before, packets = ovs.counts(), 0.0
         counted = dict.fromkeys((*LABELS, "upcalls"), 0.0)
@@ -141,7 +141,7 @@ def test_hits_and_upcalls_are_those_of_pmd_stats_show_to_the_packet() -> None:
         assert counted == pytest.approx(own, abs=0.001)
 
 
-def looked_up(pmd: OvsPmd) -> int:
+def read_paths_up(pmd: OvsPmd) -> int:
     """Packets that a flow table had, or none."""
     return sum(pmd.hits.values()) + (pmd.upcalls or 0)
 
@@ -149,8 +149,8 @@ def looked_up(pmd: OvsPmd) -> int:
 @needs_dpdk
 def test_hits_and_lost_upcalls_of_ovs_dpdk_are_those_of_its_own_tools(source: OvsSource) -> None:
     def dropped(ovs: Ovs) -> int:
-        found = re.search(r"datapath_drop_upcall_error .*total: (\d+)", ovs.appctl("coverage/show"))
-        return int(found[1]) if found else 0
+        hit = re.search(r"datapath_drop_upcall_error .*total: (\d+)", ovs.appctl("coverage/show"))
+        return int(hit[1]) if hit else 0
 
     with dpdk_ovs() as ovs:
         until(lambda: "Tx batches" in ovs.counts())  # before the first one it has no line
@@ -162,7 +162,7 @@ def test_hits_and_lost_upcalls_of_ovs_dpdk_are_those_of_its_own_tools(source: Ov
         # The thread counts a batch as received before it looks the packets up, and goes on while a
         # command reads one number after the other.
         least, most = before["packets received"] - MAX_BATCH, after["packets received"]
-        assert least <= looked_up(pmd) <= most
+        assert least <= read_paths_up(pmd) <= most
         print(f"{pmd.hits}, upcalls {pmd.upcalls}, lost {pmd.lost_upcalls}, {dropped(ovs)}")
         # A thread adds what it counted to coverage/show about once a second.
         until(lambda: dropped(ovs) == working(source, ovs).pmds[0].lost_upcalls)
@@ -199,9 +199,9 @@ def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsS
             inject(ovs, packets)
             bracketed(ovs)
         until(lambda: working(source, ovs).pmds[0].rx_packets == 45)
-        until(lambda: looked_up(working(source, ovs).pmds[0]) == 45)
+        until(lambda: read_paths_up(working(source, ovs).pmds[0]) == 45)
         pmd = bracketed(ovs)
-        assert (pmd.rx_packets, looked_up(pmd)) == (45, 45)
+        assert (pmd.rx_packets, read_paths_up(pmd)) == (45, 45)
         assert {queue.port for queue in pmd.queues} == {"p1", "p2"}
         ovs.appctl("dpif-netdev/pmd-stats-clear")
         until(lambda: working(source, ovs).pmds[0].rx_packets == 0)  # its thread does it
@@ -212,7 +212,7 @@ def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsS
 @needs_plain
 def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> None:
     with dummy_ovs() as ovs, nftop(*TICKS) as frames:
-        next(told(frames, ovs))
+        next(reports(frames, ovs))
         with ovs.stopped():
             late = next(f for f in frames if (nf := nf_of(f, ovs)) and nf["problem"])
             nf = nf_of(late, ovs)
@@ -220,14 +220,14 @@ def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> 
             assert "ovs" in late["sources"]
         inject(ovs, 12)
         # It goes on counting: what came is in the readings after, once.
-        assert packets_until(told(frames, ovs), 12) == pytest.approx(12, abs=0.001)
+        assert packets_until(reports(frames, ovs), 12) == pytest.approx(12, abs=0.001)
 
         old = ovs.pid
         ovs.kill()
         next(frame for frame in frames if not nf_of(frame, ovs))
         start_dummy(ovs)
         assert ovs.pid != old
-        packets, frame = next(told(frames, ovs))
+        packets, frame = next(reports(frames, ovs))
         assert packets == 0  # and not what the former had counted, nor less
         assert all(nf["pid"] != old for nf in frame["nfs"])
 
@@ -235,7 +235,7 @@ def test_stopped_it_is_stale_killed_it_is_gone_and_restarted_it_is_another() -> 
 @needs_plain
 def test_cleared_statistics_are_a_reset_and_no_rate() -> None:
     with dummy_ovs() as ovs, nftop(*TICKS) as frames:
-        readings = told(frames, ovs)
+        readings = reports(frames, ovs)
         next(readings)
         inject(ovs, 20)
         assert packets_until(readings, 20) == pytest.approx(20, abs=0.001)
@@ -263,7 +263,7 @@ def in_container() -> list[OvsSwitch]:
 
 @needs_plain
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is missing")
-def test_in_a_container_it_is_found_and_known_by_its_pid_here() -> None:
+def test_in_a_container_it_is_detected_and_known_by_its_pid_here() -> None:
     """Its file is named after the pid that it has in there."""
     with dummy_ovs() as ovs:
         script = (
@@ -287,7 +287,7 @@ def test_in_a_container_it_is_found_and_known_by_its_pid_here() -> None:
 
 
 @needs_plain
-def test_who_may_not_ask_is_told_so() -> None:
+def test_a_client_without_permission_is_refused_with_a_reason() -> None:
     with dummy_ovs() as ovs:
         command = [sys.executable, "-m", "nftop", "doctor", "--json"]
         repository = Path(__file__).parents[2]
@@ -318,9 +318,9 @@ def measures_alike(ovs: Ovs) -> list[Frame]:
     # where the PMD thread has its CPU now and then: the longer, the less that is.
     for ticks in (8, 16, 40, 160):
         with nftop("-n", str(ticks), "-d", "0.5") as frames:
-            found = [(frame, ovs.counts()) for frame in frames]
+            hit = [(frame, ovs.counts()) for frame in frames]
         try:
-            return agrees(found, ovs)
+            return agrees(hit, ovs)
         except (AssertionError, TypeError):  # a number may be absent, too
             if ticks == 160:
                 raise
@@ -334,11 +334,11 @@ def awake_share(row: Frame) -> float:
     return float(row["run_ratio"] / (row["run_ratio"] + row["wait_ratio"]))
 
 
-def agrees(found: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
+def agrees(hit: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
     """That the frames say what OVS' own counters said beside each of them, to a hundredth."""
-    spans = [nf for frame, _ in found[1:] if (nf := nf_of(frame, ovs))]
-    assert len(spans) == len(found) - 1
-    rows = [frame["cpus"][1] for frame, _ in found[1:]]
+    spans = [nf for frame, _ in hit[1:] if (nf := nf_of(frame, ovs))]
+    assert len(spans) == len(hit) - 1
+    rows = [frame["cpus"][1] for frame, _ in hit[1:]]
     packets = sum(nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
     sent = sum(nf["tx_packets_per_s"] * nf["interval_s"] for nf in spans)
     # OVS counts cycles while it waits for its CPU, too; nftop leaves them out.
@@ -346,7 +346,7 @@ def agrees(found: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
         nf["cpp"] / awake_share(row) * nf["rx_packets_per_s"] * nf["interval_s"]
         for nf, row in zip(spans, rows, strict=True)
     )
-    (_, first), (_, last) = found[0], found[-1]
+    (_, first), (_, last) = hit[0], hit[-1]
     own = {name: last[name] - first[name] for name in first}
     used, received = own["Used TSC cycles"], own["Rx packets"]
     print(f"{packets:.0f} packets of {received}, CPP {cycles / packets:.2f}, {used / received:.2f}")

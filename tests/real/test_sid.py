@@ -108,7 +108,7 @@ def test_counts_of_this_host_lie_between_those_of_nftop_s_own_groups(debian: Pat
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_reads_shown_are_the_system_calls_made(debian: Path) -> None:
+def test_reported_reads_are_the_system_calls(debian: Path) -> None:
     trace = ("strace", "-f", "-e", "trace=read", "-o", "/tmp/nftop-reads")
     frames = frames_of(here(debian, *trace, *BATCH))
     # value, time enabled, time running
@@ -175,7 +175,7 @@ def test_auto_takes_it_on_a_cpu_that_nftop_has_no_table_for(debian: Path) -> Non
 
 
 @needs_lab
-def test_auto_keeps_nftop_s_own_groups_where_there_is_a_table(debian: Path) -> None:
+def test_auto_keeps_nftop_s_own_groups_for_a_known_cpu(debian: Path) -> None:
     done = lab(debian, "python3", "-m", "nftop", "doctor", "--json")
     checks = {check["name"]: check["text"] for check in json.loads(done.stdout)["checks"]}
     assert "Python module" not in checks["perf"]

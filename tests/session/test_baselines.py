@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_a_loss_and_no_end() -> None:
     assert all(frame.baselines is None for frame in frames)
 
 
-def test_a_header_without_any_is_of_before_there_were_any() -> None:
+def test_a_header_without_reasons_is_of_an_older_version() -> None:
     header = taken(1, cpus=4).header
     assert header.baselines is None
     kept = Baselines(7, (NfBaseline("1:2", "fwd", "dpdk", 1, {}, ticks=9),))

@@ -29,21 +29,21 @@ from tests.store.reading.test_scan import Bytes
 FOUND = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
 
 
-def test_a_live_session_tells_each_finding_as_it_begins() -> None:
+def test_a_live_session_tells_every_finding_as_it_begins() -> None:
     other = replace(FOUND, where="cpu 2")
     script = iter([(), (FOUND,), (replace(FOUND, text="IPC 1.49"),), (FOUND, other), (), (FOUND,)])
-    told: list[tuple[str, int]] = []
+    ends: list[tuple[str, int]] = []
 
     def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
         frame = frame_of()
         return state, replace(frame, wall_ns=sample.wall_ns, findings=next(script))
 
     feed = live(interval_s=1.0, clock=FakeClock(),
-                on_finding=lambda item, wall_ns, _: told.append((item.where, wall_ns)))  # fmt: skip
+                on_finding=lambda item, wall_ns, _: ends.append((item.where, wall_ns)))  # fmt: skip
     with mock.patch("nftop.session.live.step", side_effect=step):
         frames = take(feed.frames(), 6)
     walls = [frame.wall_ns for frame in frames]
-    assert told == [("cpu 1", walls[1]), ("cpu 2", walls[3]), ("cpu 1", walls[5])]
+    assert ends == [("cpu 1", walls[1]), ("cpu 2", walls[3]), ("cpu 1", walls[5])]
 
 
 @lru_cache(maxsize=1)
@@ -97,7 +97,7 @@ def test_a_replay_shows_the_same_findings_at_the_same_ticks(
     assert all(same(live, replayed) for live, replayed in zip(seen, again, strict=True))
 
 
-def test_a_recording_has_a_marker_where_each_begins(
+def test_a_recording_has_a_marker_where_every_begins(
     session: tuple[Path, tuple[Frame, ...]],
 ) -> None:
     file, seen = session
@@ -118,8 +118,8 @@ def test_one_can_go_to_where_it_begins(session: tuple[Path, tuple[Frame, ...]]) 
     frames: Iterator[Frame] = feed.frames()
     assert not next(frames).findings
     feed.to_marker(1)
-    there = next(frames)
-    assert there.findings and there.findings == next(f for f in seen if f.findings).findings
+    present = next(frames)
+    assert present.findings and present.findings == next(f for f in seen if f.findings).findings
     assert feed.position is not None and "cpu 35: " in feed.position.remark
 
 

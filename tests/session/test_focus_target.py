@@ -32,7 +32,7 @@ class Ticks:
             self.closed = True
 
 
-def test_a_cpu_must_be_one_of_the_host_whose_counters_are_read() -> None:
+def test_a_cpu_must_belong_to_the_measured_host() -> None:
     host = topology(4)
     assert target_of(None, host) is None
     assert target_of("3", host) == FocusTarget(cpu=Cpu(3))
@@ -68,7 +68,7 @@ def test_the_core_of_a_network_function_is_its_busiest_and_stays() -> None:
     assert target.core(replace(first, nfs=()), core) is None
 
 
-def test_frames_come_with_the_core_looked_at() -> None:
+def test_frames_come_with_the_core_observed() -> None:
     ticks, reports = Ticks(*(TICK for _ in range(8))), list[str]()
     focus = Focus(traffic=True)
     frames = list(frames_of(ticks, FocusTarget(cpu=Cpu(2)), focus, reports.append))  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_an_unknown_name_is_reported_once() -> None:
     assert all(nf.name in reports[0] for nf in ticks.given[0].nfs)
 
 
-def test_without_a_target_only_the_rest_is_looked_at() -> None:
+def test_without_a_target_only_the_rest_is_observed() -> None:
     ticks = Ticks(TICK)
     assert list(frames_of(ticks, None, Focus(traffic=True), pytest.fail)) == list(ticks.given)  # type: ignore[arg-type]
     assert ticks.looked == [Focus(traffic=True)]

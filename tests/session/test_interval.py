@@ -107,7 +107,7 @@ def test_what_is_no_interval_of_it(stored: Path, start: str, end: str, said: str
         opened(NamedInterval(str(stored), start, end))
 
 
-def test_markers_of_one_name_can_not_be_told_apart(session: Taken, tmp_path: Path) -> None:
+def test_markers_of_one_name_can_not_be_distinguished(session: Taken, tmp_path: Path) -> None:
     file = tmp_path / "twice.nftop"
     file.write_bytes(session.data + session.data)
     with pytest.raises(NoMomentError, match="2 markers are called 'mark 9'"):
@@ -126,7 +126,7 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
         opened(NamedInterval("/dev/null"))
 
 
-def test_a_loss_is_told_where_it_is(session: Taken, tmp_path: Path) -> None:
+def test_a_loss_is_reported_at_its_time(session: Taken, tmp_path: Path) -> None:
     cut_off = tmp_path / "cut.nftop"
     cut_off.write_bytes(session.data[: session.ends[-1] - 3])
     with cut_of(cut_off) as cut:

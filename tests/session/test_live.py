@@ -72,7 +72,7 @@ def test_deadlines_are_absolute_however_long_a_tick_takes() -> None:
     assert clock.waits == pytest.approx([0.7, 0.001, 0.999, 0.5, 1.0])
 
 
-def test_ticks_that_were_missed_are_not_made_up_for() -> None:
+def test_ticks_that_were_missed_are_not_repeated() -> None:
     clock = FakeClock()
     frames = live(interval_s=1.0, clock=clock).frames()
     starts = []
@@ -104,9 +104,9 @@ def test_a_new_pace_holds_from_the_next_tick() -> None:
 class Looked(FakeSource):
     """Notes what it is told to count."""
 
-    def __init__(self, told: list[object]) -> None:
+    def __init__(self, reports: list[object]) -> None:
         super().__init__("looked", lambda: Missing(Reason.SOURCE), inline=True)
-        self.told = told
+        self.told = reports
 
     def focus(self, cpu: Cpu | None, node: str = "") -> None:
         self.told.append(cpu)
@@ -115,10 +115,10 @@ class Looked(FakeSource):
         self.told.append(wanted)
 
 
-def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
-    told: list[object] = []
+def test_sources_that_can_are_reported_once_what_is_observed() -> None:
+    reports: list[object] = []
     other = FakeSource("any", lambda: Missing(Reason.SOURCE), inline=True)
-    feed = live(Looked(told), other, clock=FakeClock())
+    feed = live(Looked(reports), other, clock=FakeClock())
     frames = feed.frames()
     take(frames, 2)
     feed.set_focus(Focus(core=Cpu(3)))
@@ -128,25 +128,25 @@ def test_sources_that_can_are_told_once_what_is_looked_at() -> None:
     feed.set_focus(Focus())
     take(frames, 1)
     # The fourth and the fifth tick are those of the sample that every five ticks have.
-    assert told == [3, True, None, False]
+    assert reports == [3, True, None, False]
 
 
 def test_what_is_counted_on_demand_is_sampled_two_ticks_in_five() -> None:
-    told: list[object] = []
-    source = Looked(told)
+    reports: list[object] = []
+    source = Looked(reports)
 
     def read() -> Missing:
-        told.append("read")
+        reports.append("read")
         return Missing(Reason.SOURCE)
 
     source._read = read
     take(live(source, clock=FakeClock()).frames(), 11)
     off, on = ["read"] * 3, [True, "read", "read", False]
-    assert told == [*off, *on, *off, *on, "read"]
+    assert reports == [*off, *on, *off, *on, "read"]
 
 
 def test_it_is_not_sampled_if_that_interrupts_a_polling_core() -> None:
-    told: list[object] = []
+    reports: list[object] = []
     none = np.zeros(0, np.int32)
     counts = np.zeros(0, np.uint64)
     table = UncoreTable(
@@ -154,9 +154,9 @@ def test_it_is_not_sampled_if_that_interrupts_a_polling_core() -> None:
         warning="CPU 0 polls",
     )  # fmt: skip
     uncore = FakeSource("uncore", lambda: table, inline=True)
-    feed = live(Looked(told), uncore, clock=FakeClock())
+    feed = live(Looked(reports), uncore, clock=FakeClock())
     take(feed.frames(), 10)
-    assert told == []
+    assert reports == []
 
 
 class Culprits(FakeSource):
@@ -205,19 +205,19 @@ def test_another_selected_cpu_reaches_the_source_at_the_next_tick_and_brings_non
     assert source.cpus == [2]
 
 
-def test_what_is_looked_at_from_the_start_is_told_before_the_first_reading() -> None:
-    told: list[object] = []
-    source = Looked(told)
+def test_what_is_observed_from_the_start_is_reported_before_the_first_reading() -> None:
+    reports: list[object] = []
+    source = Looked(reports)
 
     def read() -> Missing:
-        told.append("read")
+        reports.append("read")
         return Missing(Reason.SOURCE)
 
     source._read = read
     feed = live(source, clock=FakeClock())
     feed.set_focus(Focus(traffic=True))
     take(feed.frames(), 1)
-    assert told == [True, "read"]
+    assert reports == [True, "read"]
 
 
 def starts_of(feed: Live, clock: FakeClock, count: int) -> list[float]:
@@ -244,7 +244,7 @@ def test_a_new_pace_does_not_wait_out_the_old_one(
     assert starts_of(feed, clock, len(starts)) == pytest.approx(starts)
 
 
-def test_nor_does_who_looks_at_something_else() -> None:
+def test_other_views_do_not_count_it_either() -> None:
     """One tick to begin with it, and one to have its numbers; then the pace is as before."""
     clock = FakeClock()
     feed = live(interval_s=60.0, soon_s=1.0, clock=clock)
@@ -279,7 +279,7 @@ class TurningSource(FakeSource):
         self.turned.append((self.clock.now_ns - 10 * S) / S)
 
 
-def test_a_source_has_its_turn_a_tenth_before_each_deadline() -> None:
+def test_a_source_has_its_turn_a_tenth_before_every_deadline() -> None:
     clock = FakeClock()
     source = TurningSource(clock)
     frames = live(source, interval_s=1.0, clock=clock).frames()
@@ -399,7 +399,7 @@ def test_sources_are_closed_when_the_frames_end_or_are_left() -> None:
 
 
 def test_pollers_are_announced_at_first_and_when_they_change() -> None:
-    told: list[frozenset[int]] = []
+    reports: list[frozenset[int]] = []
     clock = FakeClock()
     runs = iter([0, 1, 2, 3, 3, 3, 3, 3])
 
@@ -416,14 +416,14 @@ def test_pollers_are_announced_at_first_and_when_they_change() -> None:
 
     source = FakeSource("processes", spin_then_sleep, inline=True)
     feed = live(
-        source, interval_s=1.0, clock=clock, on_pollers=lambda cpus, topology: told.append(cpus)
+        source, interval_s=1.0, clock=clock, on_pollers=lambda cpus, topology: reports.append(cpus)
     )
     take(feed.frames(), 7)
-    assert told == [frozenset(), frozenset({1}), frozenset()]
+    assert reports == [frozenset(), frozenset({1}), frozenset()]
 
 
 def test_some_cpus_are_shown_but_all_pollers_are_announced() -> None:
-    told: list[frozenset[int]] = []
+    reports: list[frozenset[int]] = []
     clock = FakeClock()
     source = FakeSource(
         "processes",
@@ -435,44 +435,44 @@ def test_some_cpus_are_shown_but_all_pollers_are_announced() -> None:
         interval_s=1.0,
         clock=clock,
         cpus=[Cpu(0)],
-        on_pollers=lambda cpus, topology: told.append(cpus),
+        on_pollers=lambda cpus, topology: reports.append(cpus),
     )
     last = take(feed.frames(), 3)[-1]
     assert [info.cpu for info in last.cpus.topology.cpus] == [0]
     assert len(last.topology.cpus) == 4
-    assert told[-1] == {1}
+    assert reports[-1] == {1}
 
 
-def test_a_notice_is_asked_for_now_and_then_and_never_waited_for() -> None:
-    asked, release, clock = list[int](), threading.Event(), FakeClock()
+def test_a_notice_is_requested_now_and_then_and_never_waited_for() -> None:
+    requests, release, clock = list[int](), threading.Event(), FakeClock()
 
     def ask() -> str:
-        asked.append(threading.get_ident())
+        requests.append(threading.get_ident())
         release.wait()
-        if len(asked) > 1:
+        if len(requests) > 1:
             raise ValueError("the disk is gone")
         return "mind the gap"
 
     frames = live(interval_s=1.0, clock=clock, notice=ask).frames()
     assert [frame.notice for frame in take(frames, 5)] == [""] * 5
-    assert asked != [threading.get_ident()]
+    assert requests != [threading.get_ident()]
     release.set()
-    until(lambda: next(frames).notice == "mind the gap" or len(asked) > 1)
+    until(lambda: next(frames).notice == "mind the gap" or len(requests) > 1)
     until(lambda: "ValueError: the disk is gone" in next(frames).notice)
 
 
-def test_a_notice_is_asked_for_once_in_some_seconds() -> None:
-    asked: list[int] = []
+def test_a_notice_is_requested_once_in_some_seconds() -> None:
+    requests: list[int] = []
 
     def ask() -> str:
-        asked.append(1)
-        return str(len(asked))
+        requests.append(1)
+        return str(len(requests))
 
     notice = Notice(ask)
     notice.latest(0)
     until(lambda: notice.latest(int(2.9 * S)) == "1")
     until(lambda: notice.latest(3 * S) == "2")
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 @pytest.mark.parametrize("wanted", [0.0, -1.0, 0.01])

@@ -101,7 +101,7 @@ def test_the_cpus_that_were_shown_are_those_of_the_replay() -> None:
     assert all(same(only_cpus(a, cpus), b) for a, b in zip(few.frames, again, strict=True))
 
 
-def test_a_loss_in_the_middle_is_told_and_the_rest_is_there() -> None:
+def test_a_loss_in_the_middle_is_reported_and_the_rest_is_present() -> None:
     whole = session()
     lost: list[RecordingLoss] = []
     spoilt = bytearray(whole.data)
@@ -144,10 +144,10 @@ def test_beyond_both_ends_nothing_was_recorded_and_one_stays() -> None:
         assert position is not None and position.number == 1
         assert position.remark.startswith("nothing was recorded at ")
         assert "; the recording is " in position.remark
-    for end, there in ((-1, TICKS - 1), (0, 0)):
+    for end, present in ((-1, TICKS - 1), (0, 0)):
         feed.seek(whole.samples[end].wall_ns)
         next(frames)
-        assert number(feed) == there
+        assert number(feed) == present
     for at in ("+500s", "-500s", "2000-01-01T00:00:00Z"):
         with pytest.raises(NoMomentError, match="nothing was recorded at"):
             next(replaying(at=at).frames())
@@ -158,13 +158,13 @@ def test_a_time_is_that_of_the_tick_next_to_it() -> None:
     feed = replaying(paced=False)
     frames = feed.frames()
     next(frames)
-    for by_ns, there in ((-S // 4, 40), (S // 4, 40), (-S * 3 // 4, 39)):
+    for by_ns, present in ((-S // 4, 40), (S // 4, 40), (-S * 3 // 4, 39)):
         feed.seek(wall_ns + by_ns)
         next(frames)
-        assert number(feed) == there
+        assert number(feed) == present
 
 
-def test_steps_back_are_the_frames_that_were_there() -> None:
+def test_steps_back_are_the_frames_that_were_present() -> None:
     whole = session()
     feed = replaying(paced=False)
     frames = feed.frames()
@@ -192,15 +192,15 @@ def test_markers_are_gone_to_in_both_directions() -> None:
     feed = replaying(paced=False)
     frames = feed.frames()
     next(frames)
-    told = []
+    reports = []
     for step in (1, 1, 1, 1, -1, -1, -1):
         feed.to_marker(step)
         next(frames)
         here = feed.position
         assert here is not None and here.paused
-        told.append((here.number, here.remark))
+        reports.append((here.number, here.remark))
     # A marker set within a tick belongs to the one that was on screen.
-    assert told == [
+    assert reports == [
         (29, "mark 30"), (30, "mark 31"), (84, "mark 85"), (84, "no marker behind this"),
         (30, "mark 31"), (29, "mark 30"), (29, "no marker before this"),
     ]  # fmt: skip
@@ -233,26 +233,26 @@ def at_borders() -> tuple[bytes, list[int]]:
     return joined(chunks), walls
 
 
-def test_markers_around_the_border_of_two_frames_are_all_gone_to() -> None:
+def test_all_markers_at_the_border_of_two_frames_are_reached() -> None:
     data, walls = at_borders()
     feed = replaying(data, paced=False)
     frames = feed.frames()
     next(frames)
-    told = []
+    reports = []
     steps = [1] * (len(walls) + 1) + [-1] * len(walls)
     for step in steps:
         feed.to_marker(step)
         next(frames)
         here = feed.position
         assert here is not None
-        told.append((here.number, here.remark))
-    there = [(9, "mark 1"), (10, "mark 2"), (19, "mark 3"), (19, "mark 4"), (19, "mark 5")]
-    back = [*reversed(there[:-1]), (9, "no marker before this")]
-    assert told == [*there, (19, "no marker behind this"), *back]
+        reports.append((here.number, here.remark))
+    present = [(9, "mark 1"), (10, "mark 2"), (19, "mark 3"), (19, "mark 4"), (19, "mark 5")]
+    back = [*reversed(present[:-1]), (9, "no marker before this")]
+    assert reports == [*present, (19, "no marker behind this"), *back]
 
 
 @pytest.mark.parametrize("direction", [next_marker, marker_before])
-def test_markers_are_found_from_any_time(
+def test_markers_are_detected_from_any_time(
     direction: Callable[[Readable, int], Marker | None],
 ) -> None:
     data, walls = at_borders()
@@ -261,19 +261,19 @@ def test_markers_are_found_from_any_time(
     for wall_ns in sorted(
         [first - 1, *(wall + by for wall in (*walls, *ticks) for by in (-1, 0, 1))]
     ):
-        found = direction(source, wall_ns)
+        result = direction(source, wall_ns)
         if direction is next_marker:
             expected = min((wall for wall in walls if wall > wall_ns), default=None)
         else:
             expected = max((item for item in walls if item < wall_ns), default=None)
-        assert (None if found is None else found.wall_ns) == expected, wall_ns - first
+        assert (None if result is None else result.wall_ns) == expected, wall_ns - first
 
 
 def test_where_time_goes_back_another_session_begins() -> None:
     whole = session()
     few = joined(whole.chunks[:20])
-    told: list[RecordingLoss] = []
-    again = all_of(few + few, on_loss=told.append)
+    reports: list[RecordingLoss] = []
+    again = all_of(few + few, on_loss=reports.append)
     count = len(again) // 2
     assert [at for at, item in enumerate(again) if item.interval_s is None] == [0, count]
     assert all(item.interval_s > 0 for item in again if item.interval_s is not None)
@@ -283,7 +283,7 @@ def test_where_time_goes_back_another_session_begins() -> None:
     ]
     (lost,) = again[count].lost
     assert lost.ticks is None and "time goes back here" in lost.why
-    (loss,) = told
+    (loss,) = reports
     assert not loss.damage and loss.sentence == lost.why
     assert [at for at, element in enumerate(again) if element.lost] == [count]
 
@@ -351,7 +351,7 @@ def test_it_runs_at_the_pace_it_was_recorded_at_or_another() -> None:
     assert feed.position is not None and feed.position.speed == 1 / 16
 
 
-def test_it_stands_still_until_told() -> None:
+def test_it_stands_still_until_reported() -> None:
     clock = Clock()
     feed = replaying(clock=clock)
     frames = feed.frames()
@@ -390,11 +390,11 @@ def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> Non
     clock = Clock()
     feed = replaying(data, clock=clock)
     frames = feed.frames()
-    told: list[Position | None] = []
+    reports: list[Position | None] = []
 
     def grow() -> None:
-        told.append(feed.position)
-        if len(told) == 8:
+        reports.append(feed.position)
+        if len(reports) == 8:
             data.data = whole.data[: whole.ends[7]]
 
     clock.at_wait = grow
@@ -405,7 +405,7 @@ def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> Non
     assert feed.position is not None and feed.position.waiting
     next(frames)
     assert number(feed) == 5
-    last = told[-1]
+    last = reports[-1]
     assert last is not None and last.waiting and not last.ended
     before = len(clock.waits)
     next(frames)
@@ -496,7 +496,7 @@ def test_a_time_that_is_none_is_refused() -> None:
         next(replaying(at="yesterday").frames())
 
 
-def test_it_ends_when_told() -> None:
+def test_the_writer_ends_on_request() -> None:
     clock = Clock()
     feed = replaying(clock=clock)
     assert isinstance(feed, Player)
@@ -572,15 +572,15 @@ def test_spans() -> None:
     ]  # fmt: skip
 
 
-def test_a_tick_whose_numbers_make_no_sense_is_a_loss_and_the_next_is_shown() -> None:
+def test_a_tick_with_invalid_numbers_is_a_loss_and_the_next_is_shown() -> None:
     whole = session()
     encoder = Encoder(whole.header)
     data = joined([encoder.tick(at, sample) for at, sample in enumerate(whole.samples[:10])])
-    told: list[RecordingLoss] = []
+    reports: list[RecordingLoss] = []
     with mock.patch("nftop.session.reader.step", side_effect=failing_at(whole.samples[5].wall_ns)):
-        frames = all_of(data, on_loss=told.append)
+        frames = all_of(data, on_loss=reports.append)
     assert len(frames) == 9
-    (loss,) = told
+    (loss,) = reports
     assert loss.damage and loss.sentence == (
         "1 tick lost: its numbers make no sense: IndexError: no such row"
     )

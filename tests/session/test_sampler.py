@@ -113,7 +113,7 @@ def test_a_source_that_never_answered_is_warming() -> None:
     assert isinstance(stuck.value, Missing) and stuck.value.reason is Reason.WARMING
 
 
-def test_a_turn_that_raises_is_told_by_the_next_reading_alone() -> None:
+def test_a_turn_that_raises_is_reported_by_the_next_reading_alone() -> None:
     class Turned(FakeSource):
         turning = True
 

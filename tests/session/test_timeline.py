@@ -94,7 +94,7 @@ def test_before_what_is_kept_it_stays_at_the_first_tick_and_forward_of_now_is_re
         shown.reach(1)
 
 
-def test_nothing_kept_is_said() -> None:
+def test_an_empty_history_is_reported() -> None:
     past = LivePast(FlightRecorder(), EventHistory())
     past.shift(-S)
     assert not past.active and past.problem
@@ -143,7 +143,7 @@ def test_events_are_counted_from_the_one_requested_last_even_before_it_is_drawn(
         shown.reach(50)
 
 
-def test_a_time_is_sought_and_a_wrong_one_is_said() -> None:
+def test_a_time_is_sought_and_a_wrong_one_is_reported() -> None:
     frames = flown()[1]
     with going_back() as shown:
         shown.past.seek(frames[33].wall_ns)

@@ -61,9 +61,9 @@ class Readers:
         self._peaks: dict[int, int] = {}
 
     def __call__(self, handle: int) -> SegmentReader:
-        made = SegmentReader(handle)
-        self.started.append(made)
-        return made
+        created = SegmentReader(handle)
+        self.started.append(created)
+        return created
 
     def peak_bytes(self) -> int:
         """Sum of the largest resident sizes so far."""
@@ -73,8 +73,8 @@ class Readers:
                 lines = Path(f"/proc/{pid}/status").read_text().splitlines()
             except OSError:
                 continue
-            found = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
-            self._peaks[pid] = max(self._peaks.get(pid, 0), *found)
+            result = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+            self._peaks[pid] = max(self._peaks.get(pid, 0), *result)
         return sum(self._peaks.values()) << 10
 
 
@@ -125,8 +125,8 @@ def test_no_segment_takes_much_memory_whoevers_it_is(
         def all_refused() -> bool:
             tables.append(source.read())
             readers.peak_bytes()
-            found = [instance.problem for instance in tables[-1].instances]
-            return len(found) == 4 and {item and item.reason for item in found} == {Reason.ERROR}
+            result = [instance.problem for instance in tables[-1].instances]
+            return len(result) == 4 and {item and item.reason for item in result} == {Reason.ERROR}
 
         until(all_refused)
         peak = readers.peak_bytes()
@@ -148,9 +148,9 @@ def test_so_many_segments_are_read_and_no_more(root: Path, monkeypatch: pytest.M
 
 def test_a_process_that_reads_a_segment_has_limits() -> None:
     handle = segment(1 << 22, 1, in_directory=True)
-    made = SegmentReader(handle)
-    with closing(made):
-        limits = resource.prlimit(made._helper.process.pid, resource.RLIMIT_AS)
+    created = SegmentReader(handle)
+    with closing(created):
+        limits = resource.prlimit(created._helper.process.pid, resource.RLIMIT_AS)
         assert limits == ((1 << 22) + reader._MEMORY_BYTES,) * 2
 
 
@@ -213,14 +213,14 @@ def listening(family: int, host: str, port: int = 0, uid: int = UID) -> Iterator
     """A TCP socket of a user's that listens."""
     os.seteuid(uid)  # the socket's owner is the user who made it
     try:
-        made = socket.socket(family)
+        created = socket.socket(family)
     finally:
         os.seteuid(0)
-    with made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen()
-        yield made
+    with created:
+        created.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        created.bind((host, port))
+        created.listen()
+        yield created
 
 
 def refused(source: PcmSource) -> None:
@@ -248,12 +248,12 @@ def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts(family: int, h
         while data := client.recv(4096):
             os.write(tell, data)
 
-    host_asked = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
+    host_requests = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
     with ExitStack() as stack:
         listener = stack.enter_context(listening(family, host))
         port = listener.getsockname()[1]
         stack.enter_context(attacker(listener, serve))
-        source = PcmSource(Address(host_asked, port), root=Path("/"))
+        source = PcmSource(Address(host_requests, port), root=Path("/"))
         refused(source)
         (line, *_) = source.check()
     assert line.reason is Reason.PERMISSION

@@ -65,12 +65,12 @@ class Ground:
 
     def state(self) -> list[tuple[str, int, int, int, bytes]]:
         """Names, owners, modes, sizes and contents below the vault."""
-        found = []
+        result = []
         for path in sorted([self.vault, *self.vault.rglob("*")]):
             about = path.lstat()
             data = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
-            found.append((str(path), about.st_uid, about.st_mode, about.st_nlink, data))
-        return found
+            result.append((str(path), about.st_uid, about.st_mode, about.st_nlink, data))
+        return result
 
     def link(self, component: str) -> None:
         """Exchange a folder of the attacker's for a link to root's of the same name."""
@@ -100,16 +100,16 @@ def keep_baselines(path: Path, person: Person) -> None:
 
 def export(path: Path, person: Person) -> None:
     try:
-        made = Outputs(path, "csv", ("cpus",), folder=False, owner=person, host=HOST)
-        made.close()
+        created = Outputs(path, "csv", ("cpus",), folder=False, owner=person, host=HOST)
+        created.close()
     except OutputsError as error:
         raise OSError(errno.ELOOP, str(error)) from None
 
 
 def export_folder(path: Path, person: Person) -> None:
     try:
-        made = Outputs(path, "csv", ("cpus", "nfs"), folder=True, owner=person, host=HOST)
-        made.close()
+        created = Outputs(path, "csv", ("cpus", "nfs"), folder=True, owner=person, host=HOST)
+        created.close()
     except OutputsError as error:
         raise OSError(errno.ELOOP, str(error)) from None
 
@@ -149,7 +149,7 @@ def test_what_is_written_in_the_users_folder_is_the_users(ground: Ground, write:
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_a_link_in_place_of_the_file_is_not_written_through(ground: Ground, write: Write) -> None:
+def test_a_link_instead_of_the_file_is_not_written_through(ground: Ground, write: Write) -> None:
     path = ground.home / "a/b/c/new"
     path.symlink_to(ground.vault / "secret.toml")
     with contextlib.suppress(OSError):
@@ -223,7 +223,7 @@ def test_a_link_swapped_in_between_never_wins(ground: Ground, component: str) ->
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_folders_made_for_the_user_are_never_made_elsewhere(ground: Ground, component: str) -> None:
+def test_folders_for_the_user_are_never_created_elsewhere(ground: Ground, component: str) -> None:
     outcomes, numbers = Outcomes(), itertools.count()
 
     def make() -> None:
@@ -263,7 +263,7 @@ def test_a_second_name_of_roots_file_is_not_read(ground: Ground) -> None:
     assert read_profiles(path.parent) == {}
 
 
-def test_a_link_that_only_root_can_place_is_followed(ground: Ground) -> None:
+def test_a_link_that_only_root_can_create_is_followed(ground: Ground) -> None:
     link = ground.home.parent / "link"
     link.symlink_to("vault")
     assert read_text(link / "a/secret.toml") == SECRET
@@ -425,8 +425,8 @@ def test_under_sudo_commands_follow_no_link_of_the_callers(
 def test_under_sudo_a_recording_is_the_callers(ground: Ground) -> None:
     ran = called("demo", "-d", "0.2", "record", "--duration", "1s")
     assert ran.returncode == 0, ran.stderr
-    made = [path for path in ground.home.rglob("*") if path.suffix == ".nftop"]
-    assert [path.stat().st_uid for path in made] == [UID]
+    created = [path for path in ground.home.rglob("*") if path.suffix == ".nftop"]
+    assert [path.stat().st_uid for path in created] == [UID]
     assert {path.stat().st_uid for path in ground.home.rglob("*")} == {UID}
 
 

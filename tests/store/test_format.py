@@ -60,17 +60,17 @@ def test_what_the_format_says_of_sizes_is_so() -> None:
 @pytest.mark.parametrize("version", ["1"])
 def test_every_version_stays_readable(version: str) -> None:
     file = DATA / f"version-{version}.nftop"
-    found, ended, rest = everything(file)
+    result, ended, rest = everything(file)
     assert (
-        ended and rest is None and not [item for item in found if isinstance(item, RecordingLoss)]
+        ended and rest is None and not [item for item in result if isinstance(item, RecordingLoss)]
     )
-    header = found[0]
+    header = result[0]
     assert isinstance(header, Header)
     assert (header.host.name, header.host.simulated, header.uarch) == ("demo", True, "SKX")
     assert len(header.topology.cpus) == 4
-    ticks = ticks_of(found)
+    ticks = ticks_of(result)
     assert [tick.number for tick in ticks] == list(range(12))
-    assert [item.text for item in found if isinstance(item, Marker)] == ["mark 5"]
+    assert [item.text for item in result if isinstance(item, Marker)] == ["mark 5"]
     counters = ticks[-1].sample.readings["perf"].value
     assert isinstance(counters, CounterTable)
     # Every payload there was is one this nftop knows.

@@ -36,11 +36,11 @@ def recorded(tables: Sequence[PcmTable], fields: Fields) -> list[PcmTable]:
     writer = ColumnWriter([])
     codec.write(shape, list(tables), writer)
     raw = [b"\xc0" if item is None else msgspec.msgpack.encode(item) for item in writer.out]
-    found = codec.read(
+    result = codec.read(
         shape, len(tables), ColumnReader([msgspec.msgpack.decode(x) for x in raw], [])
     )
-    assert all(isinstance(item, PcmTable) for item in found)
-    return found
+    assert all(isinstance(item, PcmTable) for item in result)
+    return result
 
 
 def in_another_order(one: PcmTable) -> PcmTable:
@@ -67,21 +67,21 @@ def documents() -> list[PcmTable]:
 
 def test_another_order_of_columns_gives_the_same_frames() -> None:
     here = documents()
-    there = recorded([in_another_order(item) for item in here], described()["PcmTable"])
-    assert not same(there[0].of_packages, here[0].of_packages)
-    assert shown(frames(there)[-1]) == shown(frames(here)[-1])
-    assert "novelty" in there[0].package_fields and np.isnan(there[0].of_cpu("untold")).all()
+    present = recorded([in_another_order(item) for item in here], described()["PcmTable"])
+    assert not same(present[0].of_packages, here[0].of_packages)
+    assert shown(frames(present)[-1]) == shown(frames(here)[-1])
+    assert "novelty" in present[0].package_fields and np.isnan(present[0].of_cpu("untold")).all()
 
 
 def test_recordings_without_names_have_the_first_ones() -> None:
     here = documents()
     fields = tuple(item for item in described()["PcmTable"] if item[0] not in NAMES)
-    there = recorded(here, fields)
-    assert same(there, here)
-    assert shown(frames(there)[-1]) == shown(frames(here)[-1])
+    present = recorded(here, fields)
+    assert same(present, here)
+    assert shown(frames(present)[-1]) == shown(frames(here)[-1])
     # One that an older nftop wrote is of that nftop's columns: these lists never change.
     firsts = (FIRST_CPU_FIELDS, FIRST_PACKAGE_FIELDS, FIRST_LINK_FIELDS, FIRST_PCIE_EVENTS)
-    assert [getattr(there[0], name) for name in NAMES] == list(firsts)
+    assert [getattr(present[0], name) for name in NAMES] == list(firsts)
     assert [zlib.crc32(" ".join(first).encode()) for first in firsts] == [
         3114832250, 1191987865, 4050403540, 1589339838,
     ]  # fmt: skip

@@ -106,12 +106,12 @@ def test_a_process_is_all_its_threads() -> None:
         ("create --group nftop.a --threads 1", "of a monitoring group"),
     ],
 )
-def test_what_makes_no_sense_is_said(line: str, why: str) -> None:
+def test_invalid_input_is_reported(line: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         actions(parse(line))
 
 
-def test_a_process_that_is_not_there_is_no_fault_of_the_command_line() -> None:
+def test_a_process_that_is_absent_is_no_fault_of_the_command_line() -> None:
     with pytest.raises(GoneError, match="no process 4194305"):
         actions(parse("move --group a --tasks 4194305"))
 

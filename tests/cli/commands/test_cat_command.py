@@ -137,7 +137,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     readable, writable = os.pipe()
     os.write(writable, b"\n")
     terminal = Terminal([], ready=readable)
-    found = Desk(host, memory(Disk()), terminal)
+    result = Desk(host, memory(Disk()), terminal)
 
     class NearGate(BackendClassGate):
         def apply(
@@ -147,19 +147,19 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
             keep_within_s: float | None = 60.0,
             undoes: tuple[int, ...] = (),
         ) -> NearPending:
-            done = apply(host, found.journal, proposal, Requester("me", undoes))
-            pending = NearPending(host, found.journal, done, found.deaf)
+            done = apply(host, result.journal, proposal, Requester("me", undoes))
+            pending = NearPending(host, result.journal, done, result.deaf)
             if keep_within_s is None and done[1] is not None:
                 pending.receipt = pending.keep()
             return pending
 
     def near_gate(host: LabHost) -> NearGate:
-        return NearGate(host, found.journal, start_guard, "nftop")
+        return NearGate(host, result.journal, start_guard, "nftop")
 
     for module in (gate_module, gates):
         monkeypatch.setattr(module, "open_gate", near_gate)
     for module in (cat, undo, gates):
-        monkeypatch.setattr(module, "FileJournal", lambda: found.journal)
+        monkeypatch.setattr(module, "FileJournal", lambda: result.journal)
     monkeypatch.setattr(gates, "open_classes", lambda: host)
     rows = {
         CLASSES: replace(BACKENDS[CLASSES], open=lambda: host),
@@ -167,7 +167,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     }
     monkeypatch.setattr(gate_module, "BACKENDS", rows)
     monkeypatch.setattr(change, "missing_privilege", lambda: "")
-    yield found
+    yield result
     os.close(readable)
     os.close(writable)
 
@@ -201,12 +201,12 @@ def test_the_end_of_input_is_a_no(desk: Desk, typed: tuple[str, ...], code: int)
     assert desk.text.endswith("\n")
 
 
-def test_what_somebody_changes_before_keep_is_said(desk: Desk) -> None:
+def test_what_somebody_changes_before_keep_is_reported(desk: Desk) -> None:
     desk.terminal.meanwhile[1] = lambda: desk.host.lab.echo("L3:0=1", "/vpp/schemata")
     assert desk.run(SET, "y\n", "y\n") == 5
-    said = "L3 0 of vpp: 3f0 was asked for, 1 now, changed by somebody else since"
+    message = "L3 0 of vpp: 3f0 was asked for, 1 now, changed by somebody else since"
     head = "kept: but not all of it is as it was asked for any more"
-    assert desk.text.endswith(f"{head}\n  {said}\n  `nftop undo` takes the rest back\n")
+    assert desk.text.endswith(f"{head}\n  {message}\n  `nftop undo` takes the rest back\n")
     assert desk.journal.history()[-1].outcome == "kept"
 
 
@@ -255,13 +255,13 @@ def test_ctrl_c_while_a_final_undo_is_done_does_not_stop_it(
 def test_undo_is_no_way_back_where_nothing_of_a_change_is_left(desk: Desk) -> None:
     desk.terminal.meanwhile[1] = lambda: desk.host.lab.echo("L3:0=f", "/vpp/schemata")
     assert desk.run("cat set --group vpp --l3 0=3", "y\n", "y\n") == 5
-    said = "L3 0 of vpp: 3 was asked for, f now, changed by somebody else since"
+    message = "L3 0 of vpp: 3 was asked for, f now, changed by somebody else since"
     assert desk.text.endswith(
-        f"kept: but nothing of it is as it was asked for any more\n  {said}\n"
+        f"kept: but nothing of it is as it was asked for any more\n  {message}\n"
     )
 
 
-def test_what_is_asked_for_and_kept_is_fine(desk: Desk) -> None:
+def test_what_is_requested_and_kept_is_fine(desk: Desk) -> None:
     assert desk.run(SET, "y\n", "y\n") == 0
     assert "kept: `nftop undo` takes it back\n" in desk.text
     assert desk.run(f"{SET} --yes") == 0
@@ -272,7 +272,7 @@ def test_what_is_asked_for_and_kept_is_fine(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("command", ["undo", "cat reset"])
-def test_an_undo_that_leaves_all_alone_is_not_as_asked_for(desk: Desk, command: str) -> None:
+def test_an_undo_that_leaves_all_alone_is_not_as_requested(desk: Desk, command: str) -> None:
     desk.run(f"{SET} --yes")
     desk.host.lab.echo("L3:0=1;1=1", "/vpp/schemata")
     count = desk.host.writes
@@ -286,7 +286,7 @@ def test_an_undo_that_leaves_all_alone_is_not_as_asked_for(desk: Desk, command: 
 
 
 @pytest.mark.parametrize("command", ["undo", "cat reset"])
-def test_an_undo_that_leaves_a_part_alone_does_the_rest(desk: Desk, command: str) -> None:
+def test_an_undo_that_skips_one_backend_does_the_others(desk: Desk, command: str) -> None:
     desk.run(f"{SET} --yes")
     desk.host.lab.echo("L3:0=1", "/vpp/schemata")
     assert desk.run(f"{command} --yes") == 5
@@ -330,7 +330,7 @@ def test_an_older_change_is_not_taken_back_past_one_that_was_overwritten(desk: D
     assert desk.text == "there is nothing to take back\n"
 
 
-def test_what_was_taken_back_in_part_is_called_so_and_tried_again(desk: Desk) -> None:
+def test_what_was_taken_back_partly_is_called_so_and_tried_again(desk: Desk) -> None:
     desk.run("cat set --group ovs --l3 0=3 --yes")
     desk.run(f"{SET} --yes")
     desk.host.lab.echo("L3:0=1", "/vpp/schemata")
@@ -339,8 +339,8 @@ def test_what_was_taken_back_in_part_is_called_so_and_tried_again(desk: Desk) ->
     assert "kept (takes back 2 in part)  nftop undo\n" in desk.text
     desk.run("history --json")
     last = json.loads(desk.text.splitlines()[-1])
-    said = "L3 0 of vpp was changed by somebody else since: left alone, 1 now"
-    assert (last["undoes"], last["leaves"], last["left"]) == ([2], [2], [said])
+    message = "L3 0 of vpp was changed by somebody else since: left alone, 1 now"
+    assert (last["undoes"], last["leaves"], last["left"]) == ([2], [2], [message])
     assert desk.run("undo --dry-run") == 0
     over = "what was left of change 2 can't be taken back: passed over"
     assert f"warning: {over}\n" in desk.text
@@ -353,7 +353,7 @@ def test_what_was_taken_back_in_part_is_called_so_and_tried_again(desk: Desk) ->
     assert desk.host.lab.state.groups["ovs"].values["L3"][0] == 0x7FF
 
 
-def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
+def test_what_was_cut_off_is_reported_where_classes_and_changes_are_shown(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = ResctrlTable(groups=(), domains=())
@@ -364,17 +364,17 @@ def test_what_was_cut_off_is_said_where_classes_and_changes_are_shown(
     gate = BackendClassGate(desk.host, desk.journal, start_guard, "nftop")
     wish = gate.propose([SetSchemata("vpp", "L3", ((0, 1),))], ("nftop cat set",))
     apply(gate.host, gate.journal, wish, Requester("me"))
-    said = "change 2 was cut off: `nftop recover` takes it back"
+    message = "change 2 was cut off: `nftop recover` takes it back"
     assert desk.run("cat show") == 0
-    assert desk.text.startswith(f"{said}\n\n")
+    assert desk.text.startswith(f"{message}\n\n")
     assert desk.run("cat show --json") == 0
-    assert json.loads(desk.text)["unfinished"] == said
+    assert json.loads(desk.text)["unfinished"] == message
     assert desk.run("history") == 0
-    assert desk.text.endswith(f"\n{said}\n")
+    assert desk.text.endswith(f"\n{message}\n")
     assert desk.run("history --json") == 0
     first, last = map(json.loads, desk.text.splitlines())
     assert (first["outcome"], first["unfinished"]) == ("kept", None)
-    assert (last["number"], last["outcome"], last["unfinished"]) == (2, None, said)
+    assert (last["number"], last["outcome"], last["unfinished"]) == (2, None, message)
 
 
 def test_recover_says_which_change_an_undo_that_was_cut_off_leaves(desk: Desk) -> None:
@@ -387,7 +387,7 @@ def test_recover_says_which_change_an_undo_that_was_cut_off_leaves(desk: Desk) -
     assert "it was to take back 1: recovery leaves that for `nftop undo`\n" in desk.text
 
 
-def test_a_part_that_a_reset_left_is_tried_again(desk: Desk) -> None:
+def test_a_section_that_a_reset_left_is_tried_again(desk: Desk) -> None:
     desk.run(f"{SET} --yes")
     desk.host.lab.echo("L3:0=1", "/vpp/schemata")
     assert desk.run("cat reset --yes") == 5
@@ -412,7 +412,7 @@ def test_a_cpu_that_is_offline_is_called_so(desk: Desk) -> None:
     assert "  CPU 2 is offline now\n" in desk.text
 
 
-def test_a_group_made_again_since_the_preview_is_no_number(desk: Desk) -> None:
+def test_a_group_recreated_since_the_preview_is_no_number(desk: Desk) -> None:
     def again() -> None:
         desk.host.lab.rmdir("/vpp")
         desk.host.lab.mkdir("/vpp")
@@ -420,8 +420,8 @@ def test_a_group_made_again_since_the_preview_is_no_number(desk: Desk) -> None:
 
     desk.terminal.meanwhile[0] = again
     assert desk.run(SET, "y\n") == 5
-    said = "group vpp is another of that name now: it was removed and made again"
-    assert f"  {said}\n" in desk.text
+    message = "group vpp is another of that name now: it was removed and made again"
+    assert f"  {message}\n" in desk.text
 
 
 @pytest.mark.parametrize(
@@ -516,7 +516,7 @@ def test_what_has_no_checksum_is_undone_and_marked(desk: Desk, tmp_path: Path) -
     assert [row["verified"] for row in rows] == [False, True]
 
 
-def test_after_a_new_mount_it_is_said_that_nothing_is_left(desk: Desk) -> None:
+def test_after_a_new_mount_it_is_reported_that_nothing_is_left(desk: Desk) -> None:
     assert desk.run(f"{SET} --yes") == 0
     desk.host.identity = "a-boot 8:1"
     count = desk.host.writes
@@ -530,8 +530,8 @@ def test_a_profile_that_asks_for_nothing_is_an_error(desk: Desk, tmp_path: Path)
         file = tmp_path / name
         file.write_text(text)
         assert desk.run(f"cat import {file} --yes") == 1
-        said = "error: it asks for nothing: no mask, limit, CPU or thread of any class\n"
-        assert desk.text == f"{said}can't: 1 error in {file} is left, see above\n"
+        message = "error: it asks for nothing: no mask, limit, CPU or thread of any class\n"
+        assert desk.text == f"{message}can't: 1 error in {file} is left, see above\n"
 
 
 def test_the_form_of_a_profile_is_what_its_text_says(desk: Desk, tmp_path: Path) -> None:

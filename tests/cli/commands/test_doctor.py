@@ -49,8 +49,8 @@ def test_workers_poll_by_trade_and_others_by_their_time() -> None:
 
     tables = iter([table(0), table(1), table(2)])
     waits: list[float] = []
-    found = pollers(lambda: next(tables), Topology(()), waits.append)
-    assert [(item.pid, item.cpu, item.pinned, item.kind) for item in found] == [
+    result = pollers(lambda: next(tables), Topology(()), waits.append)
+    assert [(item.pid, item.cpu, item.pinned, item.kind) for item in result] == [
         (1, 2, True, "dpdk"),
         (3, 4, True, ""),
         (4, 5, False, ""),
@@ -67,7 +67,7 @@ def test_on_cpus_without_a_tick_it_looks_for_longer() -> None:
 
 
 @pytest.mark.real
-def test_a_busy_thread_is_found_where_it_is_pinned() -> None:
+def test_a_busy_thread_is_detected_where_it_is_pinned() -> None:
     cpu = min(os.sched_getaffinity(0))
     code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nprint(1, flush=True)\nwhile True: pass"
     source = ProcessSource(Path("/"))
@@ -78,7 +78,7 @@ def test_a_busy_thread_is_found_where_it_is_pinned() -> None:
             topology = read_topology()
             # On a loaded machine it may take more than one examination.
             looks = (pollers(source.read, topology) for _ in range(20))
-            mine = next(item for found in looks for item in found if item.pid == busy.pid)
+            mine = next(item for result in looks for item in result if item.pid == busy.pid)
             assert (mine.cpu, mine.pinned) == (cpu, True)
         finally:
             busy.kill()
@@ -103,7 +103,11 @@ def test_text_is_the_page_and_has_an_ascii_form() -> None:
 
 
 def test_json_says_the_same() -> None:
-    found = json.loads(report_json(CHECKS, HERE))["checks"]
-    assert found[0] == {"name": "perf", "state": "ok", "text": "counts", "why": None, "fix": None}
-    assert (found[1]["state"], found[1]["why"], found[1]["fix"]) == ("tune", "it varies", "echo 1")
-    assert (found[2]["state"], found[2]["why"]) == ("hardware", "each tick")
+    result = json.loads(report_json(CHECKS, HERE))["checks"]
+    assert result[0] == {"name": "perf", "state": "ok", "text": "counts", "why": None, "fix": None}
+    assert (result[1]["state"], result[1]["why"], result[1]["fix"]) == (
+        "tune",
+        "it varies",
+        "echo 1",
+    )
+    assert (result[2]["state"], result[2]["why"]) == ("hardware", "each tick")

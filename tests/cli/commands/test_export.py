@@ -36,12 +36,12 @@ def rows_of(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
-Said = pytest.CaptureFixture[str]
+Captured = pytest.CaptureFixture[str]
 
 
-def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Said) -> None:
-    asked = ("compare", f"{stored}@,mark 15", f"{stored}@mark 15")
-    assert run(asked) == 0
+def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Captured) -> None:
+    requests = ("compare", f"{stored}@,mark 15", f"{stored}@mark 15")
+    assert run(requests) == 0
     text = capsys.readouterr().out.splitlines()
     assert text[0].startswith("A  ") and text[1].startswith("B  ")
     assert all("SIMULATED" in line for line in text[:2]) and "15 ticks" in text[0]
@@ -49,41 +49,41 @@ def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Said) -> 
     assert cpp.split()[1:2] == ["cycles"] and cpp.split()[4] == "14"
     assert any(line.startswith("class ") for line in text)
     assert any(line.startswith("package 0") for line in text)
-    assert run((*asked, "--json")) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "nftop.compare/1" and told["a"]["simulated"] is True
-    assert (told["a"]["ticks"], told["b"]["ticks"]) == (15, 15)
-    cpp = told["nfs"][0]["metrics"]["cpp"]
+    assert run((*requests, "--json")) == 0
+    reports = json.loads(capsys.readouterr().out)
+    assert reports["schema"] == "nftop.compare/1" and reports["a"]["simulated"] is True
+    assert (reports["a"]["ticks"], reports["b"]["ticks"]) == (15, 15)
+    cpp = reports["nfs"][0]["metrics"]["cpp"]
     assert cpp["a"]["samples"] == cpp["a"]["blocks"] == 14
     assert cpp["change"] == pytest.approx(cpp["b"]["median"] / cpp["a"]["median"] - 1)
     assert cpp["word"] not in ("better", "worse")
-    used = told["classes"][0]["metrics"]["occupancy_bytes"]
+    used = reports["classes"][0]["metrics"]["occupancy_bytes"]
     assert (used["a"]["samples"], used["b"]["samples"]) == (14, 14)
-    assert told["packages"] and "rank sums" in told["test"]
+    assert reports["packages"] and "rank sums" in reports["test"]
 
 
-def test_intervals_that_are_too_short_are_said_to_be_before_they_are_read(
-    stored: Path, capsys: Said
+def test_intervals_that_are_too_short_are_reported_as_before_they_are_read(
+    stored: Path, capsys: Captured
 ) -> None:
     """10 and 20 ticks of a second, where 23 samples are needed."""
     assert run(("compare", f"{stored}@,+9s", f"{stored}@+10s", "--json")) == 0
-    said = capsys.readouterr().err.splitlines()
-    assert [[int(word) for word in re.findall(r"\b\d+\b", line)] for line in said] == [
+    message = capsys.readouterr().err.splitlines()
+    assert [[int(word) for word in re.findall(r"\b\d+\b", line)] for line in message] == [
         [9, 23, 14], [19, 23, 4]
     ]  # fmt: skip
 
 
-def test_how_many_samples_are_lacking_is_told_for_every_number(stored: Path, capsys: Said) -> None:
+def test_number_of_lacking_samples_is_reported(stored: Path, capsys: Captured) -> None:
     assert run(("compare", f"{stored}@,mark 15", f"{stored}@mark 15", "--json")) == 0
-    told = json.loads(capsys.readouterr().out)
-    rows = [row for nf in told["nfs"] for row in nf["metrics"].values() if row["a"]["samples"]]
+    reports = json.loads(capsys.readouterr().out)
+    rows = [row for nf in reports["nfs"] for row in nf["metrics"].values() if row["a"]["samples"]]
     few = [row for row in rows if row["code"] == "few_samples"]
     assert few and not any(row["word"] == "no difference" and row["a"]["mad"] for row in rows)
     assert all(more >= 23 - 14 for row in few for more in row["lacking"])
     assert all(row["detectable"] is None for row in few)
 
 
-def test_what_lies_around_an_interval_is_read_up_to_the_other_one(stored: Path) -> None:
+def test_context_of_an_interval_is_read_up_to_the_other_one(stored: Path) -> None:
     """Of 30 ticks, so that cycles longer than an interval are seen."""
     cuts = [opened(named(f"{stored}@{text}")) for text in ("+4s,+9s", "+14s,+19s")]
     try:
@@ -99,43 +99,43 @@ def test_what_lies_around_an_interval_is_read_up_to_the_other_one(stored: Path) 
 
 
 def test_a_cost_that_rose_to_full_load_is_worse_although_the_load_was_not_full_before(
-    tmp_path: Path, capsys: Said
+    tmp_path: Path, capsys: Captured
 ) -> None:
     """VPP of `slow`: at most so many cycles before, exactly so many while it drops: no `<`."""
     file = tmp_path / "slow.nftop"
     polled = ("perf", "kernel", "processes", "dpdk", "ovs", "vpp")
     file.write_bytes(taken(40, 24, scenario="slow", sources=polled).data)
     assert run(("compare", f"{file}@,+18s", f"{file}@+22s", "--json")) == 0
-    told = json.loads(capsys.readouterr().out)
-    (vpp,) = [item for item in told["nfs"] if item["name"] == "vpp"]
+    reports = json.loads(capsys.readouterr().out)
+    (vpp,) = [item for item in reports["nfs"] if item["name"] == "vpp"]
     assert vpp["word"] == "worse" and vpp["metrics"]["cpp"]["word"] == "worse"
     assert vpp["metrics"]["drop_packets_per_s"]["word"] == "worse"
 
 
-def test_a_neighbour_who_takes_the_cache_is_seen(tmp_path: Path, capsys: Said) -> None:
+def test_a_neighbour_that_takes_the_cache_is_detected(tmp_path: Path, capsys: Captured) -> None:
     """It comes a minute after the start, and takes VPP's cache from it."""
     files = [tmp_path / "before.nftop", tmp_path / "after.nftop"]
     for began_ns, (file, after_s) in enumerate(zip(files, (0, 90), strict=True)):
         data = taken(14, 24, scenario="noisy", after_s=after_s, began_ns=began_ns).data
         file.write_bytes(data)
     assert run(("compare", *map(str, files), "--json")) == 0
-    told = json.loads(capsys.readouterr().out)
-    (vpp,) = [item for item in told["nfs"] if item["name"] == "vpp"]
+    reports = json.loads(capsys.readouterr().out)
+    (vpp,) = [item for item in reports["nfs"] if item["name"] == "vpp"]
     assert vpp["word"] == "worse" and "CPP +" in vpp["why"]
     assert vpp["metrics"]["llc_misses_per_packet"]["word"] == "worse"
     assert vpp["metrics"]["ipp"]["code"] == "few_samples"
     # Of the others the switch shares that cache; testpmd is on the other package.
-    words = {item["name"]: item["word"] for item in told["nfs"]}
+    words = {item["name"]: item["word"] for item in reports["nfs"]}
     assert words["north/dpdk-l3fwd"] == "worse", "its drops show that it is saturated after"
     assert words["loop/dpdk-testpmd"] == "too few samples"
     assert "better" not in words.values()
-    metrics = told["packages"][0]["metrics"]
+    metrics = reports["packages"][0]["metrics"]
     assert metrics["memory.read_bytes_per_s"]["word"] == "more"
 
 
-def test_what_can_not_be_compared(stored: Path, tmp_path: Path, capsys: Said) -> None:
+def test_what_can_not_be_compared(stored: Path, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "text").write_text("no such thing")
-    for a, b, code, said in (
+    for a, b, code, message in (
         (f"{stored}@,+9s", f"{stored}@+5s", 2, "A and B overlap"),
         (str(stored), str(tmp_path / "none"), 1, "No such file or directory"),
         (str(tmp_path / "text"), str(stored), 4, "it is no recording of nftop's"),
@@ -144,10 +144,12 @@ def test_what_can_not_be_compared(stored: Path, tmp_path: Path, capsys: Said) ->
         (str(stored), f"{stored}@+1h,+2h", 2, "nothing was recorded in that interval"),
     ):
         assert run(("compare", a, b)) == code
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
-def test_a_recording_without_its_end_is_whole_and_it_is_said(tmp_path: Path, capsys: Said) -> None:
+def test_a_recording_without_its_end_is_exported_with_a_note(
+    tmp_path: Path, capsys: Captured
+) -> None:
     few = taken(10, cpus=2, frame=4)
     file = tmp_path / "killed.nftop"
     out = ("--format", "csv", "--table", "gaps", "-o", "-")
@@ -160,14 +162,14 @@ def test_a_recording_without_its_end_is_whole_and_it_is_said(tmp_path: Path, cap
             ("compare", f"{file}@,+3s", f"{file}@+5s"),
         ):
             assert run(command) == code
-            said = "".join(capsys.readouterr())
-            assert ("was not finished: what came after " in said) is not finished, command
+            message = "".join(capsys.readouterr())
+            assert ("was not finished: what came after " in message) is not finished, command
         assert run(("export", f"{file}@,+3s", *out)) == 0
         assert "not finished" not in "".join(capsys.readouterr())
 
 
 def test_a_damaged_recording_is_compared_as_far_as_it_goes(
-    session: Taken, stored: Path, tmp_path: Path, capsys: Said
+    session: Taken, stored: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     spoilt = bytearray(session.data)
     spoilt[session.ends[22] - 5] ^= 8
@@ -185,11 +187,11 @@ def test_a_damaged_recording_is_compared_as_far_as_it_goes(
 
 
 def test_a_recording_becomes_tables(
-    session: Taken, stored: Path, tmp_path: Path, capsys: Said
+    session: Taken, stored: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     folder = tmp_path / "out"
-    asked = ("export", str(stored), "--format", "csv", "-o", str(folder))
-    assert run(asked) == 0
+    requests = ("export", str(stored), "--format", "csv", "-o", str(folder))
+    assert run(requests) == 0
     rows = rows_of(folder / "cpus.csv")
     assert len(rows) == TICKS * 4
     assert f"{TICKS * 4} rows in {folder}/cpus.csv" in capsys.readouterr().err
@@ -197,18 +199,18 @@ def test_a_recording_becomes_tables(
         reading = session.frames[-1].cpus.columns["ipc"][int(row["cpu"])]
         assert isinstance(reading, float) and float(row["ipc"]) == reading
     assert [row["text"] for row in rows_of(folder / "markers.csv")] == ["mark 15"]
-    assert run(asked) == 1
+    assert run(requests) == 1
     assert "exists, and nothing is written over" in capsys.readouterr().err
 
 
 def test_one_table_goes_to_a_file_or_to_standard_output(
-    stored: Path, tmp_path: Path, capsys: Said
+    stored: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    asked = ("export", f"{stored}@+20s,+22s", "--format", "jsonl", "--table", "nfs", "-o")
-    assert run((*asked, "-")) == 0
+    requests = ("export", f"{stored}@+20s,+22s", "--format", "jsonl", "--table", "nfs", "-o")
+    assert run((*requests, "-")) == 0
     lines = capsys.readouterr().out
     assert {json.loads(line)["tick"] for line in lines.splitlines()} == {20, 21, 22}
-    assert run((*asked, str(tmp_path / "nfs.jsonl"))) == 0
+    assert run((*requests, str(tmp_path / "nfs.jsonl"))) == 0
     assert (tmp_path / "nfs.jsonl").read_text() == lines
     capsys.readouterr()
     for wrong in (
@@ -231,12 +233,12 @@ def test_a_signal_ends_reading_where_no_tick_comes_any_more(
     read, stop = FileBytes.read, FileBytes.stop
 
     def reading(self: FileBytes, at: int, size: int) -> bytes:
-        found = read(self, at, size)
+        result = read(self, at, size)
         if at > end and callable(signal.getsignal(signal.SIGTERM)):
             signalled.append(at)
             signal.raise_signal(signal.SIGTERM)
             assert stopped.wait(60)
-        return found
+        return result
 
     def stopping(self: FileBytes) -> None:
         stop(self)

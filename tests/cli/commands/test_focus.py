@@ -66,7 +66,7 @@ def test_what_cannot_be_counted_is_a_usage_error(arguments: tuple[str, ...]) -> 
     assert done.stderr.startswith("nftop: --focus")
 
 
-def test_an_unknown_network_function_is_said_and_the_rest_goes_on() -> None:
+def test_an_unknown_network_function_is_reported_and_the_rest_goes_on() -> None:
     done = called(*FAST, "-n", "2", "--json", "--focus", "nothing")
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) == 1 and "vpp" in done.stderr

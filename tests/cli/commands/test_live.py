@@ -86,7 +86,7 @@ def test_doctor_says_it_too() -> None:
     assert report["simulated"] is True
 
 
-def test_other_commands_are_there() -> None:
+def test_other_commands_are_present() -> None:
     assert called("demo", "explain", "cpp").stdout == called("explain", "cpp").stdout
     assert "--scenario NAME" in called("demo", "--help").stdout
     assert "demo" in called("--help").stdout
@@ -129,8 +129,8 @@ def test_a_change_is_shown_done_and_ends_with_the_command() -> None:
     assert done.stdout.endswith(ended)
     assert "there is nothing to take back\n" in called("demo", "undo", "--yes").stdout
     history = called("demo", "history")
-    said = "SIMULATED: nothing of this machine is shown or changed\nnothing was changed by nftop\n"
-    assert history.stdout == said
+    note = "SIMULATED: nothing of this machine is shown or changed\nnothing was changed by nftop\n"
+    assert history.stdout == note
     assert called("demo", "history", "--json").stdout == ""
 
 
@@ -161,10 +161,10 @@ def test_no_simulated_host_of_that_kind_has_classes() -> None:
 
 
 def test_the_screen_of_the_demo_has_a_gate_that_is_unlocked() -> None:
-    asked = build_parser(demo=True).parse_args(["--cpus", "8"])
-    here = open_demo(asked)
+    requests = build_parser(demo=True).parse_args(["--cpus", "8"])
+    here = open_demo(requests)
     try:
-        drawn = options_of(here, asked)
+        drawn = options_of(here, requests)
     finally:
         for source in here.sources:
             source.close()
@@ -185,10 +185,10 @@ def test_the_screen_of_this_host_is_unlocked_by_rw_alone(
     unlocked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nftop.cli.compose.hosts.missing_privilege", lambda: "run it with sudo")
-    asked = build_parser().parse_args(["--rw"] * unlocked)
-    here = open_requested(asked)
+    requests = build_parser().parse_args(["--rw"] * unlocked)
+    here = open_requested(requests)
     try:
-        drawn = options_of(here, asked)
+        drawn = options_of(here, requests)
     finally:
         for source in here.sources:
             source.close()

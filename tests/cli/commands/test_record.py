@@ -49,17 +49,17 @@ def test_a_signal_finishes_the_recording(tmp_path: Path, number: signal.Signals)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    found, ended, rest = everything(file)
-    assert ended and rest is None and ticks_of(found)
+    result, ended, rest = everything(file)
+    assert ended and rest is None and ticks_of(result)
     assert re.fullmatch(rb"nftop: \d+ ticks?, 0.0 MB in .*a\.nftop\n", said), said
-    header = found[0]
+    header = result[0]
     assert isinstance(header, Header) and header.host.simulated
     assert header.command[-2:] == ("-o", str(file)) and header.interval_ns == 100_000_000
     assert {"nftop", "python", "kernel"} == set(header.versions)
     assert ("cpp", "CPP", "cycles", "cpu") in header.catalogue
 
 
-def test_killed_at_any_moment_all_but_the_last_tick_is_there(tmp_path: Path) -> None:
+def test_killed_at_any_moment_all_but_the_last_tick_is_present(tmp_path: Path) -> None:
     rng = random.Random(4)
     for at in range(4):
         file = tmp_path / f"{at}.nftop"
@@ -68,8 +68,8 @@ def test_killed_at_any_moment_all_but_the_last_tick_is_there(tmp_path: Path) -> 
             until(lambda file=file, least=least: file.exists() and file.stat().st_size > least)  # type: ignore[misc]
             process.kill()
             process.communicate(timeout=60)
-        found, ended, rest = everything(file)
-        numbers = [tick.number for tick in ticks_of(found)]
+        result, ended, rest = everything(file)
+        numbers = [tick.number for tick in ticks_of(result)]
         assert numbers == list(range(len(numbers))) and numbers and not ended
         assert rest is None or (rest.why == BREAKS_OFF and rest.ticks == 1)
 
@@ -98,7 +98,7 @@ def test_from_one_nftop_to_the_other_through_a_pipe() -> None:
     assert ticks is not None and len(frames) == int(ticks[1]) - 1
 
 
-def test_who_reads_may_leave() -> None:
+def test_a_reader_may_close_the_pipe() -> None:
     with recording("-o", "-") as process:
         assert process.stdout is not None
         process.stdout.read(6000)
@@ -226,11 +226,11 @@ def test_without_a_name_it_goes_into_the_data_folder(tmp_path: Path) -> None:
         done = called("demo", *FAST, "record", "--duration", "1")
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.glob("nftop/recordings/demo-*Z.nftop")
-    found, ended, _ = everything(file)
-    ticks = ticks_of(found)
+    result, ended, _ = everything(file)
+    ticks = ticks_of(result)
     lasted_ns = ticks[-1].sample.monotonic_ns - ticks[0].sample.monotonic_ns
     assert ended and lasted_ns >= 1_000_000_000
-    assert not [item for item in found if isinstance(item, Marker)]
+    assert not [item for item in result if isinstance(item, Marker)]
 
 
 def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:
     assert row["cpu"] == 1
 
 
-def test_a_terminal_is_no_place_for_a_recording() -> None:
+def test_a_recording_is_not_written_to_a_terminal() -> None:
     with mock.patch.object(sys, "stdout", mock.Mock(isatty=lambda: True)):
         options = mock.Mock(rotate_size=None, rotate_time=None, keep=None, keep_size=None)
         options.output = "-"

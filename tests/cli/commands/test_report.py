@@ -91,7 +91,7 @@ def test_json_says_the_same_in_nftop_s_units() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--uarch", "ICX"], ["cpp", "--uarch", "GNR"]])
-def test_what_no_paper_has_is_said(arguments: list[str]) -> None:
+def test_what_no_paper_has_is_reported(arguments: list[str]) -> None:
     done = called("explain", "--references", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "of BDX, SKX, HSX, CLX: coremark testpmd" in done.stderr

@@ -9,23 +9,23 @@ import pytest
 from tests.command import called
 
 
-def told(*arguments: str) -> tuple[int, str]:
+def reports(*arguments: str) -> tuple[int, str]:
     done = called("demo", "--scenario", "sst-bf", "--cpus", "16", "sst", *arguments)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_show_as_json_has_every_core() -> None:
-    code, text = told("show", "--json")
-    found = json.loads(text)
-    assert (code, found["schema"], found["simulated"]) == (0, "nftop.sst/1", True)
-    assert {item["sst_priority"] for item in found["cpus"]} == {"high", "low"}
-    one = found["cpus"][1]
+    code, text = reports("show", "--json")
+    result = json.loads(text)
+    assert (code, result["schema"], result["simulated"]) == (0, "nftop.sst/1", True)
+    assert {item["sst_priority"] for item in result["cpus"]} == {"high", "low"}
+    one = result["cpus"][1]
     assert (one["base_frequency_hz"], one["pinned"]) == (2_700_000_000, False)
     assert one["siblings"] == [9]
 
 
 def test_show_names_priority_and_limits() -> None:
-    code, text = told("show")
+    code, text = reports("show")
     assert code == 0
     assert "CPU  SIBLING  PRIORITY  BASE MHz  MIN" in text
     assert "1    9        high      2700      2300  2300  800-3900" in text
@@ -42,7 +42,7 @@ def test_show_names_priority_and_limits() -> None:
     ],
 )
 def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
-    code, text = told(*arguments)
+    code, text = reports(*arguments)
     assert code == 0
     assert said in text
 
@@ -63,11 +63,11 @@ def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
     ],
 )
 def test_what_can_not_be(arguments: tuple[str, ...], code: int, said: str) -> None:
-    found, text = told(*arguments)
-    assert (found, said in text) == (code, True), text
+    result, text = reports(*arguments)
+    assert (result, said in text) == (code, True), text
 
 
 def test_the_cpus_of_a_network_function() -> None:
-    code, text = told("pin", "--nf", "ovs-vswitchd", "--dry-run")
+    code, text = reports("pin", "--nf", "ovs-vswitchd", "--dry-run")
     assert code == 0
     assert "CPU 1" in text

@@ -28,34 +28,34 @@ def test_counts_of_every_cpu(tmp_path: Path) -> None:
         smt = "on" if vector.smt else "off"
         done = tma("--uarch", uarch.lower(), "--smt", smt, "--json", str(file))
         assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-        assert found["schema"] == "nftop.tma/1"
-        assert found["uarch"] == uarch
-        assert found["smt"] is vector.smt
-        assert found["missing"] == found["details"] == {}
-        assert found["metrics"] == {
+        result = json.loads(done.stdout)
+        assert result["schema"] == "nftop.tma/1"
+        assert result["uarch"] == uarch
+        assert result["smt"] is vector.smt
+        assert result["missing"] == result["details"] == {}
+        assert result["metrics"] == {
             node: pytest.approx(ratio, rel=1e-9, abs=1e-15) for node, ratio in vector.ratios.items()
         }
 
 
 def test_events_that_are_no_event_of_the_table_are_named() -> None:
     counts = json.dumps({**vectors.of("SKX")["testpmd_idle_poll"].counts, "UOPS_ISUED.ANY": 1})
-    found = json.loads(tma("--uarch", "SKX", "--json", "-", text=counts).stdout)
-    assert "UOPS_ISUED.ANY" in found["ignored"]
-    assert "UOPS_ISSUED.ANY" not in found["ignored"]
+    result = json.loads(tma("--uarch", "SKX", "--json", "-", text=counts).stdout)
+    assert "UOPS_ISUED.ANY" in result["ignored"]
+    assert "UOPS_ISSUED.ANY" not in result["ignored"]
 
 
 def test_no_ratio_is_null_and_a_reason() -> None:
     counts = vectors.of("SKX")["edge_all_zero"].counts
     done = tma("--uarch", "SKX", "--json", "-", text=json.dumps(counts))
     assert done.returncode == 0
-    found = json.loads(done.stdout)
-    assert set(found["metrics"].values()) == {None}
-    assert set(found["missing"].values()) == {"idle"}
-    assert found["missing"].keys() == found["details"].keys() == found["metrics"].keys()
+    result = json.loads(done.stdout)
+    assert set(result["metrics"].values()) == {None}
+    assert set(result["missing"].values()) == {"idle"}
+    assert result["missing"].keys() == result["details"].keys() == result["metrics"].keys()
 
 
-def test_hyper_threading_is_off_unless_said() -> None:
+def test_hyper_threading_is_off_unless_reported() -> None:
     counts = json.dumps(vectors.of("SKX")["mispredict_heavy_HT"].counts)
     silent, off, on = (
         json.loads(tma("--uarch", "SKX", *smt, "--json", "-", text=counts).stdout)

@@ -73,7 +73,7 @@ def test_a_cpu_that_the_other_host_does_not_have() -> None:
     assert done.returncode == 2 and "no CPU 16" in done.stderr
 
 
-def test_this_hosts_own_server_is_looked_for_on_loopback() -> None:
+def test_this_hosts_own_server_is_searched_on_loopback() -> None:
     here = hosts.open_host()
     (server,) = [source for source in here.sources if isinstance(source, PcmSource)]
     assert server.address.shown == "127.0.0.1:9738"

@@ -46,14 +46,14 @@ EPP = "energy_performance_preference"
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def location() -> Iterator[Path]:
     with in_memory() as folder:
         yield folder
 
 
 @pytest.fixture
-def kernel(place: Path) -> Kernel:
-    return make_tree(place)
+def kernel(location: Path) -> Kernel:
+    return make_tree(location)
 
 
 def gate_of(host: FakeCpufreq, disk: Disk) -> BackendGate[FakeCpufreq]:
@@ -100,7 +100,7 @@ def test_a_core_is_pinned_with_its_sibling_and_undone_byte_for_byte(kernel: Kern
     assert gate_of(host, disk).propose_undo() is None
 
 
-def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) -> None:
+def test_a_low_priority_core_is_pinned_to_its_own_and_reported(kernel: Kernel) -> None:
     host, disk = part(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(0),))])
     kept(host, disk, proposal)
@@ -108,8 +108,8 @@ def test_a_low_priority_core_is_pinned_to_its_own_and_said_so(kernel: Kernel) ->
     assert any("low priority" in effect and "2700 MHz" in effect for effect in proposal.effects)
 
 
-def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) -> None:
-    kernel = make_tree(place / "two", bases=(HIGH, LOW) * 4, packages=2)
+def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(location: Path) -> None:
+    kernel = make_tree(location / "two", bases=(HIGH, LOW) * 4, packages=2)
     host = part(kernel)
     assert {core.priority for core in cores(host.facts(), host.state())} == {None}
     proposal = gate_of(host, Disk()).propose([PinCpus((Cpu(1),))])
@@ -117,7 +117,7 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) 
     proposal = gate_of(host, Disk()).propose([PinEvery("bf")])
     assert any("SST-BF is not on" in warning for warning in proposal.warnings)
 
-    kernel = make_tree(place / "hybrid")
+    kernel = make_tree(location / "hybrid")
     host = part(kernel)
     kinds = [core.priority for core in cores(host.facts(), host.state())]
     assert kinds == ["high" if base == HIGH else "low" for base in BASES]
@@ -130,8 +130,8 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(place: Path) 
 
 
 @pytest.mark.parametrize("governor", ["powersave", "performance"])
-def test_the_whole_host_as_sst_bf_s_and_m_and_back(place: Path, governor: str) -> None:
-    kernel = make_tree(place, governor=governor)
+def test_the_whole_host_as_sst_bf_s_and_m_and_back(location: Path, governor: str) -> None:
+    kernel = make_tree(location, governor=governor)
     host, disk, before = part(kernel), Disk(), kernel.state()
     done(host, disk, PinEvery("bf"))
     assert [limits(kernel, cpu) for cpu in range(8)] == [(base, base) for base in BASES]
@@ -168,8 +168,8 @@ def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
     assert kernel.state() == before
 
 
-def test_release_reaches_past_a_change_of_the_governor_alone(place: Path) -> None:
-    kernel = make_tree(place, governor="performance")
+def test_release_reaches_past_a_change_of_the_governor_alone(location: Path) -> None:
+    kernel = make_tree(location, governor="performance")
     host, disk, before = part(kernel), Disk(), kernel.state()
     done(host, disk, PinCpus((Cpu(0),)))
     done(host, disk, PinEvery("bf"))
@@ -180,16 +180,16 @@ def test_release_reaches_past_a_change_of_the_governor_alone(place: Path) -> Non
     assert kernel.state() == before
 
 
-def test_what_was_pinned_by_hand_is_opened_or_said_to_stay(place: Path) -> None:
-    kernel = make_tree(place, governor="performance")
+def test_what_was_pinned_by_hand_is_opened_or_reported_to_stay(location: Path) -> None:
+    kernel = make_tree(location, governor="performance")
     for cpu, limit in itertools.product((0, 1, 4, 5), (MAX, MIN)):
         kernel.put(cpu, limit, str(BASES[cpu] if cpu in (0, 4) else NOMINAL))
     host, disk = part(kernel), Disk()
     done(host, disk, PinEvery("bf"))
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(0), Cpu(1)))])
-    told = " ".join(proposal.effects)
-    assert "CPU 0,4: the limits are not nftop's" in told
-    assert "CPU 1,5: pinned before nftop's last change" in told
+    texts = " ".join(proposal.effects)
+    assert "CPU 0,4: the limits are not nftop's" in texts
+    assert "CPU 1,5: pinned before nftop's last change" in texts
     kept(host, disk, proposal)
     assert limits(kernel, 0) == (LEAST, MOST)
     assert limits(kernel, 1) == (NOMINAL, NOMINAL)
@@ -244,8 +244,8 @@ def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> No
     kernel.put(5, MAX, "3000000")
     planned = gate_of(host, disk).propose_undo()
     assert planned is not None
-    said = "scaling_max_freq of CPU 5 was changed by somebody else since: left alone, 3000 MHz now"
-    assert said in planned[0].unmet
+    words = "scaling_max_freq of CPU 5 was changed by somebody else since: left alone, 3000 MHz now"
+    assert words in planned[0].unmet
     kept(host, disk, *planned)
     assert limits(kernel, 1) == (LEAST, MOST)
     assert limits(kernel, 5) == (LEAST, 3_000_000)
@@ -322,21 +322,21 @@ def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
     host = replace(host, stubborn=((1, MIN),) * refused)
     receipt, entry = apply(host, memory(disk), proposal, ASKED)
     assert (receipt.outcome, entry) == ("overwritten", None)
-    said = " ".join(receipt.sentences)
+    words = " ".join(receipt.sentences)
     assert (
-        "scaling_max_freq of CPU 1: 2700 MHz was written and stays asked for, 2000 MHz is" in said
+        "scaling_max_freq of CPU 1: 2700 MHz was written and stays asked for, 2000 MHz is" in words
     )
-    assert "everything is as it was before" not in said
+    assert "everything is as it was before" not in words
     assert kernel.state() == before
-    [told] = memory(disk).history()
-    assert any("stays asked for" in item for item in told.left)
+    [texts] = memory(disk).history()
+    assert any("stays asked for" in item for item in texts.left)
 
 
 @pytest.mark.parametrize("cut_off", [True, False])
 def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
-    place: Path, cut_off: bool
+    location: Path, cut_off: bool
 ) -> None:
-    kernel = make_tree(place, governor="performance")
+    kernel = make_tree(location, governor="performance")
     host, disk = part(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinEvery("bf")])
     _, entry = apply(host, memory(disk), proposal, ASKED)
@@ -345,9 +345,9 @@ def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
     receipt = recover(host, memory(disk)) if cut_off else revert(host, memory(disk), entry)
     assert receipt is not None
     assert receipt.outcome == "overwritten"
-    said = "EPP of CPU 1 was changed by somebody else since: left alone, power now"
+    words = "EPP of CPU 1 was changed by somebody else since: left alone, power now"
     assert [sentence for sentence in receipt.sentences if "changed by somebody" in sentence] == [
-        said
+        words
     ]
     assert {limits(kernel, cpu) for cpu in range(8)} == {(LEAST, MOST)}
 
@@ -378,28 +378,28 @@ def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     assert {k: v for k, v in before.items() if "policy5" not in k} == kernel.state()
 
 
-def test_who_else_sets_frequencies_is_named_before(kernel: Kernel) -> None:
+def test_other_programs_that_set_frequencies_are_named_first(kernel: Kernel) -> None:
     wants = kernel.root / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True)
     (wants / "cpupower.service").write_text("")
     host, disk = part(kernel), Disk()
-    said = "cpupower may set frequencies here too (cpupower.service is enabled)"
+    words = "cpupower may set frequencies here too (cpupower.service is enabled)"
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
-    assert said in proposal.warnings
+    assert words in proposal.warnings
     kept(host, disk, proposal)
     planned = gate_of(host, disk).propose_undo()
     assert planned is not None
-    assert said in planned[0].warnings
+    assert words in planned[0].warnings
 
 
-def test_hosts_that_can_not(place: Path) -> None:
-    (place / "proc").mkdir()
+def test_hosts_that_can_not(location: Path) -> None:
+    (location / "proc").mkdir()
     with pytest.raises(AbsentError, match="no cpufreq"):
-        open_cpufreq(place)
-    kernel = make_tree(place / "a", bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
+        open_cpufreq(location)
+    kernel = make_tree(location / "a", bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
     host, disk = part(kernel), Disk()
-    said = gate_of(host, disk).propose([PinCpus((Cpu(1),))]).refusals
-    assert "CPU 0-3: acpi-cpufreq reports no base_frequency" in said[0]
+    words = gate_of(host, disk).propose([PinCpus((Cpu(1),))]).refusals
+    assert "CPU 0-3: acpi-cpufreq reports no base_frequency" in words[0]
     assert "no base_frequency" in gate_of(host, disk).propose([PinEvery("bf")]).refusals[0]
     done_ = gate_of(host, disk).propose([PinEvery("base")])
     assert "not known" not in "".join(done_.refusals)
@@ -408,8 +408,8 @@ def test_hosts_that_can_not(place: Path) -> None:
     )
 
 
-def test_a_shared_policy_is_changed_once_and_says_whose_it_is(place: Path) -> None:
-    kernel = make_tree(place, bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
+def test_a_shared_policy_is_changed_once_and_lists_its_cpus(location: Path) -> None:
+    kernel = make_tree(location, bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
     host, disk = part(kernel), Disk()
     kernel.put(0, MAX, "2000000")
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
@@ -454,9 +454,9 @@ ACTIONS: dict[str, FrequencyAction] = {
 
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("name", ACTIONS)
-def test_killed_at_every_step(place: Path, name: str, stays: bool) -> None:
+def test_killed_at_every_step(location: Path, name: str, stays: bool) -> None:
     for at in itertools.count():
-        kernel = make_tree(place / str(at), governor="performance", bases=BASES[:4])
+        kernel = make_tree(location / str(at), governor="performance", bases=BASES[:4])
         kernel.put(2, MAX, "2000000")
         disk, before = Disk(), kernel.state()
         proposal = gate_of(part(kernel), disk).propose([_within(ACTIONS[name])])
@@ -539,6 +539,6 @@ def no_core_is_pinned_unsaid(kernel: Kernel, action: ReleaseCpus, proposal: Prop
     """What was released is open, or at what it was before nftop's change, and that is told."""
     at_one = {cpu for item in action.cpus for cpu in (item % 4, item % 4 + 4)
               if len(set(limits(kernel, cpu))) == 1}  # fmt: skip
-    told = [effect for effect in proposal.effects if "pinned before nftop's last change" in effect]
-    named = {cpu for item in told for cpu in parse_cpu_list(item.split()[1].rstrip(":"))}
+    texts = [effect for effect in proposal.effects if "pinned before nftop's last change" in effect]
+    named = {cpu for item in texts for cpu in parse_cpu_list(item.split()[1].rstrip(":"))}
     assert at_one == named

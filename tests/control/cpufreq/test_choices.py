@@ -18,10 +18,10 @@ def test_one_of_two_nfs_of_a_name_is_pinned_by_its_cpus_alone() -> None:
     seen = 0
     for row, pid in enumerate(frame.cpus.nf_pid):
         for nf in [item for item in frame.nfs if item.pid == pid and item.cpus]:
-            found = {choice.key: choice for choice in choices(frame, row, "nftop")}
+            result = {choice.key: choice for choice in choices(frame, row, "nftop")}
             cpus = format_cpu_list(nf.cpus)
-            assert found["pin-nf"].action == PinCpus(tuple(nf.cpus))
-            assert found["pin-nf"].command == f"nftop sst pin --cpus {cpus}"
-            assert found["release-nf"].command == f"nftop sst release --cpus {cpus}"
+            assert result["pin-nf"].action == PinCpus(tuple(nf.cpus))
+            assert result["pin-nf"].command == f"nftop sst pin --cpus {cpus}"
+            assert result["release-nf"].command == f"nftop sst release --cpus {cpus}"
             seen += 1
     assert seen

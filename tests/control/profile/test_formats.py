@@ -137,22 +137,22 @@ _WORDS = st.sampled_from(
 def test_no_text_raises_and_mending_ends(text: str) -> None:
     state, rules = small()
     for _ in range(6):
-        found = fit(pqos_config.parse(text), state, rules)
-        assert not found.actions or not any(problem.fatal for problem in found.problems)
-        if not any(problem.edits for problem in found.problems):
+        result = fit(pqos_config.parse(text), state, rules)
+        assert not result.actions or not any(problem.fatal for problem in result.problems)
+        if not any(problem.edits for problem in result.problems):
             break
-        text = mended(text, found.problems)
+        text = mended(text, result.problems)
     else:
         raise AssertionError(text)
 
 
 @given(st.text(max_size=80))
 def test_no_text_is_too_bad_for_toml(text: str) -> None:
-    found = fit(formats.parse_toml_profile(text), *small())
-    assert not found.actions or not any(problem.fatal for problem in found.problems)
+    result = fit(formats.parse_toml_profile(text), *small())
+    assert not result.actions or not any(problem.fatal for problem in result.problems)
 
 
-def test_toml_is_never_mended_where_the_place_is_not_known() -> None:
+def test_toml_is_not_repaired_at_an_unknown_position() -> None:
     text = """
 schema = "nftop.profile/1"
 [[class]]
@@ -174,16 +174,16 @@ def small() -> tuple[State, Rules]:
 def _same(host: LabHost, listing: Listing) -> None:
     state = host.state()
     rules = replace(host.rules(), tasks=host.tasks([], []))
-    found = fit(listing, state, rules)
-    assert [problem for problem in found.problems if problem.fatal] == []
-    proposal = propose(state, rules, found.actions)
+    result = fit(listing, state, rules)
+    assert [problem for problem in result.problems if problem.fatal] == []
+    proposal = propose(state, rules, result.actions)
     assert proposal.refusals == ()
     assert proposal.changes == ()
 
 
 @settings(max_examples=60, deadline=None)
 @given(hosts(exclusive=True))
-def test_what_is_written_is_what_there_is(host: LabHost) -> None:
+def test_a_read_back_value_is_the_written_one(host: LabHost) -> None:
     profile = export_profile(host.state(), host.rules())
     for text, parse in (
         (pqos_text(profile), pqos_config.parse),
@@ -196,7 +196,7 @@ def test_what_is_written_is_what_there_is(host: LabHost) -> None:
         _same(host, listing)
 
 
-def test_what_a_profile_does_not_hold_is_said() -> None:
+def test_what_a_profile_does_not_hold_is_reported() -> None:
     state, rules = small()
     more = {
         **state,
@@ -211,7 +211,7 @@ def test_what_a_profile_does_not_hold_is_said() -> None:
         assert any(said in note for note in notes)
 
 
-def test_classes_by_name_have_numbers_for_pqos_and_are_found_again() -> None:
+def test_classes_by_name_have_numbers_for_pqos_and_are_matched_again() -> None:
     state, rules = small()
     for number, name in enumerate(("ovs", "COS1", "vpp"), 20):
         state = {
@@ -237,9 +237,9 @@ l3 = { 1 = "3" }
 mba_percent = 50
 cpus = "2-3"
 """
-    found = fit(formats.parse_toml_profile(text), state, rules)
-    assert found.problems == ()
-    assert list(found.actions[:3]) == [
+    result = fit(formats.parse_toml_profile(text), state, rules)
+    assert result.problems == ()
+    assert list(result.actions[:3]) == [
         CreateGroup("nftop.batch"),
         SetSchemata("nftop.batch", "L3", ((1, 3),)),
         SetSchemata("nftop.batch", "MB", ((0, 50),)),
@@ -282,10 +282,10 @@ def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
     ],
 )
 def test_what_a_host_does_not_take(line: str, said: str) -> None:
-    found = fit(pqos_config.parse(line), *small())
-    (problem,) = found.problems
+    result = fit(pqos_config.parse(line), *small())
+    (problem,) = result.problems
     assert said in problem.text
-    assert found.actions == ()
+    assert result.actions == ()
 
 
 def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
@@ -293,9 +293,9 @@ def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
         "alloc-class-set: llc:0=0xf0;llc:0=0xf\nalloc-assoc-set: llc:0=1\n"
         "# nftop: COS 1 is group nftop.a\nalloc-assoc-set: llc:1=1;pid:1=41\n"
     )
-    found = fit(pqos_config.parse(text), *small())
-    assert [problem.text for problem in found.problems] == [
+    result = fit(pqos_config.parse(text), *small())
+    assert [problem.text for problem in result.problems] == [
         "CPU 1 is in two classes; the later one holds"
     ]
-    assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in found.actions
-    assert MoveTasks((41,), "nftop.a") in found.actions
+    assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in result.actions
+    assert MoveTasks((41,), "nftop.a") in result.actions

@@ -60,15 +60,15 @@ def fitted(text: str, state: State, rules: Rules) -> Fitted:
         ("noisy-vm-vm", 0, {"0xfffff0": "0xffff0"}, OVERLAPPING_2, NARROW),
     ],
 )
-def test_every_error_of_the_rdt_paper_is_found_and_its_fix_offered(
+def test_every_error_of_the_rdt_paper_is_detected_and_its_fix_offered(
     name: str, digits: int, too_wide: dict[str, str], masks: dict[int, int], cpus: tuple[str, ...]
 ) -> None:
     text = (DATA / f"c23-{name}.cfg").read_text()
     state, rules = host(20, 12)
-    found = fitted(text, state, rules)
+    result = fitted(text, state, rules)
 
-    slips = [problem for problem in found.problems if "1lc" in problem.text]
-    wide = [problem for problem in found.problems if "20 ways" in problem.text]
+    slips = [problem for problem in result.problems if "1lc" in problem.text]
+    wide = [problem for problem in result.problems if "20 ways" in problem.text]
     assert len(slips) == digits
     assert sum(len(slip.edits) for slip in slips) == text.count("1lc")
     lines = text.splitlines()
@@ -78,11 +78,11 @@ def test_every_error_of_the_rdt_paper_is_found_and_its_fix_offered(
         for edit in item.edits
         if edit.span is not None
     } == too_wide
-    assert len(found.problems) == len(slips) + len(wide)
-    assert found.problems  # no listing is without an error
-    assert found.actions == ()  # and none is mended unasked
+    assert len(result.problems) == len(slips) + len(wide)
+    assert result.problems  # no listing is without an error
+    assert result.actions == ()  # and none is mended unasked
 
-    good = fitted(mended(text, found.problems), state, rules)
+    good = fitted(mended(text, result.problems), state, rules)
     assert good.problems == ()
     groups = {ROOT if number == 0 else f"COS{number}": bits for number, bits in masks.items()}
     assert {
@@ -110,16 +110,16 @@ def test_a_single_fix_leaves_the_others_to_be_confirmed() -> None:
 def test_the_second_talks_commands() -> None:
     text = (DATA / "talk.sh").read_text()
     state, rules = host(11, 80)
-    found = fitted(text, state, rules)
+    result = fitted(text, state, rules)
     # `pgos` for `pqos`, as it was read off a slide.
-    assert [(problem.line, len(problem.edits)) for problem in found.problems] == [
+    assert [(problem.line, len(problem.edits)) for problem in result.problems] == [
         (1, 1),
         (3, 1),
         (5, 1),
     ]
-    assert found.actions == ()
+    assert result.actions == ()
 
-    good = fitted(mended(text, found.problems), state, rules)
+    good = fitted(mended(text, result.problems), state, rules)
     assert good.problems == ()
     values = {
         (action.group, action.resource): action.values[0][1]
@@ -146,26 +146,26 @@ def test_the_second_talks_commands() -> None:
 def test_a_class_without_a_group_is_offered_one_of_nftops_own() -> None:
     text = "alloc-class-set: llc:0=0xff;llc:1=0xf00\nalloc-assoc-set: llc:1=2\n"
     state, rules = host(12, 4, groups=1)
-    found = fitted(text, state, rules)
-    (problem,) = found.problems
+    result = fitted(text, state, rules)
+    (problem,) = result.problems
     assert "class 1 has no group here (COS1)" in problem.text
     good = fitted(mended(text, [problem]), state, rules)
     assert good.problems == ()
     assert {action.group for action in good.actions} == {ROOT, "nftop.cos1"}
 
 
-def test_what_is_asked_for_a_class_without_a_group_is_judged_too() -> None:
+def test_what_is_requested_a_class_without_a_group_is_judged_too() -> None:
     text = (
         "alloc-class-set: llc:1=0xff000\nalloc-class-set: llc:2=0x505\nalloc-assoc-set: llc:1=2,9\n"
     )
     state, rules = host(12, 4, groups=1)
-    found = fitted(text, state, rules)
-    said = [(problem.line, problem.text) for problem in found.problems]
-    assert [line for line, _ in said] == [1, 1, 2, 2, 3]
+    result = fitted(text, state, rules)
+    message = [(problem.line, problem.text) for problem in result.problems]
+    assert [line for line, _ in message] == [1, 1, 2, 2, 3]
     for line, part in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
                        (3, "CPU 9 is not there")):  # fmt: skip
-        assert any(at == line and part in item for at, item in said), said
-    assert found.actions == ()
+        assert any(at == line and part in item for at, item in message), message
+    assert result.actions == ()
     # All that can be offered is offered at once.
-    left = fitted(mended(text, found.problems), state, rules).problems
+    left = fitted(mended(text, result.problems), state, rules).problems
     assert all("side by side" in item.text or "0xff000" in item.text for item in left)

@@ -79,8 +79,8 @@ def test_no_sequence_of_operations_yields_what_the_plan_refuses(
     draft = begin(host.state(), replace(rules, masks=masks), "nftop")
     for operation in operations:
         before = draft
-        draft, said = operation(draft)
-        assert said or draft is not before or draft == before
+        draft, notes = operation(draft)
+        assert notes or draft is not before or draft == before
         proposal = propose(draft.base, draft.rules, drafts.actions(draft))
         assert proposal.refusals == ()
         assert proposal.changes == draft.plan.changes
@@ -116,19 +116,19 @@ def from_mask(bits: int, *, sparse: bool = False) -> Draft:
     ],
 )
 def test_toggling_a_way_moves_an_edge(bits: int, way: int, new: str) -> None:
-    draft, said = drafts.toggle(from_mask(bits), "vpp", "L3", (0,), way)
-    assert (l3(draft), said) == (new, "")
+    draft, notes = drafts.toggle(from_mask(bits), "vpp", "L3", (0,), way)
+    assert (l3(draft), notes) == (new, "")
 
 
 def test_what_would_be_a_hole_or_nothing_is_refused_with_a_sentence() -> None:
-    draft, said = drafts.toggle(from_mask(0x1F0), "vpp", "L3", (0,), 6)
+    draft, notes = drafts.toggle(from_mask(0x1F0), "vpp", "L3", (0,), 6)
     assert l3(draft) == "1f0"
-    assert "way 6 is in the middle" in said
+    assert "way 6 is in the middle" in notes
     for operation in (drafts.toggle, drafts.shrink):
-        draft, said = operation(from_mask(0x10), "vpp", "L3", (0,), 4)
-        assert (l3(draft), said) == ("10", "a class has a way at least")
-    gaps, said = drafts.toggle(from_mask(0x1F0, sparse=True), "vpp", "L3", (0,), 6)
-    assert (l3(gaps), said) == ("1b0", "")
+        draft, notes = operation(from_mask(0x10), "vpp", "L3", (0,), 4)
+        assert (l3(draft), notes) == ("10", "a class has a way at least")
+    gaps, notes = drafts.toggle(from_mask(0x1F0, sparse=True), "vpp", "L3", (0,), 6)
+    assert (l3(gaps), notes) == ("1b0", "")
     assert "no L3CODE 0 to set" in drafts.toggle(from_mask(1), "vpp", "L3CODE", (0,), 1)[1]
 
 
@@ -141,8 +141,8 @@ def test_shifting_growing_and_shrinking() -> None:
         assert l3(drafts.shrink(draft, "vpp", "L3", (0,), way)[0]) == shrunk
     assert l3(drafts.grow(from_mask(0x700), "vpp", "L3", (0,), 10)[0]) == "780"
     assert l3(drafts.grow(from_mask(0x007), "vpp", "L3", (0,), 0)[0]) == "f"
-    whole, said = drafts.grow(from_mask(0x7FF), "vpp", "L3", (0,), 0)
-    assert (l3(whole), said) == ("7ff", "the mask reaches from end to end of the cache")
+    whole, notes = drafts.grow(from_mask(0x7FF), "vpp", "L3", (0,), 0)
+    assert (l3(whole), notes) == ("7ff", "the mask reaches from end to end of the cache")
     for bits, by in ((0x700, 1), (0x007, -1)):
         assert drafts.shift(from_mask(bits), "vpp", "L3", (0,), by)[1].startswith("the mask is at")
 
@@ -162,9 +162,9 @@ def test_limits_go_by_steps_within_what_the_host_takes() -> None:
     down, _ = drafts.step_limit(draft, "vpp", (0, 7), -1)
     assert down.target[Cell("schemata", "vpp", "MB", 0)] == "90"
     assert drafts.step_limit(draft, "vpp", (0,), 1)[1] == "limits are between 10 and 100 here"
-    rounded, said = drafts.limit(draft, "vpp", (0,), 41)
+    rounded, notes = drafts.limit(draft, "vpp", (0,), 41)
     assert rounded.target[Cell("schemata", "vpp", "MB", 0)] == "50"
-    assert "MB 0=41 becomes 50" in said
+    assert "MB 0=41 becomes 50" in notes
     assert "between 10 and 100" in drafts.limit(draft, "vpp", (0,), 5)[1]
     for step in (drafts.step_limit, drafts.limit):
         assert "no limit" in step(draft, "vpp", (9,), 1)[1]
@@ -177,7 +177,7 @@ def test_limits_go_by_steps_within_what_the_host_takes() -> None:
     assert "b sets one" in drafts.step_limit(free, "vpp", (0,), -1)[1]
 
 
-def test_a_class_made_filled_and_removed() -> None:
+def test_a_class_created_filled_and_removed() -> None:
     draft = begin(lab_host().state(), lab_host().rules(), "nftop")
     draft, _ = drafts.create(draft, "fast")
     draft, _ = drafts.toggle(draft, "nftop.fast", "L3", (0,), 8)
@@ -194,21 +194,21 @@ def test_a_class_made_filled_and_removed() -> None:
     assert drafts.create(draft, "fast")[1] == "there is a group nftop.fast already"
     assert "no CPU was named" in drafts.move(draft, "nftop.fast", ())[1]
     assert "CPU 99 is not there" in drafts.move(draft, "nftop.fast", (Cpu(99),))[1]
-    back, said = drafts.reset(draft)
-    assert (back.changed, said) == (False, "")
+    back, notes = drafts.reset(draft)
+    assert (back.changed, notes) == (False, "")
     assert drafts.reset(back)[1] == "there is nothing to take back"
 
 
-def test_whose_class_is_removed_is_in_the_root_group() -> None:
+def test_members_of_a_removed_class_are_in_the_root_group() -> None:
     draft, _ = drafts.remove(from_mask(0xF), "nftop.a")
     assert drafts.actions(draft) == (RemoveGroup("nftop.a"),)
     assert parts(draft.target[Cell("cpu", "", number=3)])[0] == ROOT
     assert draft.plan.commands == ("nftop cat remove --group nftop.a",)
     assert "is not nftop's" in drafts.remove(draft, "vpp")[1]
     crowded = {**draft.base, Cell("monitor", "nftop.a", "zz"): "99"}
-    left, said = drafts.remove(replace(draft, base=crowded, target=crowded), "nftop.a")
+    left, notes = drafts.remove(replace(draft, base=crowded, target=crowded), "nftop.a")
     assert Cell("group", "nftop.a") in left.target
-    assert said.startswith("monitoring group nftop.a:zz is not nftop's")
+    assert notes.startswith("monitoring group nftop.a:zz is not nftop's")
 
 
 def test_every_change_has_its_command() -> None:
@@ -226,18 +226,18 @@ def test_every_change_has_its_command() -> None:
     )
 
 
-def test_somebody_elses_changes_are_told_and_wishes_carried_over() -> None:
+def test_somebody_elses_changes_are_reported_and_wishes_carried_over() -> None:
     draft, _ = drafts.shift(from_mask(0xF), "vpp", "L3", (0,), 1)
     assert drafts.drift(draft, draft.base) == ()
     other = {**draft.base, Cell("schemata", "nftop.a", "L3", 0): "3"}
     [change] = drafts.drift(draft, {**other, Cell("task", "", "7@70"): "vpp"})
     assert (change.cell.group, change.old, change.new) == ("nftop.a", "f", "3")
-    after_it, said = rebased(draft, other, draft.rules)
-    assert (l3(after_it), l3(after_it, "nftop.a"), said) == ("1e", "3", "")
+    after_it, notes = rebased(draft, other, draft.rules)
+    assert (l3(after_it), l3(after_it, "nftop.a"), notes) == ("1e", "3", "")
     gone = {cell: value for cell, value in draft.base.items() if cell.group != "vpp"}
-    dropped, said = rebased(draft, gone, draft.rules)
+    dropped, notes = rebased(draft, gone, draft.rules)
     assert not dropped.changed
-    assert said == "left out of the draft: vpp L3 0=1e (there is no group vpp)"
+    assert notes == "left out of the draft: vpp L3 0=1e (there is no group vpp)"
 
 
 def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_named() -> None:
@@ -248,23 +248,25 @@ def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_
     assert rebased(draft, draft.base, draft.rules) == (draft, "")
     gone = {cell: value for cell, value in draft.base.items()
             if cell.group != "vpp" and cell != Cell("cpu", "", "", 2)}  # fmt: skip
-    kept, said = rebased(draft, gone, draft.rules)
-    assert "vpp L3 0=1e (there is no group vpp)" in said
-    assert "CPU 2 into nftop.b (" in said and "CPU 3" not in said
+    kept, notes = rebased(draft, gone, draft.rules)
+    assert "vpp L3 0=1e (there is no group vpp)" in notes
+    assert "CPU 2 into nftop.b (" in notes and "CPU 3" not in notes
     assert Cell("group", "nftop.a") not in kept.target
     assert kept.target[Cell("cpu", "", "", 3)] == "nftop.b"
-    again, said = rebased(kept, kept.target, draft.rules, [SetSchemata("nftop.b", "L3", ((0, 3),))])
-    assert said == "", "what somebody did meanwhile is as it was wished for"
-    [told] = drafts.commands(drafts.actions(again), "nftop")
-    assert told == "nftop cat set --group nftop.b --l3 0=3"
+    again, notes = rebased(
+        kept, kept.target, draft.rules, [SetSchemata("nftop.b", "L3", ((0, 3),))]
+    )
+    assert notes == "", "what somebody did meanwhile is as it was wished for"
+    [reports] = drafts.commands(drafts.actions(again), "nftop")
+    assert reports == "nftop cat set --group nftop.b --l3 0=3"
 
 
-def test_a_name_is_never_taken_for_what_is_said_of_it() -> None:
+def test_a_name_is_never_taken_for_what_is_reported_of_it() -> None:
     first = begin(lab_host().state(), lab_host().rules(), "nftop")
-    draft, said = drafts.create(first, "becomes")
-    assert draft.changed and said == ""
-    draft, said = drafts.shrink(draft, "nftop.becomes", "L3", (0,), 10)
-    assert any("becomes: shares ways" in effect for effect in draft.plan.effects) and said == ""
+    draft, notes = drafts.create(first, "becomes")
+    assert draft.changed and notes == ""
+    draft, notes = drafts.shrink(draft, "nftop.becomes", "L3", (0,), 10)
+    assert any("becomes: shares ways" in effect for effect in draft.plan.effects) and notes == ""
     assert drafts.limit(draft, "nftop.becomes", (0,), 41)[1] == "MB 0=41 becomes 50: steps of 10"
 
 

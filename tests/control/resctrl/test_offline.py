@@ -57,8 +57,8 @@ class ShrinkingHost(LabHost):
     gone: set[int] = field(default_factory=set)
 
     def state(self, threads: Iterable[Cell] = ()) -> State:
-        found = super().state(threads)
-        return {c: v for c, v in found.items() if c.kind != "schemata" or c.number not in self.gone}
+        known = super().state(threads)
+        return {c: v for c, v in known.items() if c.kind != "schemata" or c.number not in self.gone}
 
     def take_offline(self, domain: int) -> None:
         self.gone.add(domain)
@@ -95,9 +95,9 @@ def do(gate: BackendClassGate, proposal: Proposal, undoes: tuple[int, ...] = ())
 
 
 def undo(gate: BackendClassGate) -> tuple[Proposal, tuple[int, ...]]:
-    found = gate.propose_undo()
-    assert found is not None
-    return found
+    known = gate.propose_undo()
+    assert known is not None
+    return known
 
 
 BOTH: list[Action] = [SetSchemata("vpp", "L3", ((0, 0x3), (1, 0x3)))]
@@ -218,7 +218,7 @@ def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> 
     assert not any("as it was before" in sentence for sentence in receipt.sentences)
 
 
-def left_in_part(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
+def left_in_piece(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
     """A change that was not kept, and taken back while cache 1 was offline."""
     _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), ASKED)
     assert entry is not None
@@ -233,7 +233,7 @@ def left_in_part(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
 def test_what_was_offline_when_an_unkept_change_was_taken_back_can_be_undone(reset: bool) -> None:
     host, disk = furnished(), Disk()
     gate, before = gate_of(host, disk), host.state()
-    left_in_part(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
+    left_in_piece(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
     still_offline = gate.propose_undo()
     assert still_offline is not None
     assert (still_offline[0].changes, still_offline[0].offline) == ((), (CPU_3, L3_1))
@@ -252,7 +252,7 @@ def test_what_was_offline_when_an_unkept_change_was_taken_back_can_be_undone(res
 
 def test_what_somebody_has_set_since_an_unkept_change_is_left_alone() -> None:
     host, disk = furnished(), Disk()
-    left_in_part(host, disk, BOTH)
+    left_in_piece(host, disk, BOTH)
     host.bring_online(1)
     host.lab.echo("L3:1=7", "/vpp/schemata")
     proposal, _ = undo(gate_of(host, disk))
@@ -264,7 +264,7 @@ def test_an_unkept_change_that_is_still_offline_does_not_block_an_older_one() ->
     host, disk = furnished(), Disk()
     gate = gate_of(host, disk)
     do(gate, gate.propose([SetSchemata("vpp", "L3", ((0, 0x1F),))]))
-    left_in_part(host, disk, BOTH)
+    left_in_piece(host, disk, BOTH)
     proposal, numbers = undo(gate)
     assert ([change.cell for change in proposal.changes], numbers) == ([L3_0], (1,))
     assert not proposal.final, "a newer change stands"
@@ -274,7 +274,7 @@ def test_an_unkept_change_that_is_still_offline_does_not_block_an_older_one() ->
     assert ([change.cell for change in proposal.changes], numbers) == ([L3_1], (2,))
 
 
-def test_an_undo_that_was_taken_back_in_part_can_be_repeated() -> None:
+def test_an_undo_that_was_taken_back_partly_can_be_repeated() -> None:
     host, disk = furnished(), Disk()
     gate, before = gate_of(host, disk), host.state()
     do(gate, gate.propose(BOTH))
@@ -297,7 +297,7 @@ def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_
     for at in itertools.count():
         host, disk = furnished(), Disk()
         gate = gate_of(host, disk)
-        left_in_part(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
+        left_in_piece(host, disk, [*BOTH, MoveCpus((Cpu(3),), "/")])
         host.bring_online(1)
         changed = host.state()
         proposal, numbers = undo(gate)
@@ -323,7 +323,7 @@ def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_
     assert outcomes == {(None, False), ("reverted", False), ("kept", True)}
 
 
-def test_what_is_offline_when_a_change_is_kept_is_said_and_blamed_on_nobody() -> None:
+def test_what_is_offline_when_a_change_is_kept_is_reported_and_blamed_on_nobody() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     _, entry = apply(host, gate.journal, gate.propose(BOTH), ASKED)

@@ -145,7 +145,7 @@ def test_an_exclusive_group_shares_with_nobody() -> None:
 
 
 @pytest.mark.parametrize("mode", ["pseudo-locked", "pseudo-locksetup"])
-def test_a_locked_part_of_a_cache_is_never_touched(mode: str) -> None:
+def test_a_locked_section_of_a_cache_is_never_touched(mode: str) -> None:
     locked = world(vpp=mode)
     for action in (l3(0xF0), MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(1),), "/"),
                    MoveTasks((7,), "nftop.a"), MoveTasks((8,), "vpp")):  # fmt: skip
@@ -156,7 +156,7 @@ def test_a_locked_part_of_a_cache_is_never_touched(mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "\\xff\x0012", "a\u202eb", ".."])
-def test_a_group_whose_name_is_no_plain_text_is_not_touched(name: str) -> None:
+def test_a_group_with_a_name_that_is_no_plain_text_is_not_touched(name: str) -> None:
     state = {
         **world(),
         Cell("group", name): "5",
@@ -170,13 +170,13 @@ def test_a_group_whose_name_is_no_plain_text_is_not_touched(name: str) -> None:
     assert untouchable(state, "vpp", name)
 
 
-def test_limits_are_rounded_as_the_kernel_does_and_said() -> None:
+def test_limits_are_rounded_as_the_kernel_does_and_reported() -> None:
     proposal = propose(world(), RULES, [SetSchemata("vpp", "MB", ((0, 41),))])
     assert [change.new for change in proposal.changes] == ["50"]
     assert "MB 0=41 becomes 50: steps of 10" in proposal.effects
 
 
-def test_what_comes_with_it_is_said() -> None:
+def test_what_comes_with_it_is_reported() -> None:
     proposal = propose(world(), RULES, [l3(0x7F0), MoveCpus((Cpu(1),), "nftop.a")])
     assert proposal.effects == (
         "L3 0 of vpp: shares ways 4-10 with default",
@@ -187,8 +187,8 @@ def test_what_comes_with_it_is_said() -> None:
     assert proposal.warnings == ()
 
 
-def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
-    for bits, said in (
+def test_ways_that_are_shared_are_reported_with_those_that_were_so_before() -> None:
+    for bits, message in (
         (0x1F, "L3 0 of vpp: shares ways 3-4 (4 is new) with default"),
         (0x7F, "L3 0 of vpp: shares ways 3-6 (4-6 are new) with default"),
         (0x30, "L3 0 of vpp: shares ways 4-5 (5 is new) with default"),
@@ -198,7 +198,7 @@ def test_ways_that_are_shared_are_told_with_those_that_were_so_before() -> None:
                  Cell("schemata", "nftop.a", "L3", 0): "700",
                  Cell("schemata", "vpp", "L3", 0): "1f" if bits == 0x30 else "f"}  # fmt: skip
         effects = propose(state, replace(RULES, masks={"L3": MaskRule(11, 1)}), [l3(bits)]).effects
-        assert [effect for effect in effects if "shares" in effect] == [said] * bool(said)
+        assert [effect for effect in effects if "shares" in effect] == [message] * bool(message)
     assert ways_text(8) == "way 3"
     assert ways_text(0x138) == "ways 3-5,8"
 
@@ -224,7 +224,7 @@ def test_nothing_to_do_is_no_change() -> None:
     ("group", "monitor", "where"),
     [("/", "", "/"), ("/", "m", "/m"), ("vpp", "", "vpp"), ("vpp", "m", "vpp/m")],
 )
-def test_a_place_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
+def test_a_cell_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
     assert group_path(group, monitor) == where
     assert parts(where) == (group, monitor)
 
@@ -247,13 +247,13 @@ def test_a_group_is_not_removed_with_monitoring_groups_of_others() -> None:
     for name in ("nftop.m", "zz"):
         host.lab.mkdir(f"/nftop.a/mon_groups/{name}")
     proposal = propose(host.state(), host.rules(), [RemoveGroup("nftop.a")])
-    said = "monitoring group nftop.a:zz is not nftop's, and would go with its group"
-    assert (proposal.refusals, proposal.changes) == ((said,), ())
+    message = "monitoring group nftop.a:zz is not nftop's, and would go with its group"
+    assert (proposal.refusals, proposal.changes) == ((message,), ())
     host.lab.rmdir("/nftop.a/mon_groups/zz")
     assert propose(host.state(), host.rules(), [RemoveGroup("nftop.a")]).refusals == ()
 
 
-def test_a_group_is_not_removed_and_made_again_at_once() -> None:
+def test_a_group_is_not_removed_and_recreated_at_once() -> None:
     """That it has another number then would be the only thing to be done, and no write does it."""
     host = lab_host()
     host.lab.mkdir("/nftop.a")

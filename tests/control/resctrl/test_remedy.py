@@ -126,7 +126,7 @@ def test_a_draft_is_always_legal_and_never_the_victims(victims: int) -> None:
         assert plan.proposal is not None and plan.proposal.changes
 
 
-def test_who_shares_a_class_with_its_victims_gets_a_class_of_its_own() -> None:
+def test_a_culprit_that_shares_its_victims_class_gets_its_own() -> None:
     frame = frame_of("noisy", 70)
     same = replace(worst(frame), group="vpp")
     plan = remedy(same, frame)

@@ -120,7 +120,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_threads_are_found_in_the_groups_they_are_in(tmp_path: Path) -> None:
+def test_threads_are_detected_in_the_groups_they_are_in(tmp_path: Path) -> None:
     files = plain() | group_files("vpp/mon_groups/m/")
     files |= {"vpp/tasks": "10\n11", "vpp/mon_groups/m/tasks": "11"}
     host = mounted(tmp_path, files)
@@ -168,7 +168,7 @@ def test_no_such_process_is_an_error_of_all_but_threads(
         host.do(STEPS[deed])
 
 
-def test_no_such_process_is_an_error_of_a_thread_that_is_still_there(
+def test_no_such_process_is_an_error_of_a_thread_that_is_still_present(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, cell = mounted(tmp_path, plain()), thread(tmp_path, 10, 5)
@@ -202,7 +202,7 @@ def test_a_process_has_all_its_threads_and_a_thread_is_one(tmp_path: Path) -> No
     assert threads_of(12, tmp_path) == ()
 
 
-def test_the_rules_are_those_of_each_line(tmp_path: Path) -> None:
+def test_the_rules_are_those_of_every_line(tmp_path: Path) -> None:
     files = plain() | {
         "info/L2/cbm_mask": "ff", "info/L2/min_cbm_bits": "0", "info/L2/num_closids": "4",
         "info/L3/min_cbm_bits": "2", "info/L3/sparse_masks": "1",

@@ -34,14 +34,14 @@ CLASS = SetCpClass((Cpu(1),), 0)
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def location() -> Iterator[Path]:
     with in_memory() as folder:
         yield folder
 
 
 @pytest.fixture
-def tool(place: Path) -> Tool:
-    return make_tool(place)
+def tool(location: Path) -> Tool:
+    return make_tool(location)
 
 
 def gate_of(host: FakeSpeedSelect, disk: Disk) -> BackendGate[FakeSpeedSelect]:
@@ -71,8 +71,8 @@ def undone(host: FakeSpeedSelect, disk: Disk) -> Proposal:
     return back[0]
 
 
-def refused(place: Path, tool: Tool, action: SstAction) -> str:
-    proposal = gate_of(part(place, tool), Disk()).propose([action])
+def refused(location: Path, tool: Tool, action: SstAction) -> str:
+    proposal = gate_of(part(location, tool), Disk()).propose([action])
     assert proposal.changes == ()
     return " ".join(proposal.refusals)
 
@@ -82,18 +82,18 @@ def writes(tool: Tool) -> list[tuple[str, ...]]:
     return [item for item in tool.asked if any(word in verbs for word in item)]
 
 
-def test_bf_on_shows_every_core_is_read_back_and_undone(place: Path, tool: Tool) -> None:
-    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+def test_bf_on_shows_every_core_is_read_back_and_undone(location: Path, tool: Tool) -> None:
+    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, ON)
     lines = preview(proposal, {}, "percent")
     assert lines[:2] == [
         "SST-BF of package 0 at level 0  off -> on",
         "SST-BF of package 1 at level 0  off -> on",
     ]
-    told = " ".join(lines)
-    assert "package 0, CPU 1,5 (high priority): base frequency 2300 MHz now, 2700 MHz then" in told
-    assert "package 0, CPU 0,4 (low priority): base frequency 2300 MHz now, 2100 MHz then" in told
-    assert "package 1, CPU 2,6 (high" in told and "package 1, CPU 3,7 (low" in told
+    texts = " ".join(lines)
+    assert "package 0, CPU 1,5 (high priority): base frequency 2300 MHz now, 2700 MHz then" in texts
+    assert "package 0, CPU 0,4 (low priority): base frequency 2300 MHz now, 2100 MHz then" in texts
+    assert "package 1, CPU 2,6 (high" in texts and "package 1, CPU 3,7 (low" in texts
     kept(host, disk, proposal)
     assert base_mhz(tool) == [2100, 2700, 2700, 2100, 2100, 2700, 2700, 2100]
     assert gate_of(host, disk).propose([ON]).changes == ()
@@ -103,8 +103,8 @@ def test_bf_on_shows_every_core_is_read_back_and_undone(place: Path, tool: Tool)
     assert gate_of(host, disk).propose_undo() is None
 
 
-def test_a_package_alone_and_words_that_are_fixed(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_a_package_alone_and_words_that_are_fixed(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (1,)))
     kept(host, disk, proposal)
     assert [domain.bf for domain in tool.state.domains] == [False, True]
@@ -118,22 +118,22 @@ def test_a_package_alone_and_words_that_are_fixed(place: Path, tool: Tool) -> No
     )
 
 
-def test_power_domains_are_switched_one_by_one(place: Path) -> None:
-    tool = make_tool(place, split=True)
-    host, disk = part(place, tool), Disk()
+def test_power_domains_are_switched_one_by_one(location: Path) -> None:
+    tool = make_tool(location, split=True)
+    host, disk = part(location, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     assert [change.cell.name for change in proposal.changes] == ["0.0@0", "0.1@0"]
-    told = " ".join(proposal.effects)
-    assert "package 0, CPU 0,4 (low" in told
-    assert "package 0, power domain 1, CPU 1,5 (high" in told
+    texts = " ".join(proposal.effects)
+    assert "package 0, CPU 0,4 (low" in texts
+    assert "package 0, power domain 1, CPU 1,5 (high" in texts
     kept(host, disk, proposal)
     assert [domain.bf for domain in tool.state.domains] == [True, True, False]
     undone(host, disk)
     assert not any(domain.bf for domain in tool.state.domains)
 
 
-def test_a_class_is_the_whole_cores_and_undone(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_a_class_is_the_whole_cores_and_undone(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     tool.state.classes[0] = 2
     proposal = planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0))
     lines = preview(proposal, {}, "percent")
@@ -146,8 +146,8 @@ def test_a_class_is_the_whole_cores_and_undone(place: Path, tool: Tool) -> None:
     assert tool.state.classes == {0: 2, 1: 3, 2: 3, 3: 3}
 
 
-def test_what_is_changed_as_json_has_it(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_what_is_changed_as_json_has_it(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     both = [*planned(host, disk, SwitchBf(True, (0,))).changes, *planned(host, disk, CLASS).changes]
     assert [change_object(item) for item in both[:2]] == [
         {"kind": "bf", "old": "off", "new": "on", "package": 0, "die": 0, "power_domain": 0,
@@ -156,8 +156,8 @@ def test_what_is_changed_as_json_has_it(place: Path, tool: Tool) -> None:
     ]  # fmt: skip
 
 
-def test_what_it_may_lack_is_a_warning(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_what_it_may_lack_is_a_warning(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     assert planned(host, disk, ON).warnings == ()
     tool.state.domains[0].cp = False
     for name in ("scaling_min_freq", "scaling_max_freq"):
@@ -171,46 +171,48 @@ def test_what_it_may_lack_is_a_warning(place: Path, tool: Tool) -> None:
     )
 
 
-def test_without_cpufreq_the_tools_own_numbers_are_left(place: Path, tool: Tool) -> None:
+def test_without_cpufreq_the_tools_own_numbers_are_left(location: Path, tool: Tool) -> None:
     assert tool.tree is not None
     tool.tree.rename(tool.tree.parent / "gone")
-    said = " ".join(planned(part(place, tool), Disk(), ON).effects)
+    said = " ".join(planned(part(location, tool), Disk(), ON).effects)
     assert "base frequency unknown now, 2700 MHz then" in said
 
 
 @pytest.mark.parametrize(
     ("model", "said"), [(0x55, "switched by firmware"), (0, "does not report the CPU model")]
 )
-def test_what_would_not_be_switched_at_all(place: Path, tool: Tool, model: int, said: str) -> None:
+def test_what_would_not_be_switched_at_all(
+    location: Path, tool: Tool, model: int, said: str
+) -> None:
     tool.state.model = model
-    assert said in refused(place, tool, ON)
+    assert said in refused(location, tool, ON)
 
 
-def test_what_can_not_be_is_refused_with_its_reason(place: Path, tool: Tool) -> None:
-    assert "no package 7" in refused(place, tool, SwitchBf(True, (7,)))
-    assert "CPU 99: it is not there" in refused(place, tool, SetCpClass((Cpu(99),), 1))
-    assert "no SST-CP class 4" in refused(place, tool, SetCpClass((Cpu(1),), 4))
+def test_what_can_not_be_is_refused_with_its_reason(location: Path, tool: Tool) -> None:
+    assert "no package 7" in refused(location, tool, SwitchBf(True, (7,)))
+    assert "CPU 99: it is not there" in refused(location, tool, SetCpClass((Cpu(99),), 1))
+    assert "no SST-CP class 4" in refused(location, tool, SetCpClass((Cpu(1),), 4))
     tool.state.domains[1].level = 2
-    assert "package 1: there is no SST-BF at its level 2" in refused(place, tool, ON)
+    assert "package 1: there is no SST-BF at its level 2" in refused(location, tool, ON)
     tool.state.domains[0].cp_supported = False
-    assert "package 0: there is no SST-CP" in refused(place, tool, CLASS)
+    assert "package 0: there is no SST-CP" in refused(location, tool, CLASS)
 
 
-def test_what_can_not_be_read_back_is_not_set(place: Path, tool: Tool) -> None:
+def test_what_can_not_be_read_back_is_not_set(location: Path, tool: Tool) -> None:
     tool.mute = frozenset({"clos"})
-    assert "CPU 1,5: its SST-CP class can't be read" in refused(place, tool, CLASS)
+    assert "CPU 1,5: its SST-CP class can't be read" in refused(location, tool, CLASS)
     tool.mute = frozenset({"speed-select-base-freq"})
-    assert "package 0: there is no SST-BF" in refused(place, tool, ON)
+    assert "package 0: there is no SST-BF" in refused(location, tool, ON)
     tool.deaf = True
     with pytest.raises(OSError, match="did not end"):
-        gate_of(part(place, tool), Disk()).propose([ON])
+        gate_of(part(location, tool), Disk()).propose([ON])
 
 
 @pytest.mark.parametrize("action", [ON, CLASS])
 def test_a_foreign_change_since_the_preview_is_a_conflict(
-    place: Path, tool: Tool, action: SstAction
+    location: Path, tool: Tool, action: SstAction
 ) -> None:
-    host, disk = part(place, tool), Disk()
+    host, disk = part(location, tool), Disk()
     proposal = planned(host, disk, action)
     tool.state.classes[1] = 1
     tool.state.domains[0].bf = True
@@ -219,8 +221,8 @@ def test_a_foreign_change_since_the_preview_is_a_conflict(
     assert writes(tool) == []
 
 
-def test_another_level_since_the_preview_is_a_conflict(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_another_level_since_the_preview_is_a_conflict(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     tool.state.domains[0].bf_of = [0, 3]
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     tool.state.domains[0].level = 3
@@ -231,8 +233,8 @@ def test_another_level_since_the_preview_is_a_conflict(place: Path, tool: Tool) 
     assert writes(tool) == []
 
 
-def test_what_others_changed_since_is_left_alone(place: Path, tool: Tool) -> None:
-    host, disk = part(place, tool), Disk()
+def test_what_others_changed_since_is_left_alone(location: Path, tool: Tool) -> None:
+    host, disk = part(location, tool), Disk()
     kept(host, disk, planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0)))
     tool.state.classes[1] = 2
     back = undone(host, disk)
@@ -257,9 +259,9 @@ def test_what_others_changed_since_is_left_alone(place: Path, tool: Tool) -> Non
     ],
 )
 def test_what_goes_wrong_is_read_back_and_taken_back(
-    place: Path, tool: Tool, action: SstAction, trouble: str, outcome: str, said: str
+    location: Path, tool: Tool, action: SstAction, trouble: str, outcome: str, said: str
 ) -> None:
-    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, action)
 
     class Once(FakeSpeedSelect):
@@ -278,9 +280,9 @@ def test_what_goes_wrong_is_read_back_and_taken_back(
 
 
 def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
-    place: Path, tool: Tool
+    location: Path, tool: Tool
 ) -> None:
-    host, disk, before = part(place, tool), Disk(), copy.deepcopy(tool.state)
+    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     tool.trouble = "hang-after"
 
@@ -311,9 +313,9 @@ ACTIONS: dict[str, tuple[SstAction, ...]] = {
 @pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("name", ACTIONS)
-def test_killed_at_every_step(place: Path, name: str, *, stays: bool, late: bool) -> None:
+def test_killed_at_every_step(location: Path, name: str, *, stays: bool, late: bool) -> None:
     for at in itertools.count():
-        tool = make_tool(place / str(at))
+        tool = make_tool(location / str(at))
         tool.state.classes[0] = 2
         disk, before = Disk(), copy.deepcopy(tool.state)
         proposal = planned(part(tool_root(tool), tool), disk, *ACTIONS[name])
@@ -372,8 +374,8 @@ def test_changes_and_undos_in_any_order_end_where_they_began(data: st.DataObject
         assert gate_of(host, disk).propose_undo() is None
 
 
-def test_only_sound_calls_are_made(place: Path, tool: Tool) -> None:
-    host = part(place, tool)
+def test_only_sound_calls_are_created(location: Path, tool: Tool) -> None:
+    host = part(location, tool)
     bf = Cell("bf", "", "0.0@0", 0)
     for cells, value in (
         ((bf,), "maybe"), ((bf, bf), "on"), ((class_cell(1),), "4"), ((class_cell(1),), "0 -a"),
@@ -384,9 +386,9 @@ def test_only_sound_calls_are_made(place: Path, tool: Tool) -> None:
     assert tool.asked == []
 
 
-def test_a_real_program_is_switched_and_undone(place: Path, tool: Tool) -> None:
-    state = install(place, tool)
-    host, disk = open_isst(place, place), Disk()
+def test_a_real_program_is_switched_and_undone(location: Path, tool: Tool) -> None:
+    state = install(location, tool)
+    host, disk = open_isst(location, location), Disk()
     gate = BackendGate(host, memory(disk), start_guard, "nftop")
     proposal = gate.propose([ON, CLASS])
     assert proposal.refusals == ()
@@ -398,16 +400,16 @@ def test_a_real_program_is_switched_and_undone(place: Path, tool: Tool) -> None:
     assert load(state).state == tool.state
 
 
-def test_only_a_program_that_root_alone_can_replace_is_run(place: Path, tool: Tool) -> None:
+def test_only_a_program_that_root_alone_can_replace_is_run(location: Path, tool: Tool) -> None:
     with pytest.raises(AbsentError, match="is not installed where only root"):
-        open_isst(place, place)
-    install(place, tool)
-    folder = place / "usr/sbin"
-    assert open_isst(place, place).where == "intel-speed-select"
+        open_isst(location, location)
+    install(location, tool)
+    folder = location / "usr/sbin"
+    assert open_isst(location, location).where == "intel-speed-select"
     folder.chmod(0o775)
     with pytest.raises(AbsentError, match="others than root may write to its folder"):
-        open_isst(place, place)
+        open_isst(location, location)
     folder.chmod(0o755)
     (folder / "intel-speed-select").chmod(0o775)
     with pytest.raises(AbsentError, match="is not installed where only root"):
-        open_isst(place, place)
+        open_isst(location, location)

@@ -41,10 +41,10 @@ def read(
 
 
 def look(
-    state: ObservedClasses, each: ResctrlTable | Missing, second: int, threads: Mapping[int, int]
+    state: ObservedClasses, one: ResctrlTable | Missing, second: int, threads: Mapping[int, int]
 ) -> ObservedClasses:
     watched = [thread(tid, start) for tid, start in threads.items()]
-    return step_changes(state, SourceReading(each, second * S, 0), watched, second * S + 1)
+    return step_changes(state, SourceReading(one, second * S, 0), watched, second * S + 1)
 
 
 def thread(tid: int, start: int) -> ThreadRate:
@@ -61,7 +61,7 @@ def with_vpp(**changes: Any) -> ResctrlTable:
     return replace(FIRST, groups=(root, replace(vpp, **changes)))
 
 
-def found(*tables: ResctrlTable | Missing, **options: Any) -> list[Change]:
+def result(*tables: ResctrlTable | Missing, **options: Any) -> list[Change]:
     return [change for item in read(*tables, **options).noticed for change in item.changes]
 
 
@@ -71,8 +71,8 @@ def schemata(name: str, number: int, old: str, new: str) -> Change:
 
 def test_a_mask_and_a_limit() -> None:
     after = with_vpp(caches=(in_cache(0, 0x3F0, mba=50),))
-    assert found(FIRST, after) == [schemata("L3", 0, "f0", "3f0"), schemata("MB", 0, "100", "50")]
-    assert found(FIRST, FIRST) == []
+    assert result(FIRST, after) == [schemata("L3", 0, "f0", "3f0"), schemata("MB", 0, "100", "50")]
+    assert result(FIRST, FIRST) == []
     [noticed] = read(FIRST, after).noticed
     assert (noticed.since_ns, noticed.at_ns, noticed.wall_ns) == (S, 2 * S, 2 * S + 1)
 
@@ -84,49 +84,49 @@ def test_code_and_second_level_caches() -> None:
     after = with_vpp(
         caches=(in_cache(0, 0x0F0, code=Cbm(0x1F, 12)),), l2=(L2Mask(3, Cbm(3, 8), Cbm(4, 8)),)
     )
-    assert found(cdp, after) == [
+    assert result(cdp, after) == [
         schemata("L2CODE", 3, "2", "4"),
         schemata("L2DATA", 3, "1", "3"),
         schemata("L3CODE", 0, "f", "1f"),
     ]
-    [alone] = found(with_vpp(l2=(L2Mask(3, Cbm(1, 8)),)), with_vpp(l2=(L2Mask(3, Cbm(3, 8)),)))
+    [alone] = result(with_vpp(l2=(L2Mask(3, Cbm(1, 8)),)), with_vpp(l2=(L2Mask(3, Cbm(3, 8)),)))
     assert alone == schemata("L2", 3, "1", "3")
 
 
 def test_cpus_are_in_one_group_and_the_root_group_yields() -> None:
     root, vpp = FIRST.groups
     torn = replace(FIRST, groups=(replace(root, cpus=(Cpu(0), Cpu(2), Cpu(3))), vpp))
-    assert found(FIRST, torn, FIRST) == [], "while a CPU moves two files may have it"
+    assert result(FIRST, torn, FIRST) == [], "while a CPU moves two files may have it"
     lost = replace(FIRST, groups=(root, replace(vpp, cpus=(Cpu(1),))))
     moved = replace(lost, groups=(replace(root, cpus=(Cpu(0), Cpu(2), Cpu(3))), lost.groups[1]))
-    assert found(FIRST, lost) == [], "or none"
-    assert found(FIRST, lost, moved) == [Change(Cell("cpu", "", "", 2), "vpp", ROOT)]
+    assert result(FIRST, lost) == [], "or none"
+    assert result(FIRST, lost, moved) == [Change(Cell("cpu", "", "", 2), "vpp", ROOT)]
 
 
 def test_groups_come_and_go_with_all_that_is_theirs() -> None:
     more = replace(FIRST, groups=(*FIRST.groups, group("ovs", 2, (), in_cache(0, 0x300))))
     cell = Cell("group", "ovs")
-    assert found(FIRST, more) == [Change(cell, None, "102")]
-    assert found(more, FIRST) == [Change(cell, "102", None)]
+    assert result(FIRST, more) == [Change(cell, None, "102")]
+    assert result(more, FIRST) == [Change(cell, "102", None)]
     wider = replace(more.groups[2], inode=9, caches=(in_cache(0, 0x700),))
     anew = replace(more, groups=(*more.groups[:2], wider))
-    assert found(more, anew)[0] == Change(cell, "102", "9")
-    assert found(more, FIRST, anew)[-1] == Change(cell, None, "9"), "nothing of the first is kept"
+    assert result(more, anew)[0] == Change(cell, "102", "9")
+    assert result(more, FIRST, anew)[-1] == Change(cell, None, "9"), "nothing of the first is kept"
 
 
 def test_what_can_not_be_read_is_no_change_and_what_was_before_it_counts() -> None:
     why = Missing(Reason.ERROR, "schemata: EIO")
     lost = with_vpp(caches=(in_cache(0, 0, cbm=why, mba=why),))
     after = with_vpp(caches=(in_cache(0, 0x3F0),))
-    assert found(FIRST, lost, FIRST) == []
-    assert found(FIRST, lost, after) == [schemata("L3", 0, "f0", "3f0")]
+    assert result(FIRST, lost, FIRST) == []
+    assert result(FIRST, lost, after) == [schemata("L3", 0, "f0", "3f0")]
 
 
 def test_an_absence_is_compared_across_only_where_it_was_late() -> None:
     after = with_vpp(caches=(in_cache(0, 0x3F0),))
     late = read(FIRST, Missing(Reason.STALE), after)
     assert [(item.since_ns, item.at_ns) for item in late.noticed] == [(S, 3 * S)]
-    assert found(FIRST, Missing(Reason.SOURCE, "not mounted"), after) == []
+    assert result(FIRST, Missing(Reason.SOURCE, "not mounted"), after) == []
     known = read(FIRST, after)
     gone = look(known, Missing(Reason.SOURCE), 3, {})
     assert gone.noticed == known.noticed, "what was noticed stays"
@@ -141,13 +141,13 @@ def test_a_reading_is_compared_once() -> None:
 def test_threads_that_are_watched_or_go_from_group_to_group() -> None:
     in_vpp = with_vpp(tasks=(7, 8))
     task = Cell("task", "", "7@70")
-    assert found(FIRST, in_vpp, threads={7: 70}) == [Change(task, ROOT, "vpp")]
-    assert found(in_vpp, FIRST, threads={7: 70}) == [Change(task, "vpp", ROOT)]
-    assert found(FIRST, in_vpp) == [], "they may have begun there"
+    assert result(FIRST, in_vpp, threads={7: 70}) == [Change(task, ROOT, "vpp")]
+    assert result(in_vpp, FIRST, threads={7: 70}) == [Change(task, "vpp", ROOT)]
+    assert result(FIRST, in_vpp) == [], "they may have begun there"
     ovs = group("ovs", 2, (), in_cache(0, 0x300))
     both = replace(in_vpp, groups=(*in_vpp.groups, ovs))
     other = replace(both, groups=(*FIRST.groups, replace(ovs, tasks=(8,))))
-    assert found(both, other) == [Change(Cell("task", "", "8"), "vpp", "ovs")]
+    assert result(both, other) == [Change(Cell("task", "", "8"), "vpp", "ovs")]
 
 
 def test_another_thread_of_the_same_number_has_not_moved() -> None:
@@ -186,16 +186,16 @@ def test_which_groups_it_is_about() -> None:
     assert groups_in(changes) == ("vpp", ROOT, "ovs")
 
 
-def test_what_nftop_made_is_told_from_what_others_did() -> None:
-    cpu, made_class = Cell("cpu", "", "", 3), Cell("group", "nftop.x")
+def test_what_nftop_created_is_distinguished_from_what_others_did() -> None:
+    cpu, created_class = Cell("cpu", "", "", 3), Cell("group", "nftop.x")
     ours = (schemata("L3", 0, "f0", "3f0"), Change(cpu, "/m", "vpp/m"),
-            Change(made_class, None, ""),
+            Change(created_class, None, ""),
             Change(Cell("schemata", "nftop.x", "L3", 0), None, "3"))  # fmt: skip
     back = tuple(Change(our.cell, our.new, our.old) for our in ours)
-    made = (OwnChange(ours, 100 * S, 101 * S), OwnChange(back, 160 * S, 161 * S))
+    created = (OwnChange(ours, 100 * S, 101 * S), OwnChange(back, 160 * S, 161 * S))
 
     def is_ours(change: Change, since_s: int, at_s: int) -> bool:
-        return is_own_change(change, Noticed(since_s * S, at_s * S, 0, (change,)), made)
+        return is_own_change(change, Noticed(since_s * S, at_s * S, 0, (change,)), created)
 
     for written, at_s in ((ours, 100), (back, 160)):
         assert all(is_ours(item, at_s, at_s + 1) for item in written)
@@ -211,14 +211,14 @@ def test_what_nftop_made_is_told_from_what_others_did() -> None:
                   Change(Cell("group", "x"), None, "77")):  # fmt: skip
         assert not is_ours(other, 100, 101)
     assert is_ours(Change(cpu, ROOT, "vpp"), 100, 101)
-    assert is_ours(Change(made_class, None, "77"), 100, 101), "its inode is not known before"
+    assert is_ours(Change(created_class, None, "77"), 100, 101), "its inode is not known before"
     assert is_ours(Change(Cell("schemata", "nftop.x", "L3", 0), "fff", "3"), 100, 101)
     assert not is_ours(Change(Cell("schemata", "nftop.x", "L3", 0), "fff", "7"), 100, 101)
 
 
 def test_two_of_nftops_changes_between_two_readings_are_its_own_too() -> None:
     steps = [schemata("L3", 0, "f0", "1f0"), schemata("L3", 0, "1f0", "3f0")]
-    made = [OwnChange((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
+    created = [OwnChange((step,), at * S, at * S) for at, step in enumerate(steps, start=5)]
     both = schemata("L3", 0, "f0", "3f0")
-    assert is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made)
-    assert not is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), made[1:])
+    assert is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), created)
+    assert not is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), created[1:])

@@ -47,11 +47,11 @@ def test_busy_cycles_of_a_thread_that_did_not_run_are_not_work() -> None:
     """The NF counts by the TSC, which goes on while its thread is off its CPU."""
 
     def at(second: int) -> Sample:
-        told = (lcore(1, 1, total=TSC_HZ * second, busy=int(TSC_HZ * second * 0.97)),)
+        reports = (lcore(1, 1, total=TSC_HZ * second, busy=int(TSC_HZ * second * 0.97)),)
         half = second * S // 2
         return tick(
             second,
-            forwarding(second, lcores=told),
+            forwarding(second, lcores=reports),
             workers=(main_thread(), thread(run_ns=half, wait_ns=half)),
         )
 
@@ -229,11 +229,11 @@ def test_two_nfs_on_one_core() -> None:
 
 def test_two_nfs_on_one_core_that_count_their_own_cycles() -> None:
     def at(second: int) -> Sample:
-        told = (lcore(1, 1, total=TSC_HZ * second, busy=TSC_HZ * second // 2),)
+        reports = (lcore(1, 1, total=TSC_HZ * second, busy=TSC_HZ * second // 2),)
         whole = tick(
             second,
-            forwarding(second, lcores=told),
-            forwarding(second, pid=200, start_ticks=9000, prefix="nfb", lcores=told),
+            forwarding(second, lcores=reports),
+            forwarding(second, pid=200, start_ticks=9000, prefix="nfb", lcores=reports),
             workers=(
                 thread(run_ns=second * S // 2, wait_ns=second * S // 2),
                 thread(pid=200, tid=201, run_ns=second * S // 2, wait_ns=second * S // 2),
@@ -262,8 +262,8 @@ def test_two_lcores_of_one_nf_on_one_cpu_share_its_cycles() -> None:
 @pytest.mark.parametrize("has_tsc", [True, False])
 def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(has_tsc: bool) -> None:
     def at(second: int) -> Sample:
-        told = tuple(lcore(item, item, total=TSC_HZ * second, busy=0) for item in (1, 2))
-        app = two_queues(second, lcores=told)
+        reports = tuple(lcore(item, item, total=TSC_HZ * second, busy=0) for item in (1, 2))
+        app = two_queues(second, lcores=reports)
         whole = tick(second, app, workers=spinning(second))
         table = counters(
             dict.fromkeys(range(4), (3 * S * second, S, S, TSC_HZ * second, 0)),
@@ -289,8 +289,8 @@ def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(has_tsc: b
 def test_saturation_is_known_only_where_the_nf_tells() -> None:
     def at(second: int, busy: float) -> Sample:
         cycles = TSC_HZ * second
-        told = (lcore(1, 1, total=cycles, busy=int(cycles * busy)),)
-        return tick(second, forwarding(second, lcores=told))
+        reports = (lcore(1, 1, total=cycles, busy=int(cycles * busy)),)
+        return tick(second, forwarding(second, lcores=reports))
 
     for busy, verdict in ((0.99, True), (0.5, False)):
         frame = fold(START, at(1, busy), at(2, busy))[-1]
@@ -300,7 +300,7 @@ def test_saturation_is_known_only_where_the_nf_tells() -> None:
     assert silent.cpus.saturated[1] is None and silent.nfs[0].saturated is None
 
 
-def test_run_time_around_the_limit_of_a_whole_cpu_discards_no_sample() -> None:
+def test_run_time_near_one_whole_cpu_discards_no_sample() -> None:
     """`core` and `core_by_run` count by the same clock: one is an estimate of the other."""
     runs = [0.951, 0.949] * 12
     samples, total = [], 0.0

@@ -122,7 +122,7 @@ def _reason(rows: tuple[GroupRow, ...], name: str = "vpp", metric: str = MBM) ->
     return reading.reason
 
 
-def test_no_rate_before_the_second_reading_nor_across_a_group_made_anew() -> None:
+def test_no_rate_before_the_second_reading_nor_across_a_group_recreated() -> None:
     assert _reason(fold(table(10))) is Reason.WARMING
     old = table(10)
     anew = replace(
@@ -178,7 +178,7 @@ def test_monitoring_groups_are_rated_as_their_control_groups_are() -> None:
     }
 
 
-def test_a_monitoring_group_made_anew_has_no_rate_and_its_control_group_has() -> None:
+def test_a_monitoring_group_recreated_has_no_rate_and_its_control_group_has() -> None:
     row = only(*fold(_monitored(7, 10), _monitored(8, 30)), name="vpp")
     lost = row.monitors[0].readings[L3Domain(0)][MBM]
     assert isinstance(lost, Missing) and "made anew" in lost.message
@@ -189,7 +189,7 @@ def test_a_monitoring_group_made_anew_has_no_rate_and_its_control_group_has() ->
     assert isinstance(lost, Missing) and lost.reason is Reason.WARMING
 
 
-def test_what_there_is_and_who_made_what() -> None:
+def test_existing_groups_and_their_creators() -> None:
     limits = Limits(closids=16, rmids=176)
     groups = (group("COS1", None, ()), replace(group("x", 3, ()), tasks=(7, 8), rmid=9))
     frame = frame_of(table(groups=groups, limits=limits))
@@ -205,8 +205,8 @@ def test_a_counter_that_steps_back_says_reset() -> None:
 
 @pytest.mark.parametrize("why", WORDS.values(), ids=WORDS)
 def test_what_the_kernel_says_instead_of_a_number_is_the_reason(why: Missing) -> None:
-    def saying(total: int, said: Mapping[Event, int | Missing]) -> ResctrlTable:
-        cache = in_cache(0, 0xF0, 0, total, values=said)
+    def saying(total: int, messages: Mapping[Event, int | Missing]) -> ResctrlTable:
+        cache = in_cache(0, 0xF0, 0, total, values=messages)
         return ResctrlTable((group("vpp", 1, (), cache),), DOMAINS)
 
     fine, lost = values(1, 2, 3), dict.fromkeys(EVENTS, why)
@@ -239,7 +239,7 @@ def test_a_stale_reading_keeps_the_groups_and_the_next_is_rated_across_the_gap()
 
 
 @pytest.mark.parametrize("reason", [Reason.SOURCE, Reason.ERROR, Reason.PERMISSION])
-def test_without_resctrl_there_are_no_groups_and_every_cpu_says_why(reason: Reason) -> None:
+def test_without_resctrl_no_groups_and_a_reason_for_every_cpu(reason: Reason) -> None:
     why = Missing(reason, "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl")
     frame = frame_of(table(10), why)
     assert frame.groups == () and frame.domains == ()
@@ -247,7 +247,7 @@ def test_without_resctrl_there_are_no_groups_and_every_cpu_says_why(reason: Reas
     assert _reason(fold(table(10), why, table(20))) is Reason.WARMING
 
 
-def test_a_host_whose_resctrl_is_not_read() -> None:
+def test_a_host_without_readable_resctrl() -> None:
     _, classes = step_cache(CacheState(), None, HOST)
     assert classes.groups == ()
     assert {isinstance(cpu, Missing) and cpu.reason for cpu in classes.of_cpus} == {Reason.SOURCE}

@@ -40,17 +40,17 @@ def poller(tid: int, cpu: int, *, polls: bool | None = True) -> ThreadRate:
 
 def test_a_cpus_own_class_counts_where_no_task_has_one() -> None:
     classes = classes_of(vm=(99,))
-    found = effective_classes(classes, [poller(7, 1), poller(8, 3)], HOST)
-    assert found == classes.of_cpus
-    assert [item.of for item in found if isinstance(item, CacheClass)] == ["cpu"] * 4
+    result = effective_classes(classes, [poller(7, 1), poller(8, 3)], HOST)
+    assert result == classes.of_cpus
+    assert [item.of for item in result if isinstance(item, CacheClass)] == ["cpu"] * 4
 
 
 def test_a_tasks_class_wins_over_its_cpus() -> None:
-    found = effective_classes(classes_of(vm=(7,)), [poller(7, 1), poller(8, 2)], HOST)
-    assert found[1:3] == (CacheClass("vm", 2, of="task"), CacheClass("vpp", 1))
+    result = effective_classes(classes_of(vm=(7,)), [poller(7, 1), poller(8, 2)], HOST)
+    assert result[1:3] == (CacheClass("vm", 2, of="task"), CacheClass("vpp", 1))
 
 
-def test_only_what_polls_there_decides() -> None:
+def test_only_what_polls_present_decides() -> None:
     classes = classes_of(vm=(7, 8))
     roaming = replace(poller(8, 2), thread=replace(thread(tid=8), allowed=(Cpu(2), Cpu(3))))
     threads = [poller(7, 1, polls=False), poller(8, 2, polls=None), roaming, poller(7, 77)]
@@ -73,7 +73,7 @@ def test_a_class_that_is_not_known_stays_so() -> None:
     assert effective_classes(classes, [poller(7, 1)], HOST) == (gone,) * 4
 
 
-def test_reading_counters_on_a_polling_cpu_is_told() -> None:
+def test_reading_counters_on_a_polling_cpu_is_reported() -> None:
     read_on = tuple(replace(domain, read_on=Cpu(at)) for at, domain in enumerate(DOMAINS, start=2))
     classes = replace(classes_of(), domains=read_on)
     assert disturbed(classes, {Cpu(1)}) == ""
@@ -83,7 +83,7 @@ def test_reading_counters_on_a_polling_cpu_is_told() -> None:
     assert disturbed(classes_of(), {Cpu(0)}) == ""
 
 
-def test_a_frame_shows_the_pollers_class_and_who_is_disturbed() -> None:
+def test_a_frame_shows_the_pollers_class_and_the_disturbed_cpus() -> None:
     """The whole fold, on a host where testpmd's worker, thread 101, polls on CPU 1."""
     table = ResctrlTable(
         (group(ROOT, 0, (0, 1, 2, 3)), replace(group("vpp", 1, ()), tasks=(101,))),

@@ -79,7 +79,7 @@ def test_it_keeps_medians_spreads_and_counts_of_the_last_ticks() -> None:
     assert "llc_misses_per_packet" not in fwd.levels, "what was not counted is not in it"
 
 
-def test_too_few_ticks_are_none_and_that_is_said() -> None:
+def test_too_few_ticks_are_none_and_that_is_reported() -> None:
     frames = [frame(8, tick) for tick in range(LEAST_TICKS - 1)]
     kept = keep(folded(frames))
     assert not kept.nfs and kept.short["4242:1"] == LEAST_TICKS - 1
@@ -97,10 +97,10 @@ def test_too_few_ticks_take_no_baseline_away() -> None:
 
 
 def test_a_source_that_gave_nothing_new_adds_no_tick() -> None:
-    state, each = BaselineState(), frame(8)
+    state, one = BaselineState(), frame(8)
     for _ in range(10):
         reading: SourceReading[object] = SourceReading(Missing(Reason.SOURCE), 7, 0)
-        state, _, _ = step_baselines(state, each.cpus, each.nfs, {"dpdk": reading}, 0)
+        state, _, _ = step_baselines(state, one.cpus, one.nfs, {"dpdk": reading}, 0)
     assert keep(state).short == {"4242:1": 1, "5151:1": 1}
 
 
@@ -118,8 +118,8 @@ def test_ticks_from_before_it_moved_to_other_cores_are_left_out() -> None:
 
 
 def test_without_a_baseline_nothing_is_compared() -> None:
-    each = frame(8)
-    _, cpus, nfs = step_baselines(BaselineState(), each.cpus, each.nfs, {}, 0)
+    one = frame(8)
+    _, cpus, nfs = step_baselines(BaselineState(), one.cpus, one.nfs, {}, 0)
     assert not cpus.columns["cpp_vs_base"].present.any()
     assert all(nf.readings["cpp_vs_base"] == cpus.columns["cpp_vs_base"][0] for nf in nfs)
 
@@ -130,7 +130,9 @@ def test_cores_that_are_full_are_compared_whatever_they_take() -> None:
 
 
 @pytest.mark.parametrize(("then", "now"), [(True, None), (None, True), (False, False)])
-def test_of_others_nothing_is_said_once_the_load_moved(then: bool | None, now: bool | None) -> None:
+def test_other_metrics_are_withheld_once_the_load_moved(
+    then: bool | None, now: bool | None
+) -> None:
     base = base_of(saturated=then)
     moved = vpp(readings={"cpp": 500.0, "rx_packets_per_s": 6e6}, saturated=now)
     why = nf_vs_base(moved, base)
@@ -150,7 +152,7 @@ def test_what_a_nic_drops_is_offered_too() -> None:
     assert number(nf_vs_base(full, base)) == pytest.approx(0.25)
 
 
-def test_drops_that_only_one_of_the_two_has_are_no_part_of_the_load() -> None:
+def test_drops_that_only_one_of_the_two_has_are_not_in_the_load() -> None:
     levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(4e6, 0.0, 30)}
     then = base_of(saturated=None, levels=levels)
     untold = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
@@ -183,7 +185,7 @@ def test_cycles_of_another_clock_are_not_compared() -> None:
     assert isinstance(why, Missing) and why.reason is Reason.SOURCE
 
 
-def test_a_restart_is_compared_with_who_was_there_unless_there_is_a_namesake() -> None:
+def test_a_restarted_function_is_compared_with_its_predecessor_of_unique_name() -> None:
     rows = frame(8).nfs
     again = replace(rows[1], key="6000:9", pid=6000)
     kept = Baselines(0, (base_of(),))

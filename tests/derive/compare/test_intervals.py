@@ -50,12 +50,12 @@ NOISES: dict[str, Noise] = {
 @pytest.mark.parametrize(("n", "m"), [(60, 60), (300, 300), (1500, 120)])
 def test_noise_and_drift_are_no_difference(name: str, n: int, m: int) -> None:
     random = np.random.default_rng(5)
-    found = []
+    results = []
     for _ in range(100):
         values = NOISES[name](random, n + m)
         # So that a change of 1 % is less than the noise.
-        found.append(row_of(CPP, values[:n] + 50, values[n:] + 50, WHY).result.word)
-    assert sum(word in ("better", "worse") for word in found) <= 5
+        results.append(row_of(CPP, values[:n] + 50, values[n:] + 50, WHY).result.word)
+    assert sum(word in ("better", "worse") for word in results) <= 5
 
 
 def test_without_blocks_drift_would_be_a_difference() -> None:
@@ -67,24 +67,24 @@ def test_without_blocks_drift_would_be_a_difference() -> None:
     assert sure > 15
 
 
-def test_a_step_is_found_in_noise() -> None:
+def test_a_step_is_detected_in_noise() -> None:
     random = np.random.default_rng(5)
     for n, m, step in ((60, 60, 3.0), (600, 600, 1.5), (1500, 120, 1.5)):
         a, b = random.standard_normal(n) + 50, random.standard_normal(m) + 50 + step
         assert row_of(CPP, a, b, WHY).result.word == "worse"
         assert row_of(CPP, b, a, WHY).result.word == "better"
-        found = moved_by(a, b)
-        assert found == pytest.approx(step / 50, abs=0.015)
+        results = moved_by(a, b)
+        assert results == pytest.approx(step / 50, abs=0.015)
 
 
-def test_a_drift_within_an_interval_is_said() -> None:
+def test_a_drift_within_an_interval_is_reported() -> None:
     random = np.random.default_rng(5)
     ramp = np.linspace(0.0, 3.0, 60)
     noise = random.standard_normal((2, 60))
-    found = row_of(CPP, 100 + ramp + noise[0], 102.6 + ramp + noise[1], WHY).result
-    assert (found.word, found.why) == ("inconclusive", "it drifts as far within A and B")
-    found = row_of(CPP, 100 + noise[0], 101 + ramp + noise[1], WHY).result
-    assert (found.word, found.why) == ("inconclusive", "it drifts as far within B")
+    results = row_of(CPP, 100 + ramp + noise[0], 102.6 + ramp + noise[1], WHY).result
+    assert (results.word, results.why) == ("inconclusive", "it drifts as far within A and B")
+    results = row_of(CPP, 100 + noise[0], 101 + ramp + noise[1], WHY).result
+    assert (results.word, results.why) == ("inconclusive", "it drifts as far within B")
     assert row_of(CPP, 100 + ramp + noise[0], 110 + ramp + noise[1], WHY).result.word == "worse"
 
 
@@ -97,7 +97,7 @@ def test_blocks_are_as_long_on_both_sides_and_few(n: int, m: int) -> None:
     assert np.all(np.diff(np.concatenate((a, a[-1:] + size))) == size)
 
 
-def test_more_samples_are_asked_for_only_where_they_would_be_enough() -> None:
+def test_more_samples_are_requested_only_where_they_would_be_enough() -> None:
     """With noise that persists a little there is a verdict after two additions at most."""
     random = np.random.default_rng(7)
     obeyed = []
@@ -133,7 +133,7 @@ def test_noise_that_persists_in_long_intervals_is_not_answered_with_a_number(n: 
 
 
 @pytest.mark.parametrize("n", [60, 120])
-def test_a_cycle_longer_than_the_intervals_is_seen_around_them(n: int) -> None:
+def test_a_cycle_longer_than_the_intervals_is_detected_from_their_context(n: int) -> None:
     """A sine of 300 samples, of which 600 before A and behind B are known."""
     random, words = np.random.default_rng(10), []
     for _ in range(40):
@@ -169,24 +169,24 @@ def aged(tick: int, age_s: float | None) -> Frame:
 
 
 def test_the_first_frame_only_begins_and_the_rest_counts() -> None:
-    found = Interval()
+    results = Interval()
     for tick in range(1, 6):
-        found.take(aged(tick, 0.1))
-    assert (found.ticks, len(found.things[FWD].of("packets_per_s"))) == (5, 4)
+        results.take(aged(tick, 0.1))
+    assert (results.ticks, len(results.things[FWD].of("packets_per_s"))) == (5, 4)
     readings = [nf.readings["cpp"] for tick in range(2, 6) for nf in aged(tick, 0.1).nfs[:1]]
-    assert found.things[FWD].of("cpp").tolist() == readings
+    assert results.things[FWD].of("cpp").tolist() == readings
     # Of a kind that is no source here all frames count.
-    assert len(found.things[VPP].of("cpp")) == 4
-    assert (found.last_ns - found.first_ns) == 4_000_000_000
+    assert len(results.things[VPP].of("cpp")) == 4
+    assert (results.last_ns - results.first_ns) == 4_000_000_000
 
 
 def test_what_is_shown_again_is_not_counted_again() -> None:
-    found = Interval()
+    results = Interval()
     # Asked every three seconds, first before the interval.
     for tick in range(2, 11):
-        found.take(aged(tick, float((tick + 1) % 3)))
+        results.take(aged(tick, float((tick + 1) % 3)))
     # Read at 2, 5 and 8: the first of these counts what was before.
-    assert len(found.things[FWD].of("packets_per_s")) == 2
+    assert len(results.things[FWD].of("packets_per_s")) == 2
     silent = Interval()
     for tick in range(1, 5):
         silent.take(aged(tick, None))
@@ -194,11 +194,11 @@ def test_what_is_shown_again_is_not_counted_again() -> None:
 
 
 def test_a_source_that_was_read_before_the_interval_counts_from_its_next_reading() -> None:
-    found = Interval()
+    results = Interval()
     for tick in range(4, 12):
-        found.take(aged(tick, float((tick + 1) % 3)))
+        results.take(aged(tick, float((tick + 1) % 3)))
     # Read at 2, 5, 8 and 11: what 5 tells began at 2.
-    assert len(found.things[FWD].of("packets_per_s")) == 2
+    assert len(results.things[FWD].of("packets_per_s")) == 2
 
 
 def test_a_number_counts_only_where_what_it_rests_on_is_new() -> None:
@@ -208,10 +208,10 @@ def test_a_number_counts_only_where_what_it_rests_on_is_new() -> None:
         base = aged(tick, 0.1)
         rows = len(base.cpus)
         server = replace(base.sources["dpdk"], age_s=float(tick % 3))
-        told = replace(base.cpus, origins={"ipc": ("pcm",) * rows})
+        reports = replace(base.cpus, origins={"ipc": ("pcm",) * rows})
         late = replace(base.sources["perf"], age_s=0.0 if tick != 7 else 1.0)
         sources = {**base.sources, "pcm": server, "perf": late}
-        seen.take(replace(base, cpus=told, sources=sources))
+        seen.take(replace(base, cpus=reports, sources=sources))
     series = seen.things[FWD]
     known = {name: int(np.isfinite(series.of(name)).sum()) for name in series.values}
     assert (known["packets_per_s"], known["ipc"], known["cpp"]) == (11, 3, 10)
@@ -237,13 +237,13 @@ def test_a_session_behind_another_begins_anew() -> None:
     assert len(seen.things[FWD].of("packets_per_s")) == 5 + 4
 
 
-def test_two_of_one_name_are_told_apart_by_their_cpus() -> None:
-    found = Interval()
+def test_two_of_one_name_are_distinguished_by_their_cpus() -> None:
+    results = Interval()
     for tick in range(1, 4):
         base = aged(tick, 0.1)
         twin = replace(base.nfs[0], key="other", cpus=base.nfs[1].cpus)
-        found.take(replace(base, nfs=(base.nfs[0], twin)))
-    assert set(found.things) == {
+        results.take(replace(base, nfs=(base.nfs[0], twin)))
+    assert set(results.things) == {
         Entity("nf", "fwd", "dpdk, CPUs 1-2"),
         Entity("nf", "fwd", "dpdk, CPUs 3"),
     }

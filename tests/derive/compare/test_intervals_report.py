@@ -19,18 +19,18 @@ PACKAGE = Entity("package", "0")
 
 
 def interval(
-    values: Mapping[str, float], *, seed: int, thing: Entity = NF, keys: tuple[str, ...] = ("one",)
+    values: Mapping[str, float], *, seed: int, value: Entity = NF, keys: tuple[str, ...] = ("one",)
 ) -> Interval:
     """60 samples of one thing, each with a noise of 0.2 %."""
     random = np.random.default_rng(seed)
-    found = Interval()
-    series = found._series(thing)
+    results = Interval()
+    series = results._series(value)
     series.keys = dict.fromkeys(keys)
     for _ in range(60):
         noise = 1 + 0.002 * random.standard_normal()
         exact = ("saturated", "clock")
         series.add({name: v if name in exact else v * noise for name, v in values.items()})
-    return found
+    return results
 
 
 def nf(mpps: float, cpp: float, *, saturated: float, **more: float) -> dict[str, float]:
@@ -87,9 +87,9 @@ def test_with_idle_polls_only_the_cost_of_work_is_compared() -> None:
     assert rows["cpp"].why == "it is not known whether its cores are busy all the time"
     # Nor where a sample now and then says so.
     now_and_then = interval(nf(10, 220, saturated=np.nan), seed=2)
-    told = now_and_then.things[NF].of("saturated")
-    told[::50] = 1.0
-    now_and_then.things[NF].values["saturated"] = array("d", told)
+    reports = now_and_then.things[NF].of("saturated")
+    reports[::50] = 1.0
+    now_and_then.things[NF].values["saturated"] = array("d", reports)
     _, rows = only(interval(unknown, seed=1), now_and_then)
     assert rows["cpp"].why == "it is not known whether its cores are busy all the time"
 
@@ -131,20 +131,20 @@ def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -
     assert (rows["cpp"].word, part.notes) == ("better", ())
 
 
-def test_who_was_restarted_and_who_is_alone() -> None:
+def test_restarted_functions_and_unique_names() -> None:
     full = nf(10, 200, saturated=1)
     a, b = interval(full, seed=1, keys=("one", "two")), interval(full, seed=2)
     b.things[Entity("class", "x", "L3 0")] = b.things[NF]
-    found = comparison(a, b)
-    assert found.parts[0].notes == ("it was 2 processes in A, one after the other",)
-    assert (found.only_a, found.only_b) == ((), (Entity("class", "x", "L3 0"),))
+    results = comparison(a, b)
+    assert results.parts[0].notes == ("it was 2 processes in A, one after the other",)
+    assert (results.only_a, results.only_b) == ((), (Entity("class", "x", "L3 0"),))
 
 
 def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
     slow = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.5}
     fast = dict.fromkeys(PACKAGE_COMPARED, 1e9) | {"pcie.ddio_hit_ratio": 0.8}
     a, b = (
-        interval(item, seed=seed, thing=PACKAGE) for seed, item in enumerate((slow, fast), start=1)
+        interval(item, seed=seed, value=PACKAGE) for seed, item in enumerate((slow, fast), start=1)
     )
     _, rows = only(a, b)
     assert rows["pcie.ddio_hit_ratio"].word == "better"
@@ -157,13 +157,13 @@ def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
     used = Entity("class", "vpp", "L3 0")
     sizes = dict.fromkeys(CLASS_COMPARED, 1e6)
     _, rows = only(
-        interval(sizes, seed=1, thing=used),
-        interval(sizes | {"occupancy_bytes": 2e6}, seed=2, thing=used),
+        interval(sizes, seed=1, value=used),
+        interval(sizes | {"occupancy_bytes": 2e6}, seed=2, value=used),
     )
     assert rows["occupancy_bytes"].word == "more"
 
 
-def test_why_there_is_no_number() -> None:
+def test_why_no_number() -> None:
     none = Missing(Reason.PERMISSION, "run as root")
     a, b = Interval(), Interval()
     for item in (a, b):

@@ -50,7 +50,7 @@ def test_too_few_samples_none_and_nothing() -> None:
     assert compared(cpp, np.zeros(20), np.zeros(20), WHY, over=False).word == "no difference"
 
 
-def test_no_difference_is_said_only_where_one_would_have_been_seen() -> None:
+def test_no_difference_is_reported_only_where_one_would_have_been_seen() -> None:
     values = np.random.default_rng(1).standard_normal(60) + 50
     cpp = cpu_metric("cpp")
     for count, over, least in ((10, True, 23), (20, True, 23), (20, False, 29), (28, False, 29)):
@@ -99,7 +99,7 @@ def test_a_cyclic_load_gets_no_verdict() -> None:
     assert wrong == 0
 
 
-def test_two_cycles_are_not_asked_for_where_there_are_more() -> None:
+def test_two_cycles_are_not_required_if_more_are_recorded() -> None:
     """A cycle of 16 samples persists, so that five of them are too few."""
     random, cpp = np.random.default_rng(11), cpu_metric("cpp")
     values = 100 + 2 * np.sin(np.arange(160) / 16 * 2 * np.pi) + random.standard_normal(160)
@@ -124,7 +124,7 @@ def test_a_pause_of_the_traffic_before_a_change_is_no_cycle() -> None:
     assert words.count("worse") >= 28
 
 
-def test_noise_that_is_looked_at_every_tick_is_hardly_ever_a_difference() -> None:
+def test_noise_that_is_observed_every_tick_is_hardly_ever_a_difference() -> None:
     """Noise that persists as a first-order autoregression, and no change: as the legend claims."""
     random, cpp, wrong = np.random.default_rng(1), cpu_metric("cpp"), 0
     for _ in range(100):

@@ -42,12 +42,12 @@ NOISES: dict[str, tuple[Noise, float, float]] = {
 def test_noise_is_no_shift_but_for_the_stated_rate(name: str, n: int, m: int) -> None:
     noise, likely, sure = NOISES[name]
     random = np.random.default_rng(7)
-    found = []
+    result = []
     for _ in range(1500):
         values = noise(random, n + m)
-        found.append(shift(values[:n], values[n:]))
-    assert np.mean([abs(item.z) >= LIKELY_Z or item.clear for item in found]) <= likely
-    assert np.mean([item.significant or item.clear for item in found]) <= sure
+        result.append(shift(values[:n], values[n:]))
+    assert np.mean([abs(item.z) >= LIKELY_Z or item.clear for item in result]) <= likely
+    assert np.mean([item.significant or item.clear for item in result]) <= sure
 
 
 def runs(random: np.random.Generator, ratio: float, count: int, n: int) -> Floats:
@@ -61,37 +61,37 @@ def runs(random: np.random.Generator, ratio: float, count: int, n: int) -> Float
 def test_noise_that_persists_is_a_shift_in_less_than_one_of_a_thousand_cases() -> None:
     """What README and the legends say, of samples as few and as many as there may be."""
     random = np.random.default_rng(11)
-    told, count = {}, 1500
+    reports, count = {}, 1500
     for ratio in (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98):
         for n, m in ((20, 20), (60, 20), (60, 60)):
-            each = runs(random, ratio, count, n + m)
-            told[ratio, n, m] = sum(shift(row[:n], row[n:]).significant for row in each)
-    print("sure by chance, of", count, told)
-    assert sum(told.values()) / (len(told) * count) < 0.0005
-    assert max(told.values()) / count < 0.0025, "which 4 of 1500 would be"
-    independent = sum(found for (ratio, _, _), found in told.items() if not ratio)
+            element = runs(random, ratio, count, n + m)
+            reports[ratio, n, m] = sum(shift(row[:n], row[n:]).significant for row in element)
+    print("sure by chance, of", count, reports)
+    assert sum(reports.values()) / (len(reports) * count) < 0.0005
+    assert max(reports.values()) / count < 0.0025, "which 4 of 1500 would be"
+    independent = sum(result for (ratio, _, _), result in reports.items() if not ratio)
     assert independent <= 1
 
 
 @pytest.mark.parametrize(("n", "m", "least"), [(20, 20, 0.85), (30, 30, 0.97), (60, 20, 0.97)])
-def test_a_shift_of_six_deviations_is_found(n: int, m: int, least: float) -> None:
+def test_a_shift_of_six_deviations_is_detected(n: int, m: int, least: float) -> None:
     random = np.random.default_rng(2)
-    found = []
+    result = []
     for _ in range(300):
         before, after = random.standard_normal(n), random.standard_normal(m) + 6.0
         one = shift(before, after)
         assert shift(after, before).z == pytest.approx(-one.z)
-        found.append(one.z > LIKELY_Z and (one.significant or one.clear))
-    assert np.mean(found) >= least
+        result.append(one.z > LIKELY_Z and (one.significant or one.clear))
+    assert np.mean(result) >= least
 
 
-def test_a_small_shift_is_found_with_samples_enough() -> None:
+def test_a_small_shift_is_detected_with_samples_enough() -> None:
     random = np.random.default_rng(3)
-    found = [
+    result = [
         shift(random.standard_normal(60), random.standard_normal(60) + 1.2).significant
         for _ in range(200)
     ]
-    assert np.mean(found) > 0.9
+    assert np.mean(result) > 0.9
 
 
 def test_the_variance_is_that_of_all_ways_to_share_out_the_ranks() -> None:
@@ -108,10 +108,10 @@ def test_the_variance_is_that_of_all_ways_to_share_out_the_ranks() -> None:
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=30), st.lists(st.floats(-1e9, 1e9), max_size=30))
 def test_any_two_samples_give_a_number(before: list[float], after: list[float]) -> None:
-    found = shift(np.array(before), np.array(after))
-    assert np.isfinite(found.z)
+    result = shift(np.array(before), np.array(after))
+    assert np.isfinite(result.z)
     if not before or not after or len({*before, *after}) == 1:
-        assert (found.z, found.significant, found.clear) == (0.0, False, False)
+        assert (result.z, result.significant, result.clear) == (0.0, False, False)
 
 
 def test_clear_is_further_than_either_is_wide() -> None:

@@ -20,8 +20,8 @@ def sine(random: np.random.Generator, n: int, period: float, deviations: float) 
 @pytest.mark.parametrize(("n", "period"), [(600, 300), (600, 200), (450, 300), (240, 60)])
 def test_a_sine_is_a_cycle_of_its_period(n: int, period: int, deviations: float) -> None:
     random = np.random.default_rng(1)
-    found = [cycle_samples(sine(random, n, period, deviations)) for _ in range(60)]
-    seen = np.array([item for item in found if item is not None])
+    result = [cycle_samples(sine(random, n, period, deviations)) for _ in range(60)]
+    seen = np.array([item for item in result if item is not None])
     # A clean one needs more of it: it persists as drift does.
     assert len(seen) >= (55 if 1.0 <= deviations <= 2.0 else 35)
     assert np.all(np.abs(seen / period - 1) < 0.25)
@@ -31,8 +31,8 @@ def test_a_sine_is_a_cycle_of_its_period(n: int, period: int, deviations: float)
 @pytest.mark.parametrize("period", [4, 5, 8, 10, 12, 15])
 def test_a_short_cycle_is_not_taken_for_a_multiple_of_it(period: int, deviations: float) -> None:
     random = np.random.default_rng(4)
-    found = [cycle_samples(sine(random, 300, period, deviations)) for _ in range(30)]
-    seen = np.array([item for item in found if item is not None])
+    result = [cycle_samples(sine(random, 300, period, deviations)) for _ in range(30)]
+    seen = np.array([item for item in result if item is not None])
     assert len(seen) >= 28 and np.all(np.abs(seen - period) <= 1)
 
 
@@ -40,17 +40,17 @@ def test_a_short_cycle_is_not_taken_for_a_multiple_of_it(period: int, deviations
 @pytest.mark.parametrize("n", [60, 240, 600])
 def test_noise_is_no_cycle(n: int, persistence: float) -> None:
     random = np.random.default_rng(2)
-    found = [cycle_samples(autoregression(random, persistence, n)) for _ in range(200)]
-    assert sum(item is not None for item in found) <= 9
+    result = [cycle_samples(autoregression(random, persistence, n)) for _ in range(200)]
+    assert sum(item is not None for item in result) <= 9
 
 
 def test_a_step_is_no_cycle_nor_are_constants_nor_few_samples() -> None:
-    random, found = np.random.default_rng(3), []
+    random, result = np.random.default_rng(3), []
     for _ in range(100):
         values = random.standard_normal(300)
         values[int(300 * random.uniform(0.1, 0.9)) :] += 5
-        found.append(cycle_samples(values))
-    assert sum(item is not None for item in found) <= 3
+        result.append(cycle_samples(values))
+    assert sum(item is not None for item in result) <= 3
     assert cycle_samples(np.ones(300)) is None
     assert cycle_samples(np.tile([0.0, 1.0], 20)[: LEAST_SAMPLES - 1]) is None
 
@@ -86,5 +86,5 @@ def test_a_load_that_was_switched_on_and_off_is_no_cycle() -> None:
 def test_a_load_that_is_switched_on_and_off_again_and_again_is_a_cycle() -> None:
     random = np.random.default_rng(6)
     for samples, times in ((30, 12), (50, 8), (15, 16)):
-        found = cycle_samples(levels(random, *[samples] * times, on=True))
-        assert found is not None and abs(found / (2 * samples) - 1) < 0.1
+        result = cycle_samples(levels(random, *[samples] * times, on=True))
+        assert result is not None and abs(result / (2 * samples) - 1) < 0.1

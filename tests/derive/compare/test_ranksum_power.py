@@ -31,18 +31,18 @@ def separated(random: np.random.Generator, n: int) -> tuple[Floats, Floats]:
 
 
 @pytest.mark.parametrize(("least_z", "studentized"), [(SURE_Z, True), (LIVE_Z, False)])
-def test_from_the_least_number_on_separated_samples_are_found(
+def test_from_the_least_number_on_separated_samples_are_detected(
     least_z: float, studentized: bool
 ) -> None:
     random, least = np.random.default_rng(1), least_samples(least_z, studentized=studentized)
     assert least == (SAMPLES_NEEDED if studentized else 29)
-    found = {}
+    result = {}
     for count in (least - 8, least, least + 5):
         shifts = [shift(*separated(random, count)) for _ in range(800)]
-        found[count] = np.mean([item.significant if studentized else abs(item.z) >= least_z
+        result[count] = np.mean([item.significant if studentized else abs(item.z) >= least_z
                                 for item in shifts])  # fmt: skip
-    print("separated samples found:", found)
-    assert found[least - 8] < 0.85 and found[least] > 0.93 and found[least + 5] > 0.97
+    print("separated samples found:", result)
+    assert result[least - 8] < 0.85 and result[least] > 0.93 and result[least + 5] > 0.97
 
 
 def test_persistence_asks_for_more_and_one_long_side_makes_up_for_little() -> None:
@@ -77,11 +77,11 @@ NOISES: dict[str, Noise] = {
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("n", "m"), [(30, 30), (120, 60)])
 @pytest.mark.parametrize("over", [True, False])
-def test_the_stated_difference_is_found_in_four_of_five_cases(
+def test_the_stated_difference_is_detected_in_four_of_five_cases(
     noise: str, n: int, m: int, over: bool
 ) -> None:
     """Other samples of the same noise that differ by what "no difference" stated."""
-    random, found = np.random.default_rng(2), []
+    random, result = np.random.default_rng(2), []
 
     def word(shift_of_after: float) -> Compared:
         before, after = NOISES[noise](random, n) + 60, NOISES[noise](random, m) + 60
@@ -91,24 +91,24 @@ def test_the_stated_difference_is_found_in_four_of_five_cases(
         row = word(0.0)
         if row.word == "no difference":
             assert not isinstance(row.detectable, Missing) and row.detectable >= 0.59
-            found += [word(sign * row.detectable).word in DIFFERS for sign in (1, -1)]
+            result += [word(sign * row.detectable).word in DIFFERS for sign in (1, -1)]
     if noise == "persistent" and n == 30:
         # It hardly ever has enough samples, and then by an estimate that is too low.
-        assert len(found) <= 60
+        assert len(result) <= 60
     else:
-        assert len(found) >= 60 and np.mean(found) >= 0.8
+        assert len(result) >= 60 and np.mean(result) >= 0.8
 
 
 def test_the_stated_difference_is_no_larger_than_it_must_be() -> None:
     """Half of it is found in less than 4 of 5 cases, of normal noise."""
-    random, found = np.random.default_rng(3), []
+    random, result = np.random.default_rng(3), []
     for _ in range(100):
         before, after = random.standard_normal((2, 60)) + 60
         row = compared(CPP, before, after, WHY, over=True)
         assert not isinstance(row.detectable, Missing)
         before, after = random.standard_normal((2, 60)) + 60
-        found.append(compared(CPP, before, after + row.detectable / 2, WHY, over=True).word)
-    assert sum(item in DIFFERS for item in found) < 80
+        result.append(compared(CPP, before, after + row.detectable / 2, WHY, over=True).word)
+    assert sum(item in DIFFERS for item in result) < 80
 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.5, 0.9])
@@ -135,7 +135,7 @@ def test_no_difference_is_hardly_ever_called_one(persistence: float) -> None:
     assert sum(word in DIFFERS for word in words) <= 1
 
 
-def test_before_a_change_there_are_no_more_samples_to_be_had() -> None:
+def test_before_a_change_no_more_samples_to_be_had() -> None:
     """Only those after it can become more, and no more of them than its time allows."""
     random = np.random.default_rng(5)
     before, after = random.standard_normal((2, 120)) + 60

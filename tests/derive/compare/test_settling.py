@@ -22,15 +22,15 @@ WHY = Missing(Reason.SOURCE, "here is what to do")
 def again(at: int, bits: int) -> Callable[[int, ResctrlTable], ResctrlTable]:
     """OVS' mask too, from a tick on."""
 
-    def tables(tick: int, each: ResctrlTable) -> ResctrlTable:
+    def tables(tick: int, element: ResctrlTable) -> ResctrlTable:
         if tick < at:
-            return each
+            return element
         groups = tuple(
             replace(own, caches=(in_cache(0, bits, 3 * MIB, 0), *own.caches[1:]))
             if own.name == "ovs" else own
-            for own in each.groups
+            for own in element.groups
         )  # fmt: skip
-        return replace(each, groups=groups)
+        return replace(element, groups=groups)
 
     return tables
 
@@ -95,10 +95,10 @@ def test_changes_that_did_not_settle_are_judged_as_one() -> None:
     frame = story.last(150)
     window = story.history.window(frame)
     assert len(together(frame.noticed)) == 2
-    found = verdict_of(window, together(frame.noticed)[-1].at_ns, ("ovs",))
-    assert len(found.noticed) == 2 and "judged as one" in found.notes[0]
-    assert set(found.groups) == {"ovs", "vpp"}
-    assert part(found, "fwd").word == "better"
+    result = verdict_of(window, together(frame.noticed)[-1].at_ns, ("ovs",))
+    assert len(result.noticed) == 2 and "judged as one" in result.notes[0]
+    assert set(result.groups) == {"ovs", "vpp"}
+    assert part(result, "fwd").word == "better"
     first = verdict_of(window, together(frame.noticed)[0].at_ns, ("vpp",))
     assert first.over and not first.settled
     assert part(first, "fwd").word == "too few samples"
@@ -107,32 +107,32 @@ def test_changes_that_did_not_settle_are_judged_as_one() -> None:
 def test_a_change_that_was_not_noticed_yet_is_judged_by_its_time() -> None:
     story = Story(shown=cost(CHEAPER))
     frame = replace(story.last(150), noticed=())
-    found = verdict_of(story.history.window(frame), START_NS + 60 * SECOND_NS, ("vpp",))
-    assert found.noticed == () and part(found, "fwd").word == "better"
+    result = verdict_of(story.history.window(frame), START_NS + 60 * SECOND_NS, ("vpp",))
+    assert result.noticed == () and part(result, "fwd").word == "better"
 
 
 def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out() -> None:
-    def unmetered(_: int, each: ResctrlTable) -> ResctrlTable:
-        return replace(each, groups=tuple(
+    def unmetered(_: int, element: ResctrlTable) -> ResctrlTable:
+        return replace(element, groups=tuple(
             replace(own, caches=tuple(
                 replace(one, values={**one.values, "llc_occupancy": WHY}) for one in own.caches))
-            for own in each.groups))  # fmt: skip
+            for own in element.groups))  # fmt: skip
 
-    found = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
-    assert found.left_out_s == UNMETERED_S
-    assert found.notes == ("occupancy is not metered here",)
-    assert word(found, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
-    assert part(found, "fwd").word == "better"
+    result = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
+    assert result.left_out_s == UNMETERED_S
+    assert result.notes == ("occupancy is not metered here",)
+    assert word(result, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
+    assert part(result, "fwd").word == "better"
 
 
-def test_occupancy_that_never_stands_still_is_said() -> None:
-    def restless(tick: int, each: ResctrlTable) -> ResctrlTable:
+def test_occupancy_that_never_stands_still_is_reported() -> None:
+    def restless(tick: int, element: ResctrlTable) -> ResctrlTable:
         used = tick % 3 * 9 * MIB if tick >= 60 else 9 * MIB
-        return replace(each, groups=tuple(
+        return replace(element, groups=tuple(
             replace(own, caches=tuple(
                 replace(one, values={**one.values, "llc_occupancy": used}) for one in own.caches))
-            for own in each.groups))  # fmt: skip
+            for own in element.groups))  # fmt: skip
 
-    found = Story(shown=cost(CHEAPER), tables=restless).verdict(150)
-    assert found.settled and found.left_out_s == MOST_S
-    assert found.notes == (f"occupancy still moves {MOST_S} s after the change",)
+    result = Story(shown=cost(CHEAPER), tables=restless).verdict(150)
+    assert result.settled and result.left_out_s == MOST_S
+    assert result.notes == (f"occupancy still moves {MOST_S} s after the change",)

@@ -28,13 +28,13 @@ def cheaper() -> Verdict:
 
 
 def test_a_class_that_got_more_cache_costs_less_a_packet(cheaper: Verdict) -> None:
-    found = part(cheaper, "fwd")
-    assert (found.word, found.groups, found.changed) == ("better", ("vpp",), True)
-    assert found.why.startswith("CPP -1") and "bCPP -1" in found.why
+    result = part(cheaper, "fwd")
+    assert (result.word, result.groups, result.changed) == ("better", ("vpp",), True)
+    assert result.why.startswith("CPP -1") and "bCPP -1" in result.why
     assert word(cheaper, "fwd", "packets_per_s").startswith("no difference")
     assert word(cheaper, "fwd", "llc_misses_per_packet").startswith("no number: no counter was")
     assert word(cheaper, "vpp", "occupancy_bytes", "class") == "more"
-    row = next(row for row in found.rows if row.metric.id == "cpp")
+    row = next(row for row in result.rows if row.metric.id == "cpp")
     assert row.before == pytest.approx(376, rel=0.01)
     assert row.change_ratio == pytest.approx(CHEAPER - 1, abs=0.01)
     assert row.n_before == 57 and 60 < row.n_after < 85
@@ -76,7 +76,7 @@ def test_noise_alone_is_no_difference(seed: int) -> None:
         assert part(verdict, name).word == "no difference"
 
 
-def test_a_neighbour_that_came_shortly_before_is_what_was_there() -> None:
+def test_a_neighbour_that_came_shortly_before_is_what_was_present() -> None:
     """It cost a fifth since 40 s before the change, which gives that back."""
 
     def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
@@ -88,20 +88,20 @@ def test_a_neighbour_that_came_shortly_before_is_what_was_there() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.7, 1.4])
-def test_where_the_load_moved_nothing_is_said_of_a_packets_cost(ratio: float) -> None:
+def test_where_the_load_moved_nothing_is_reported_of_a_packets_cost(ratio: float) -> None:
     shown = cost(CHEAPER, rx_packets_per_s=14.892e6 * ratio)
     verdict = Story(shown=shown, full=frozenset()).verdict(150)
-    found = part(verdict, "fwd")
-    assert found.word == "inconclusive"
-    assert found.why == f"load moved {found.why.split()[-1]}"
-    assert float(found.why.split()[-1].rstrip("%")) == pytest.approx(100 * (ratio - 1), abs=1.0)
-    assert {row.word for row in found.rows if row.n_after} == {"inconclusive"}
+    result = part(verdict, "fwd")
+    assert result.word == "inconclusive"
+    assert result.why == f"load moved {result.why.split()[-1]}"
+    assert float(result.why.split()[-1].rstrip("%")) == pytest.approx(100 * (ratio - 1), abs=1.0)
+    assert {row.word for row in result.rows if row.n_after} == {"inconclusive"}
 
 
 def test_a_core_that_is_busy_all_the_time_takes_what_it_can() -> None:
     shown = cost(CHEAPER, rx_packets_per_s=14.892e6 / CHEAPER)
-    found = part(Story(shown=shown).verdict(150), "fwd")
-    assert found.word == "better" and "Mpps +17" in found.why
+    result = part(Story(shown=shown).verdict(150), "fwd")
+    assert result.word == "better" and "Mpps +17" in result.why
 
 
 @pytest.mark.parametrize("more", [1.2e6, -1.2e6])
@@ -126,11 +126,11 @@ def test_drops_are_offered_too() -> None:
         now = {"rx_packets_per_s": rx, "drop_packets_per_s": drop, "cpp": 376.0 * by}
         return {"fwd": now, "vpp": now}
 
-    def untold(each: Frame) -> Frame:
+    def untold(one: Frame) -> Frame:
         """Both were busy before; of `vpp`, which dropped, it is not known after."""
-        before = each.monotonic_ns < START_NS + 60 * SECOND_NS
+        before = one.monotonic_ns < START_NS + 60 * SECOND_NS
         full = {"fwd": before, "vpp": True if before else None}
-        return replace(each, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in each.nfs))
+        return replace(one, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in one.nfs))
 
     frames, history = [untold(item) for item in Story(shown=shown).frames(150)], TickHistory()
     for frame in frames:
@@ -152,11 +152,11 @@ def test_empty_polls_are_no_cost_of_a_packet() -> None:
 
 
 def test_a_cost_that_empty_polls_may_be_in_is_a_bound() -> None:
-    found = Story(full=frozenset({"fwd"})).verdict(100)
-    bounds = {row.metric.id: row.bounds for row in part(found, "vpp").rows}
+    result = Story(full=frozenset({"fwd"})).verdict(100)
+    bounds = {row.metric.id: row.bounds for row in part(result, "vpp").rows}
     assert bounds["cpp"] == (True, True)
     assert bounds["busy_cpp"] == bounds["packets_per_s"] == (False, False)
-    assert {row.bounds for row in part(found, "fwd").rows} == {(False, False)}
+    assert {row.bounds for row in part(result, "fwd").rows} == {(False, False)}
 
 
 def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
@@ -164,25 +164,25 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
         drops = 2e6 if tick in (50, 80) else 0.0
         return {"vpp": {"rx_packets_per_s": 10e6, "drop_packets_per_s": drops}}
 
-    def untold(each: Frame) -> Frame:
-        return replace(each, nfs=tuple(replace(nf, saturated=None) for nf in each.nfs))
+    def untold(one: Frame) -> Frame:
+        return replace(one, nfs=tuple(replace(nf, saturated=None) for nf in one.nfs))
 
     frames, history = [untold(item) for item in Story(shown=shown).frames(100)], TickHistory()
     for frame in frames:
         history.append(frame)
-    found = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
-    rows = {row.metric.id: row for row in part(found, "vpp").rows}
+    result = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
+    rows = {row.metric.id: row for row in part(result, "vpp").rows}
     assert rows["cpp"].bounds == (True, True)
     assert "it is not known whether its cores are busy" in rows["cpp"].why
 
 
 def test_a_network_function_that_tells_too_little_says_why() -> None:
-    def silent(each: Frame) -> Frame:
+    def silent(one: Frame) -> Frame:
         bare = {"cpp": WHY, "busy_cpp": WHY}
         return replace(
-            each,
+            one,
             nfs=tuple(replace(nf, saturated=None, cpp_clock=None,
-                              readings={**nf.readings, **bare}) for nf in each.nfs),
+                              readings={**nf.readings, **bare}) for nf in one.nfs),
         )  # fmt: skip
 
     story = Story()
@@ -226,25 +226,25 @@ def of_programs(cpus: tuple[int, ...], ticks: int) -> Verdict:
     CPU 4 is beside that cache, CPU 6 beside the other one: its IPC rises.
     """
 
-    def tables(tick: int, each: ResctrlTable) -> ResctrlTable:
+    def tables(tick: int, one: ResctrlTable) -> ResctrlTable:
         mine = group("vm", 3, cpus, in_cache(0, 0x00F if tick < 60 else 0x003), in_cache(1, 0x00F))
         groups = (
             replace(own, cpus=tuple(cpu for cpu in own.cpus if cpu not in cpus))
-            for own in each.groups
+            for own in one.groups
         )
-        return replace(each, groups=(*groups, mine))
+        return replace(one, groups=(*groups, mine))
 
     story = Story(tables=tables, changed_at=999)
-    made = []
+    created = []
     for tick, frame in enumerate(story.frames(ticks), start=1):
         noise, step = tick % 5 / 100, 0.3 if tick >= 60 else 0.0
         busy = with_cells(frame, "cpu_time_ratio", {4: 1.0, 6: 1.0})
-        made.append(with_cells(busy, "ipc", {4: 1.0 + noise - step, 6: 2.0 + noise + step}))
+        created.append(with_cells(busy, "ipc", {4: 1.0 + noise - step, 6: 2.0 + noise + step}))
     again = Story()
-    for item in made:
+    for item in created:
         again.history.append(item)
-    last = together(made[-1].noticed)[-1]
-    return verdict_of(again.history.window(made[-1]), last.at_ns, groups_in(last.changes))
+    last = together(created[-1].noticed)[-1]
+    return verdict_of(again.history.window(created[-1]), last.at_ns, groups_in(last.changes))
 
 
 @pytest.mark.parametrize(
@@ -254,31 +254,31 @@ def of_programs(cpus: tuple[int, ...], ticks: int) -> Verdict:
 def test_a_class_without_network_functions_has_the_ipc_of_its_cpus_at_the_cache(
     cpus: tuple[int, ...], said: str
 ) -> None:
-    found = of_programs(cpus, 150)
-    assert found.groups == ("vm",)
-    assert word(found, "vm", "ipc", "class") == said, "of what nobody knows the work of"
-    assert (part(found, "vm", "class").word == "less") == (said == "less")
+    result = of_programs(cpus, 150)
+    assert result.groups == ("vm",)
+    assert word(result, "vm", "ipc", "class") == said, "of what nobody knows the work of"
+    assert (part(result, "vm", "class").word == "less") == (said == "less")
 
 
 def test_what_has_no_sample_after_the_change_yet_is_settling_alone() -> None:
-    found = of_programs((4,), 62)
-    row = next(item for item in part(found, "vm", "class").rows if item.metric.id == "ipc")
+    result = of_programs((4,), 62)
+    row = next(item for item in part(result, "vm", "class").rows if item.metric.id == "ipc")
     assert (row.word, row.why, row.n_after) == ("settling", "", 0)
     assert isinstance(row.after, Missing)
     assert row.after.reason is Reason.WARMING
 
 
-def test_cpus_that_move_are_about_both_classes_and_the_cache_beside_them() -> None:
-    def tables(tick: int, each: ResctrlTable) -> ResctrlTable:
+def test_cpus_that_move_are_about_both_classes_and_the_cache_next_to_them() -> None:
+    def tables(tick: int, one: ResctrlTable) -> ResctrlTable:
         def cpus(name: str, own: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
             rest = tuple(cpu for cpu in own if cpu != 5)
             return (*rest, Cpu(5)) if name == ("vpp" if tick >= 60 else ROOT) else rest
 
-        return replace(each, groups=tuple(
-            replace(own, cpus=cpus(own.name, own.cpus)) for own in each.groups))  # fmt: skip
+        return replace(one, groups=tuple(
+            replace(own, cpus=cpus(own.name, own.cpus)) for own in one.groups))  # fmt: skip
 
     frame = (story := Story(tables=tables, changed_at=999)).last(150)
     last = together(frame.noticed)[-1]
-    found = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
-    assert found.groups == (ROOT, "vpp")
-    assert [item.name for item in found.parts if item.kind == "class"] == [ROOT, "vpp", "ovs"]
+    result = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
+    assert result.groups == (ROOT, "vpp")
+    assert [item.name for item in result.parts if item.kind == "class"] == [ROOT, "vpp", "ovs"]

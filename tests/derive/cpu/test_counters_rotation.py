@@ -199,11 +199,11 @@ def test_what_stepped_back_forgets_its_last_turn(reset: str) -> None:
 
 def test_a_turn_that_another_program_keeps_off_is_taken_in_the_end() -> None:
     rotation = started(1, 2, 4)
-    found = [rotation.tick(1) for _ in range(6)]
-    assert [why(rates, "own_2").reason for rates in found] == [Reason.WARMING] * 4 + [
+    result = [rotation.tick(1) for _ in range(6)]
+    assert [why(rates, "own_2").reason for rates in result] == [Reason.WARMING] * 4 + [
         Reason.TAKEN
     ] * 2
-    assert why(found[-1], "own_2") == NEVER_RAN
+    assert why(result[-1], "own_2") == NEVER_RAN
 
 
 def test_a_turn_that_was_given_up_says_why_at_once() -> None:
@@ -245,11 +245,11 @@ def test_a_cpu_that_comes_back_starts_anew() -> None:
     assert back.rate("cycles")[1] == pytest.approx(3 * S)
 
 
-def test_the_core_that_is_looked_at_has_a_longer_round_than_the_others() -> None:
+def test_the_core_that_is_observed_has_a_longer_round_than_the_others() -> None:
     """CPU 0 has turns of its own beside these, so that each of these comes later."""
     rotation = started(1, 2)
     rotation.tick(1)
     rotation.looked_at = 9
-    found = [rotation.tick(None) for _ in range(12)]
-    held = [[isinstance(rates.rate("own_1")[cpu], float) for rates in found] for cpu in (0, 1)]
+    result = [rotation.tick(None) for _ in range(12)]
+    held = [[isinstance(rates.rate("own_1")[cpu], float) for rates in result] for cpu in (0, 1)]
     assert held == [[True] * 11 + [False], [True] * 3 + [False] * 9]

@@ -40,8 +40,8 @@ def table(*rows: CpuFrequency, sst: SstState | Missing = NO_TOOL) -> CpufreqTabl
     )  # fmt: skip
 
 
-def stepped(told: CpufreqTable | Missing | None, of: Topology | None = None) -> FrequencyState:
-    reading = None if told is None else SourceReading(told, 0, 0)
+def stepped(reports: CpufreqTable | Missing | None, of: Topology | None = None) -> FrequencyState:
+    reading = None if reports is None else SourceReading(reports, 0, 0)
     return step_frequencies(FrequencyState(), reading, of or topology(4))
 
 
@@ -50,7 +50,7 @@ def sst(cp: bool | None, supported: bool | None = True, **classes: int) -> SstSt
     return SstState((package,), {int(cpu[1:]): clos for cpu, clos in classes.items()}, 0)
 
 
-def test_numbers_and_words_of_each_cpu() -> None:
+def test_numbers_and_words_of_every_cpu() -> None:
     state = stepped(table(row(0), row(1, 2700), row(2), row(3, 2700)))
     assert state.columns["base_frequency_hz"].values.tolist() == [2.1e9, 2.7e9, 2.1e9, 2.7e9]
     assert state.columns["max_frequency_hz"][0] == 3.9e9
@@ -66,8 +66,8 @@ def test_cores_alike_are_of_no_kind() -> None:
 
 
 def test_cores_of_a_hybrid_are_no_sst() -> None:
-    told = replace(table(row(0), row(1, 2700), row(2), row(3)), hybrid=True)
-    for setting in stepped(told).settings:
+    reports = replace(table(row(0), row(1, 2700), row(2), row(3)), hybrid=True)
+    for setting in stepped(reports).settings:
         assert isinstance(setting.priority, Missing)
         assert "two kinds" in setting.priority.message
 
@@ -123,16 +123,16 @@ def test_an_older_recording_s_topology_tells_base_frequencies() -> None:
     ],
 )
 def test_classes_of_power(state: SstState, reason: Reason) -> None:
-    told = stepped(table(row(0), row(1), sst=replace(state, cp_class={1: 3})))
-    assert told.settings[1].cp_class == 3
-    other = told.settings[0].cp_class
+    reports = stepped(table(row(0), row(1), sst=replace(state, cp_class={1: 3})))
+    assert reports.settings[1].cp_class == 3
+    other = reports.settings[0].cp_class
     assert isinstance(other, Missing) and other.reason is reason
 
 
-def test_what_has_not_changed_is_not_made_anew() -> None:
-    here, told = topology(4), table(row(0))
-    first = step_frequencies(FrequencyState(), SourceReading(told, 0, 0), here)
-    again = step_frequencies(first, SourceReading(replace(told), 1, 0), here)
+def test_what_has_not_changed_is_not_recreated() -> None:
+    here, reports = topology(4), table(row(0))
+    first = step_frequencies(FrequencyState(), SourceReading(reports, 0, 0), here)
+    again = step_frequencies(first, SourceReading(replace(reports), 1, 0), here)
     assert again is first
     assert step_frequencies(first, SourceReading(table(row(0, 2300)), 2, 0), here) is not first
 
@@ -145,10 +145,10 @@ def test_what_has_not_changed_is_not_made_anew() -> None:
 )
 def test_kinds_differ_within_a_package_only(hosts: list[tuple[int, float | None]]) -> None:
     base = [(Cpu(at), Package(package), hz) for at, (package, hz) in enumerate(hosts)]
-    found = priorities(base)
+    result = priorities(base)
     for package in (0, 1):
         known = {cpu: hz for cpu, of, hz in base if of == package and hz is not None}
-        kinds = {cpu: found.get(cpu) for cpu in known}
+        kinds = {cpu: result.get(cpu) for cpu in known}
         if len(set(known.values())) < 2:
             assert set(kinds.values()) <= {None}
         else:
@@ -168,32 +168,32 @@ def shown(*high: int) -> Frame:
 
 
 def test_pollers_on_low_priority_cores_and_where_they_could_go() -> None:
-    (found,) = misplaced(shown(1, 9, 0, 8, 5, 13))
-    assert found == Misplaced(
+    (result,) = misplaced(shown(1, 9, 0, 8, 5, 13))
+    assert result == Misplaced(
         Package(0), {"fwd": (Cpu(2),), "vpp": (Cpu(3),)}, near=(Cpu(0),), far=(Cpu(5),)
     )
 
 
-def test_a_core_whose_sibling_polls_or_that_works_is_not_free() -> None:
-    (found,) = misplaced(shown(1, 9, 10, 8))
-    assert found.near == (8,), "10 is beside 2, and 9 beside 1"
+def test_a_core_with_a_polling_sibling_or_with_work_is_not_free() -> None:
+    (result,) = misplaced(shown(1, 9, 10, 8))
+    assert result.near == (8,), "10 is beside 2, and 9 beside 1"
     busy = shown(0, 8)
     columns = dict(busy.cpus.columns)
     columns["cpu_time_ratio"] = column(columns["cpu_time_ratio"].values + 0.5)
-    (found,) = misplaced(replace(busy, cpus=replace(busy.cpus, columns=columns)))
-    assert (found.near, found.far) == ((), ())
+    (result,) = misplaced(replace(busy, cpus=replace(busy.cpus, columns=columns)))
+    assert (result.near, result.far) == ((), ())
 
 
 def test_a_core_of_which_a_thread_is_not_known_is_not_free() -> None:
-    asked = shown(0, 8)
-    (found,) = misplaced(asked)
-    assert found.near == (0,)
-    values = asked.cpus.columns["cpu_time_ratio"].values.copy()
+    requests = shown(0, 8)
+    (result,) = misplaced(requests)
+    assert result.near == (0,)
+    values = requests.cpus.columns["cpu_time_ratio"].values.copy()
     values[8] = float("nan")
     unknown = column(values, why=Missing(Reason.WARMING))
-    columns = {**asked.cpus.columns, "cpu_time_ratio": unknown}
-    (found,) = misplaced(replace(asked, cpus=replace(asked.cpus, columns=columns)))
-    assert (found.near, found.far) == ((), ())
+    columns = {**requests.cpus.columns, "cpu_time_ratio": unknown}
+    (result,) = misplaced(replace(requests, cpus=replace(requests.cpus, columns=columns)))
+    assert (result.near, result.far) == ((), ())
 
 
 def test_nobody_is_misplaced_where_all_are_high_or_alike() -> None:

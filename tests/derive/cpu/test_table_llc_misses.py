@@ -24,10 +24,10 @@ def rates(misses: float | Missing, age: float | None) -> CounterRates:
 
 
 def step(
-    state: MissState, seen: CounterRates, packets: float, who: tuple[object, ...] = WHO
+    state: MissState, seen: CounterRates, packets: float, owner: tuple[object, ...] = WHO
 ) -> tuple[MissState, Reading]:
-    state, found = step_misses(state, seen, column(np.array([packets])), who)
-    return state, found[0]
+    state, result = step_misses(state, seen, column(np.array([packets])), owner)
+    return state, result[0]
 
 
 def test_it_is_kept_until_the_next_turn_whatever_the_packets_do() -> None:

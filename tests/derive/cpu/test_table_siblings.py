@@ -60,11 +60,11 @@ def test_a_thread_without_a_number_leaves_none_and_says_why() -> None:
     quiet = Missing(Reason.SOURCE, "listed in --quiet-cpus")
     cycles = from_readings({0: 200.0, 1: 1.0, 3: 1.0}, 4, quiet)
     instructions = from_readings({0: 300.0, 1: 1.0, 2: quiet, 3: 1.0}, 4, NOT_COUNTED)
-    found = readings(TWO_CORES, BUSY, 0, cycles=cycles, instructions=instructions)
+    result = readings(TWO_CORES, BUSY, 0, cycles=cycles, instructions=instructions)
     of_sibling = Missing(Reason.SOURCE, "its hyper-thread sibling: listed in --quiet-cpus")
-    assert found == (0.91, of_sibling, of_sibling)
-    found = readings(TWO_CORES, BUSY, 2, cycles=cycles, instructions=instructions)
-    assert found == (0.1, 1.5, quiet)
+    assert result == (0.91, of_sibling, of_sibling)
+    result = readings(TWO_CORES, BUSY, 2, cycles=cycles, instructions=instructions)
+    assert result == (0.1, 1.5, quiet)
     assert readings(TWO_CORES, BUSY, 0)[1] == NOT_COUNTED
 
 
@@ -101,9 +101,9 @@ def test_of_four_threads_all_others_are_the_siblings(
     busy, instructions, cycles = (column(np.array(thread)) for thread in zip(*threads, strict=True))
     for row in range(4):
         others = [thread for at, thread in enumerate(threads) if at != row]
-        found = readings(where, busy, row, instructions=instructions, cycles=cycles)
-        assert found[0] == max(other[0] for other in others)
-        assert found[1:] == pytest.approx(
+        result = readings(where, busy, row, instructions=instructions, cycles=cycles)
+        assert result[0] == max(other[0] for other in others)
+        assert result[1:] == pytest.approx(
             (
                 sum(other[1] for other in others) / sum(item[2] for item in others),
                 sum(item[1] for item in threads) / max(entry[2] for entry in threads),
@@ -113,5 +113,5 @@ def test_of_four_threads_all_others_are_the_siblings(
 
 def test_no_columns_for_no_cpus() -> None:
     empty = missing(0, NOT_COUNTED)
-    found = sibling_columns(empty, rates(0), Topology(()))
-    assert [len(value) for value in found.values()] == [0, 0, 0]
+    result = sibling_columns(empty, rates(0), Topology(()))
+    assert [len(value) for value in result.values()] == [0, 0, 0]

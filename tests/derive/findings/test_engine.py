@@ -58,32 +58,32 @@ class Bench:
         self.reading = reading
         at_ns = int(self.now_s * S)
         frame = replace(a_frame(), wall_ns=at_ns, monotonic_ns=at_ns)
-        self.state, found = step_findings(
+        self.state, result = step_findings(
             self.state, frame, {}, pace_s=self.pace_s, rules=[self.rule()]
         )
-        return found
+        return result
 
     def ticks(self, *readings: Reading) -> str:
         """`.` for each tick without the finding, `!` for each with it."""
         return "".join("!" if self.tick(reading) else "." for reading in readings)
 
 
-def found_at(rule: Rule, seconds: int) -> Sequence[Finding]:
+def result_at(rule: Rule, seconds: int) -> Sequence[Finding]:
     """What is found after so many ticks of a second."""
-    state, found = FindingState(), tuple[Finding, ...]()
+    state, result = FindingState(), tuple[Finding, ...]()
     for second in range(seconds):
         frame = replace(a_frame(), wall_ns=second * S, monotonic_ns=second * S)
-        state, found = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
-    return found
+        state, result = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
+    return result
 
 
 def test_it_has_to_last_and_says_since_when() -> None:
     bench = Bench()
     assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
-    (found,) = bench.tick(8)
-    assert found == Finding("made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S)
-    (found,) = bench.tick(7)
-    assert (found.text, found.since_ns) == ("7 is above 5 at 10", 102 * S)
+    (result,) = bench.tick(8)
+    assert result == Finding("made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S)
+    (result,) = bench.tick(7)
+    assert (result.text, result.since_ns) == ("7 is above 5 at 10", 102 * S)
 
 
 def test_what_comes_and_goes_is_none() -> None:
@@ -95,8 +95,8 @@ def test_it_ends_with_hysteresis() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     assert bench.ticks(4, 5, 4, 4, 4, 4, 4, 4) == "!!!!!!!!", "between the two limits"
-    (found,) = bench.tick(4)
-    assert found.since_ns == 101 * S, "it is the same one"
+    (result,) = bench.tick(4)
+    assert result.since_ns == 101 * S, "it is the same one"
     assert bench.ticks(3, 3, 4, 3, 3) == "!!!!!"
     assert bench.ticks(3) == "."
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!", "it has to last again"
@@ -105,9 +105,9 @@ def test_it_ends_with_hysteresis() -> None:
 def test_while_it_ends_it_says_what_was_beyond_and_what_is_now() -> None:
     bench = Bench()
     bench.ticks(*[9] * 9)
-    said = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}
+    message = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}
     was = "9 is above 5 at 10"
-    assert said == {
+    assert message == {
         4: f"{was}; now 4",
         3: f"{was}; now 3, ending",
         LATE: f"{was}; now 3, ending",
@@ -128,8 +128,8 @@ def test_below_a_limit() -> None:
     for second, reading in enumerate([7, 4, 4, 4, 4, 4, 4, 5.5, 5.5, 5.5, 5.5, 6, 6, 6]):
         bench.reading = reading
         frame = replace(a_frame(), wall_ns=second * S, monotonic_ns=second * S)
-        state, found = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
-        seen += "!" if found else "."
+        state, result = step_findings(state, frame, {}, pace_s=1.0, rules=[rule])
+        seen += "!" if result else "."
     assert seen == "......!!!!!!!."
 
 
@@ -140,25 +140,25 @@ def test_no_number_neither_confirms_nor_clears() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     assert bench.ticks(*[LATE] * 10) == "!" * 10
-    (found,) = bench.tick(8)
-    assert (found.text, found.since_ns) == ("8 is above 5 at 10", 101 * S)
+    (result,) = bench.tick(8)
+    assert (result.text, result.since_ns) == ("8 is above 5 at 10", 101 * S)
     bench.ticks(*[LATE] * int(UNKNOWN_FOR_S))
     assert bench.ticks(LATE) == ".", "nobody knows any more"
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!"
 
 
-def test_what_was_said_last_stays_while_nobody_knows() -> None:
+def test_what_was_reported_last_stays_while_nobody_knows() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
-    (found,) = bench.tick(LATE)
-    assert found.text == "9 is above 5 at 10"
+    (result,) = bench.tick(LATE)
+    assert result.text == "9 is above 5 at 10"
 
 
 def test_what_began_before_a_long_absence_begins_anew() -> None:
     assert Bench().ticks(9, 9, 9, 9, 9, *[LATE] * 11, 9, 9, 9, 9, 9) == "." * 21
 
 
-def test_that_there_is_no_number_by_nature_is_an_answer() -> None:
+def test_that_no_number_by_nature_is_an_answer() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     assert bench.ticks(IDLE, IDLE, IDLE) == "!!."
@@ -171,8 +171,8 @@ def test_a_gap_counts_for_nothing(gap_s: float) -> None:
     assert not bench.tick(9, after_s=gap_s)
     assert bench.ticks(9, 9, 9, 9) == "...."
     assert bench.ticks(9) == "!"
-    (found,) = bench.tick(9, after_s=gap_s)
-    assert found.since_ns == int((103 + gap_s) * S), "a finding stays if it still holds"
+    (result,) = bench.tick(9, after_s=gap_s)
+    assert result.since_ns == int((103 + gap_s) * S), "a finding stays if it still holds"
     assert bench.tick(1, after_s=gap_s), "and ends as always"
     assert bench.ticks(1, 1) == "!."
 
@@ -193,7 +193,7 @@ def test_a_slow_pace_needs_three_ticks_and_a_fast_one_the_time(
     assert seen.index("!") + 1 in (expected, expected + 1)  # tenths of a second don't add up
 
 
-def test_somebody_else_in_the_place_begins_anew() -> None:
+def test_another_entity_at_the_same_key_begins_anew() -> None:
     bench = Bench()
     bench.ticks(*[9] * 5)
     bench.who = 2
@@ -210,8 +210,8 @@ def test_a_clock_that_goes_back_and_another_topology_begin_anew() -> None:
     bench.ticks(*[9] * 10)
     other = replace(a_frame().topology, notes=("another",))
     frame = replace(a_frame(), topology=other, wall_ns=10**15, monotonic_ns=10**15)
-    _, found = step_findings(bench.state, frame, {}, pace_s=1.0, rules=[bench.rule()])
-    assert not found
+    _, result = step_findings(bench.state, frame, {}, pace_s=1.0, rules=[bench.rule()])
+    assert not result
 
 
 def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> None:
@@ -227,10 +227,10 @@ def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> 
     bench.changes["at_least_s"] = 2.0
     assert bench.ticks(*[9] * 10) == "." * 10
     taken_as_met = replace(bench.rule(), only=(Only("load", 5.0, "load", unknown=True),))
-    assert found_at(taken_as_met, 8)
+    assert result_at(taken_as_met, 8)
 
 
-def test_what_begins_is_told_once() -> None:
+def test_what_begins_is_reported_once() -> None:
     one = Finding("a", "ipc", "cpu 1", "5", 1)
     again, other = replace(one, text="6"), replace(one, where="cpu 2")
     assert begun((), (one, other)) == (one, other)
@@ -264,7 +264,7 @@ def test_rules_are_sound() -> None:
     assert rule_called("nonsense") is None
 
 
-def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
+def test_every_entity_of_a_large_host_is_watched_separately() -> None:
     count = 512
 
     def measure(inputs: FindingInputs) -> Measured:
@@ -273,8 +273,8 @@ def test_every_place_of_a_large_host_is_watched_by_itself() -> None:
         return Measured(keys, column(values), {"load": column(np.full(count, 10.0))})
 
     rule = replace(Bench().rule(), measure=measure)
-    found = found_at(rule, 7)
-    assert [item.where for item in found] == [f"cpu {cpu}" for cpu in range(0, count, 5)]
+    result = result_at(rule, 7)
+    assert [item.where for item in result] == [f"cpu {cpu}" for cpu in range(0, count, 5)]
 
 
 def test_registered_rule_is_evaluated_and_explained() -> None:

@@ -61,12 +61,12 @@ def at(measured: Measured, where: str) -> Reading:
 
 
 def test_a_core_is_its_polling_threads_together() -> None:
-    found = core_ipc(seen(healthy()))
-    wheres = [key.where for key in found.keys]
+    result = core_ipc(seen(healthy()))
+    wheres = [key.where for key in result.keys]
     assert wheres == ["cpu 1,23", "cpu 2,24", "cpu 3,25", "cpu 4,26", "cpu 12", "cpu 13,35",
                       "cpu 14,36"]  # fmt: skip
-    assert at(found, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
-    nfs = dict(zip(wheres, found.words["nf"], strict=True))
+    assert at(result, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
+    nfs = dict(zip(wheres, result.words["nf"], strict=True))
     assert nfs["cpu 12"] == "loop/dpdk-testpmd"
 
 
@@ -87,26 +87,26 @@ def test_an_estimate_is_no_number() -> None:
     assert not isinstance(at(core_ipc(seen(frame)), "cpu 2,24"), Missing)
 
 
-def test_where_only_a_functions_sum_is_known_each_core_has_an_even_share() -> None:
+def test_where_only_a_functions_sum_is_known_every_core_has_an_even_share() -> None:
     frame = healthy()
     nowhere = missing(len(frame.cpus), Missing(Reason.SOURCE))
     columns = {**frame.cpus.columns, "packets_per_s": nowhere}
-    found = core_ipc(seen(replace(frame, cpus=replace(frame.cpus, columns=columns))))
+    result = core_ipc(seen(replace(frame, cpus=replace(frame.cpus, columns=columns))))
     vpp = next(nf for nf in frame.nfs if nf.name == "vpp")
     whole = vpp.readings["rx_packets_per_s"]
     assert isinstance(whole, float)
-    assert found.context["packets"][0] == pytest.approx(whole / 2)
+    assert result.context["packets"][0] == pytest.approx(whole / 2)
 
 
 def test_a_sibling_that_polls_for_the_same_function_is_none() -> None:
     frame = with_column(healthy(), "cpu_time_ratio", {34: 0.91})
-    found = foreign_sibling(seen(frame))
-    assert at(found, "cpu 12") == 0.91
+    result = foreign_sibling(seen(frame))
+    assert at(result, "cpu 12") == 0.91
     assert (
-        dict(zip([k.where for k in found.keys], found.words["sibling"], strict=True))["cpu 12"]
+        dict(zip([k.where for k in result.keys], result.words["sibling"], strict=True))["cpu 12"]
         == "34"
     )
-    own = at(found, "cpu 1")
+    own = at(result, "cpu 1")
     assert isinstance(own, Missing) and own.reason is Reason.UNDEFINED
 
 
@@ -116,17 +116,17 @@ def test_channels_that_count_nothing_have_no_memory() -> None:
     boxes = tuple(BoxTraffic(number, moved, moved / 2) for number, moved in used.items())
     frame = healthy()
     first = replace(frame.packages[0], channels=boxes)
-    found = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
-    assert found.values[0] == pytest.approx(1.1 / (3.1 / 3))
-    assert found.words["channel"][0] == "6"
-    assert found.context["traffic"][0] == pytest.approx(4.65e9)
+    result = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
+    assert result.values[0] == pytest.approx(1.1 / (3.1 / 3))
+    assert result.words["channel"][0] == "6"
+    assert result.context["traffic"][0] == pytest.approx(4.65e9)
     for channels in ((), boxes[:2], (BoxTraffic(0, GONE, 1.0), *boxes[1:])):
         first = replace(frame.packages[0], channels=channels)
-        found = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
-        assert isinstance(found.values[0], Missing)
+        result = uneven_channels(seen(replace(frame, packages=(first, *frame.packages[1:]))))
+        assert isinstance(result.values[0], Missing)
 
 
-def test_parts_of_lines_are_rfo_and_where_there_is_such_itomcachenear() -> None:
+def test_partial_writes_are_rfo_and_itomcachenear_if_counted() -> None:
     no_event = Missing(Reason.HARDWARE)
     both: dict[str, Reading] = {"pcie__itom__total_per_s": 6e6, "pcie__rfo__total_per_s": 1e6}
     frame = with_package(healthy(), **both, pcie__itomcachenear__total_per_s=no_event)
@@ -142,8 +142,8 @@ def test_register_writes_are_of_the_cores_that_poll() -> None:
     frame = with_package(healthy(), mmio__write_per_s=8e6)
     assert register_writes(seen(frame)).values[0] == pytest.approx(2e6), "four cores, eight threads"
     nobody = replace(frame.cpus, nf=(None,) * 44, nf_pid=(None,) * 44)
-    found = register_writes(seen(replace(frame, cpus=nobody)))
-    none = found.values[0]
+    result = register_writes(seen(replace(frame, cpus=nobody)))
+    none = result.values[0]
     assert isinstance(none, Missing) and none.reason is Reason.UNDEFINED
 
 
@@ -165,8 +165,8 @@ def test_a_neighbour_is_a_class_in_the_same_ways() -> None:
     assert isinstance(at(noisy_neighbour(seen(apart)), "class vpp, L3 0"), Missing)
     near = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=9e9, cbm=0x007)))
     assert at(near, "class vpp, L3 0") == 9e9
-    said = dict(zip([key.where for key in near.keys], near.words["who"], strict=True))
-    assert said["class vpp, L3 0"] == "class tenant, 1 way in common"
+    message = dict(zip([key.where for key in near.keys], near.words["who"], strict=True))
+    assert message["class vpp, L3 0"] == "class tenant, 1 way in common"
     unknown = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=GONE, cbm=0x007)))
     assert isinstance(at(unknown, "class vpp, L3 0"), Missing)
 
@@ -178,9 +178,9 @@ def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
     frame = replace(frame, cpus=replace(frame.cpus, group=groups))
     assert isinstance(at(noisy_neighbour(seen(frame)), "class vpp, L3 0"), Missing)
     busy = with_column(frame, "cpu_time_ratio", {10: 0.8})
-    found = noisy_neighbour(seen(busy))
-    assert at(found, "class vpp, L3 0") == 7e9
-    assert found.words["who"][0] == "cpu 10 in the same class"
+    result = noisy_neighbour(seen(busy))
+    assert at(result, "class vpp, L3 0") == 7e9
+    assert result.words["who"][0] == "cpu 10 in the same class"
     # Whose memory traffic it is can't be told then.
     mixed = at(memory_per_packet(seen(busy)), "class vpp, L3 0")
     assert isinstance(mixed, Missing) and mixed.reason is Reason.UNDEFINED
@@ -188,10 +188,10 @@ def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
 
 def test_memory_of_a_class_by_its_packets() -> None:
     frame = grouped(healthy(), "vpp", mbm=2.2e9)
-    found = memory_per_packet(seen(frame))
-    packets = found.context["packets"][0]
+    result = memory_per_packet(seen(frame))
+    packets = result.context["packets"][0]
     assert isinstance(packets, float) and packets == pytest.approx(12.2e6 * 0.9 * 2, rel=0.06)
-    assert at(found, "class vpp, L3 0") == pytest.approx(2.2e9 / packets)
+    assert at(result, "class vpp, L3 0") == pytest.approx(2.2e9 / packets)
 
 
 def in_focus(frame: Frame, **nodes: float) -> Frame:
@@ -215,9 +215,9 @@ def in_focus(frame: Frame, **nodes: float) -> Frame:
 def test_a_deep_node_is_that_of_the_core_in_focus(name: str, limit: float) -> None:
     rule = rule_called(name.replace("_", "-"))
     assert rule is not None and (rule.limit, rule.own) == (limit, "")
-    found = rule.measure(seen(in_focus(healthy(), **{name: 1.1 * limit})))
-    assert at(found, "cpu 1,23") == pytest.approx(1.1 * limit)
-    elsewhere = at(found, "cpu 2,24")
+    result = rule.measure(seen(in_focus(healthy(), **{name: 1.1 * limit})))
+    assert at(result, "cpu 1,23") == pytest.approx(1.1 * limit)
+    elsewhere = at(result, "cpu 2,24")
     assert isinstance(elsewhere, Missing) and elsewhere.reason in (Reason.SOURCE, Reason.TAKEN)
     # Without such a node, and without a focus, nothing is known of any core.
     for frame in (in_focus(healthy(), lcp=0.5), healthy()):
@@ -258,6 +258,6 @@ def test_level_2_of_its_own_counters_is_that_of_every_core() -> None:
     frame = with_column(healthy(), "tma.level_2_coverage", dict.fromkeys(range(44), 1.0))
     rule = rule_called("branch-mispredicts")
     assert rule is not None
-    found = rule.measure(seen(with_column(frame, "tma.branch_mispredicts", {2: 0.06, 24: 0.06})))
-    assert at(found, "cpu 2,24") == 0.06
-    assert found.values.present.all()
+    result = rule.measure(seen(with_column(frame, "tma.branch_mispredicts", {2: 0.06, 24: 0.06})))
+    assert at(result, "cpu 2,24") == 0.06
+    assert result.values.present.all()

@@ -31,9 +31,9 @@ def run(*after: tuple[Reading, Reading, Reading], usual: float = 22e6) -> list[s
     for second, (sent, received, drops) in enumerate(ticks):
         frame = tick(second, sent, received, drops)
         recent = step_recent(recent, frame)
-        found: tuple[Finding, ...]
-        state, found = step_findings(state, frame, {}, pace_s=1.0, rules=RULES, recent=recent.rates)
-        held.append({item.rule for item in found})
+        rows: tuple[Finding, ...]
+        state, rows = step_findings(state, frame, {}, pace_s=1.0, rules=RULES, recent=recent.rates)
+        held.append({item.rule for item in rows})
     assert not any(held[:60])
     return held[60:]
 
@@ -48,7 +48,7 @@ def test_packets_that_are_received_and_not_sent_collapse_too() -> None:
 
 
 @pytest.mark.parametrize("drops", [0.0, LOST])
-def test_an_operator_who_stops_the_traffic_is_no_collapse(drops: Reading) -> None:
+def test_an_intended_stop_of_traffic_is_no_collapse(drops: Reading) -> None:
     assert run(*[(0.0, 0.0, drops)] * 10)[-1] == {"traffic-stopped"}
     # Half of the load is neither.
     assert run(*[(9e6, 9e6, drops)] * 10)[-1] == set()
@@ -73,5 +73,5 @@ def test_a_restarted_function_starts_anew() -> None:
     frame = tick(60, 0.0, 22e6)
     frame = replace(frame, nfs=(replace(frame.nfs[0], key="b"),))
     recent = step_recent(recent, frame)
-    _, found = step_findings(state, frame, {}, pace_s=1.0, rules=RULES, recent=recent.rates)
-    assert found == () and isinstance(recent.rates["b"].usual, Missing)
+    _, rows = step_findings(state, frame, {}, pace_s=1.0, rules=RULES, recent=recent.rates)
+    assert rows == () and isinstance(recent.rates["b"].usual, Missing)

@@ -47,7 +47,7 @@ def rules(frame: Frame) -> set[str]:
     return {item.rule for item in frame.findings}
 
 
-def test_rates_of_flow_tables_of_the_switch_and_of_each_thread() -> None:
+def test_rates_of_flow_tables_of_the_switch_and_of_every_thread() -> None:
     (nf,) = ticks(0.9, 0.9, 0.9)[-1].nfs
     assert nf.readings["ovs.cache_hit_ratio"] == pytest.approx(0.9)
     assert nf.readings["ovs.emc_hits_per_s"] == pytest.approx(0.9 * PPS)

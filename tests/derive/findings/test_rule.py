@@ -27,9 +27,9 @@ TABLE_19 = {
 
 
 def rule(name: str) -> Rule:
-    found = rule_called(name)
-    assert found is not None
-    return found
+    result = rule_called(name)
+    assert result is not None
+    return result
 
 
 def numbers(text: str) -> list[float]:
@@ -49,12 +49,12 @@ def measured(metric: str, *, cores: int = 1, smt: bool | None = None) -> dict[st
 def test_noisy_neighbour_has_the_losses_without_cat() -> None:
     source = rule("noisy-neighbour").source
     lost = {
-        (table, size): 1 - there / before
+        (table, size): 1 - present / before
         for table, item in (("9", TABLE_9), ("14", TABLE_14), ("19", TABLE_19))
-        for size, (before, there, _) in item.items()
+        for size, (before, present, _) in item.items()
     }
-    seen = {place: ratio for place, ratio in lost.items() if ratio > 1e-3}
-    assert {place: round(100 * ratio, 1) for place, ratio in seen.items()} == {
+    seen = {location: ratio for location, ratio in lost.items() if ratio > 1e-3}
+    assert {location: round(100 * ratio, 1) for location, ratio in seen.items()} == {
         ("9", 256): 3.7, ("14", 256): 7.2, ("19", 1024): 33.7, ("19", 1518): 30.6,
     }  # fmt: skip
     assert "3.7 % and 7.2 %" in source and "34 % and 31 %" in source
@@ -85,16 +85,16 @@ def test_nf_memory_has_table_6_and_no_cause() -> None:
 
 
 def test_bad_speculation_has_the_paper_s_limit_and_says_what_it_is_of() -> None:
-    found = rule("bad-speculation")
-    assert found.limit == 0.05 and found.own == ""
-    assert "6.3.1" in found.source and "5 %" in found.source and "mispredict" in found.source
+    result = rule("bad-speculation")
+    assert result.limit == 0.05 and result.own == ""
+    assert "6.3.1" in result.source and "5 %" in result.source and "mispredict" in result.source
     every = measured("tma.bad_speculation", smt=True)
     assert (min(every.values()), max(every.values())) == (0.004, 0.047)
     above = {name for name, one in measured("tma.bad_speculation", smt=False).items() if one > 0.05}
     assert above == {"ovs"} and measured("tma.bad_speculation", smt=False)["ovs"] == 0.074
     clears = [*measured("tma.machine_clears", smt=True).values(),
               *measured("tma.machine_clears", smt=False).values()]  # fmt: skip
-    assert (min(clears), max(clears)) == (0.0, 0.008) and "0.0 to 0.8 %" in found.note
+    assert (min(clears), max(clears)) == (0.0, 0.008) and "0.0 to 0.8 %" in result.note
 
 
 def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
@@ -107,10 +107,10 @@ def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
 
 
 def test_low_ipc_has_the_paper_s_limit_and_the_workloads_below_it() -> None:
-    found = rule("low-ipc")
-    assert found.limit == 1.75 and found.own == "" and "1.75" in found.source
+    result = rule("low-ipc")
+    assert result.limit == 1.75 and result.own == "" and "1.75" in result.source
     below = {row.workload: row.figures["ipc"].value for row in rows() if _low(row)}
-    assert below == {"testpmd": 1.4, "l3fwd": 1.5} and {1.4, 1.5} <= {*numbers(found.note)}
+    assert below == {"testpmd": 1.4, "l3fwd": 1.5} and {1.4, 1.5} <= {*numbers(result.note)}
 
 
 def _low(row: PaperRow) -> bool:
@@ -120,9 +120,9 @@ def _low(row: PaperRow) -> bool:
 
 
 def test_low_priority_core_says_where_the_talk_has_vpp() -> None:
-    found = rule("low-priority-core")
-    assert "VPP" in found.source and "low-priority" in found.source
-    assert {2.7, 2.1} <= {*numbers(found.source)} and "choice" in found.note
+    result = rule("low-priority-core")
+    assert "VPP" in result.source and "low-priority" in result.source
+    assert {2.7, 2.1} <= {*numbers(result.source)} and "choice" in result.note
 
 
 def test_deep_rules_have_the_paper_s_tables() -> None:

@@ -61,9 +61,9 @@ def test_imbalance_is_the_busiest_by_the_mean_less_one(cores: list[NfCore], rati
         ([core(1, 0.0), core(2, 0.0)], Reason.IDLE),
     ],
 )
-def test_where_there_is_nothing_to_compare_it_says_why(cores: list[NfCore], reason: Reason) -> None:
-    found = imbalance_ratio(cores)
-    assert isinstance(found, Missing) and found.reason is reason
+def test_where_nothing_is_shown_to_compare_it_says_why(cores: list[NfCore], reason: Reason) -> None:
+    result = imbalance_ratio(cores)
+    assert isinstance(result, Missing) and result.reason is reason
 
 
 def test_its_numbers_are_those_of_its_cores() -> None:
@@ -95,8 +95,8 @@ def test_its_numbers_are_those_of_its_cores() -> None:
             1, abs=0.02
         )
         assert [thread.cpu for thread in item.threads] == list(item.cpus)
-        told = sum(number(thread.packets_per_s) for thread in item.threads)
-        assert told == pytest.approx(number(item.readings["rx_packets_per_s"]))
+        reports = sum(number(thread.packets_per_s) for thread in item.threads)
+        assert reports == pytest.approx(number(item.readings["rx_packets_per_s"]))
 
 
 def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
@@ -110,7 +110,7 @@ def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
         assert number(item.readings["tma.retiring"]) == pytest.approx(column.mean())
 
 
-def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> None:
+def test_its_cache_is_that_of_its_classes_with_their_other_users() -> None:
     frame = seen()
     for item in frame.nfs:
         assert item.classes and all(isinstance(one, CacheClass) for one in item.classes)
@@ -123,9 +123,9 @@ def test_its_cache_is_that_of_its_classes_and_whose_else_they_are_is_said() -> N
             if cache.l3 in l3
         )
         assert number(item.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
-    beside = {entry.name: entry.sharers for entry in frame.nfs}
-    assert beside["vpp"] == beside["ovs/ovs-vswitchd"] == ""
-    assert beside["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
+    other = {entry.name: entry.sharers for entry in frame.nfs}
+    assert other["vpp"] == other["ovs/ovs-vswitchd"] == ""
+    assert other["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
 
 
 def test_the_default_class_is_everybodys() -> None:
@@ -140,8 +140,8 @@ def test_queues_ports_and_nodes_add_up_to_the_whole() -> None:
     assert not isinstance(ovs.queues, Missing) and not isinstance(dpdk.queues, Missing)
     for item in (ovs, dpdk):
         assert not isinstance(item.queues, Missing)
-        told = sum(number(queue.packets_per_s) for queue in item.queues)
-        assert told == pytest.approx(number(item.readings["rx_packets_per_s"]))
+        reports = sum(number(queue.packets_per_s) for queue in item.queues)
+        assert reports == pytest.approx(number(item.readings["rx_packets_per_s"]))
         assert {queue.cpu for queue in item.queues} <= set(item.cpus)
     assert all(0 < number(queue.used_ratio) <= 1 for queue in ovs.queues)
     assert isinstance(vpp.queues, Missing)

@@ -66,7 +66,7 @@ def test_a_group_with_others_or_without_some_of_its_threads_gives_no_number() ->
         assert reasons(whole) == {Reason.UNDEFINED}
 
 
-def test_without_traffic_the_rest_is_there() -> None:
+def test_without_traffic_the_rest_is_present() -> None:
     lacking = {**COUNTED, "mbm_local_bytes_per_s": Missing(Reason.HARDWARE)}
     rows = MonitorRow("nftop.m", 3, (), "nftop", {L3Domain(0): lacking}, (1, 2))
     whole, _ = monitored(7, CORES, THREADS, [group(rows)])

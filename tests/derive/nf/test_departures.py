@@ -37,7 +37,7 @@ def session(*samples: Sample, start: FoldState = START) -> list[Frame]:
     return fold(start, *samples)
 
 
-def test_one_that_ends_is_said_to_be_gone_for_a_while() -> None:
+def test_one_that_ends_is_reported_as_gone_for_a_while() -> None:
     last = 10 + int(GONE_FOR_S)
     frames = session(*map(here, range(1, 11)), *map(nobody, range(11, last + 3)))
     assert not any(texts(frame) for frame in frames[:12]), "not after a tick or two"

@@ -124,9 +124,9 @@ def seen_by(taken_per_s: int, *others: Interface) -> NfRow:
     """The kernel's row where CPUs take in so many packets, and the NIC 100 000 of them."""
 
     def at(second: int) -> Sample:
-        there = [replace(other, rx_packets=other.rx_packets * second) for other in others]
+        present = [replace(other, rx_packets=other.rx_packets * second) for other in others]
         nic = replace(NIC, rx_packets=100_000 * second)
-        netdev = table({0: (taken_per_s * second, 0, 0)}, nic, *there, forwarded=second)
+        netdev = table({0: (taken_per_s * second, 0, 0)}, nic, *present, forwarded=second)
         own = sample(second * S, netdev=netdev)
         return replace(tick(second), readings={**tick(second).readings, **own.readings})
 
@@ -196,7 +196,7 @@ def test_a_reading_that_is_held_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("cpus", [3, 8])
-def test_a_held_reading_after_cpus_came_or_went_has_a_row_for_each(cpus: int) -> None:
+def test_a_held_reading_after_cpus_came_or_went_has_a_row_for_every(cpus: int) -> None:
     fewer = SourceReading(topology(cpus, smt=False), 3 * S, 0)
     held = replace(tick(3), readings={**tick(2).readings, "topology": fewer})
     frame = fold(START, tick(1), tick(2), held)[-1]
@@ -212,7 +212,7 @@ def test_hosts_where_it_is_not_read() -> None:
     assert reason(frame.cpus.columns["kernel_packets_per_s"][0]) is Reason.SOURCE
 
 
-def test_its_row_has_cpus_in_place_of_threads_and_interfaces_in_place_of_ports() -> None:
+def test_its_row_has_cpus_instead_of_threads_and_interfaces_instead_of_ports() -> None:
     _, frame = fold(START, tick(1), tick(2))
     row = kernel(frame)
     assert row is not None

@@ -31,7 +31,7 @@ def fold(*frames: Frame, state: RecentState | None = None) -> tuple[RecentState,
     return state, state.rates["a"]
 
 
-def test_the_usual_rate_is_the_median_once_there_are_some_ticks() -> None:
+def test_the_usual_rate_is_the_median_after_some_ticks() -> None:
     _, rates = fold(*(tick(second, 20e6) for second in range(7)))
     assert isinstance(rates.usual, Missing)
     _, rates = fold(*(tick(second, 20e6 + second) for second in range(9)))

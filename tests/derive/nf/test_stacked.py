@@ -45,12 +45,12 @@ def test_the_members_of_a_bond_are_not_counted_again() -> None:
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
 
-def test_a_bond_whose_members_are_not_listed_counts_beside_the_others() -> None:
+def test_a_bond_without_listed_members_counts_separately() -> None:
     assert nf(bonded(members=False), "rx_packets_per_s") == 2 * MPPS_10
 
 
 @pytest.mark.parametrize("name", ["net_bonding0", "eth_bond_up"])
-def test_where_nothing_tells_the_members_there_is_no_sum(name: str) -> None:
+def test_where_nothing_tells_the_members_no_sum(name: str) -> None:
     frame = bonded(members=None, name=name)
     for unknown in (nf(frame, "rx_packets_per_s"), cpu(frame, "cpp")):
         assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
@@ -60,16 +60,16 @@ def test_where_nothing_tells_the_members_there_is_no_sum(name: str) -> None:
 def bonded_vpp(
     second: int,
     names: tuple[str, ...] = ("local0", "eth0", "eth1", "BondEthernet0"),
-    told: VppNodes | None = None,
+    reports: VppNodes | None = None,
     **changes: Any,
 ) -> Sample:
     """A worker takes 5 Mpps from each of two NICs, and all of it from their bond."""
-    one = instance(second, {1: 0}, told)
+    one = instance(second, {1: 0}, reports)
     received = np.zeros((2, 4), dtype=np.uint64)
     received[1] = np.array([0, MPPS_5, MPPS_5, MPPS_10], dtype=np.uint64) * np.uint64(second)
     nothing = np.zeros_like(received)
-    told_by_vpp = VppInterfaces(names, received, received, nothing, nothing, **changes)
-    return vpp(second, replace(one, interfaces=told_by_vpp))
+    reports_by_vpp = VppInterfaces(names, received, received, nothing, nothing, **changes)
+    return vpp(second, replace(one, interfaces=reports_by_vpp))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def bonded_vpp(
         (("local0", "bonded-left", "loop-back", "vxlan_tunnel7"), ()),
     ],
 )
-def test_vpps_interfaces_made_of_others_are_not_counted_again(
+def test_vpps_interfaces_built_from_others_are_not_counted_again(
     names: tuple[str, ...], kinds: tuple[str, ...]
 ) -> None:
     frame = fold(START, *(bonded_vpp(t, names, kinds=kinds) for t in (1, 2)))[-1]

@@ -79,7 +79,7 @@ def test_a_generator_counts_what_it_sends() -> None:
 
 
 @pytest.mark.parametrize("why", [Reason.STALE, Reason.PERMISSION, Reason.WARMING])
-def test_without_the_packets_of_one_there_is_no_number(why: Reason) -> None:
+def test_without_the_packets_of_one_no_number(why: Reason) -> None:
     one, other = cpus_of(0), cpus_of(1)
     known, unknown = nf("a", one[:1], 1e6), nf("b", one[1:2], Missing(why))
     here, far = loads(known, unknown, nf("c", other[:1], 1e6))

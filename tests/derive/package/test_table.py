@@ -62,7 +62,7 @@ times = st.lists(st.integers(1, 10**9), min_size=4, max_size=4)
 
 
 @given(counts, counts, times)
-def test_each_box_is_scaled_by_its_own_clock(
+def test_every_box_is_scaled_by_its_own_clock(
     start: list[int], added: list[int], ran: list[int]
 ) -> None:
     before = reads(start, [5] * 4, 7)
@@ -142,8 +142,8 @@ def test_packages_that_change_between_two_reads_take_no_counter_for_taken() -> N
     reading = SourceReading(reads([100] * 4, [10**9] * 4, 10**9), 2 * S, 0)
 
     def at(second: int, machine: Topology, uncore: SourceReading[UncoreTable]) -> Sample:
-        told = sample(second * S, topology=machine)
-        return replace(told, readings={**told.readings, "uncore": uncore})
+        reports = sample(second * S, topology=machine)
+        return replace(reports, readings={**reports.readings, "uncore": uncore})
 
     frames = fold(
         start,

@@ -78,7 +78,7 @@ def test_every_captured_second_gives_what_is_in_the_file(name: str) -> None:
     (frame,) = frames([table(name)])
     document = raw(name)
     seconds = document["Interval us"] / 1e6
-    for place, socket in enumerate(document["Sockets"]):
+    for location, socket in enumerate(document["Sockets"]):
         uncore = socket["Uncore"]["Uncore Counters"]
         expected = {
             "memory.read_bytes_per_s": uncore["DRAM Reads"] / seconds,
@@ -90,12 +90,12 @@ def test_every_captured_second_gives_what_is_in_the_file(name: str) -> None:
             "c3_ratio": uncore["CStateResidency[3]"],
             "c6_ratio": uncore["CStateResidency[6]"],
         }
-        links = document["QPI/UPI Links"][f"QPI Counters Socket {place}"]
+        links = document["QPI/UPI Links"][f"QPI Counters Socket {location}"]
         incoming = [value for key, value in links.items() if key.startswith("Incoming")]
         outgoing = [value for key, value in links.items() if key.startswith("Outgoing")]
         expected["upi.received_bytes_per_s"] = sum(incoming) / seconds
         expected["upi.outgoing_bytes_per_s"] = sum(outgoing) / seconds
-        boxes = [box.in_bytes_per_s for box in frame.packages[place].links]
+        boxes = [box.in_bytes_per_s for box in frame.packages[location].links]
         assert boxes == pytest.approx([item / seconds for item in incoming])
         if "Uncore Frequency Die 0" in uncore:
             expected["uncore_frequency_hz"] = uncore["Uncore Frequency Die 0"]
@@ -108,8 +108,8 @@ def test_every_captured_second_gives_what_is_in_the_file(name: str) -> None:
                 headrooms.append(thread["Energy Counters"]["Thermal Headroom"])
         expected["thermal_headroom_c"] = min(headrooms)
         for metric, value in expected.items():
-            assert of_package(frame, metric, place) == pytest.approx(value), metric
-            assert frame.packages[place].origins[metric] == "pcm"
+            assert of_package(frame, metric, location) == pytest.approx(value), metric
+            assert frame.packages[location].origins[metric] == "pcm"
 
 
 def check_cpu(frame: Frame, thread: dict[str, Any], seconds: float) -> None:
@@ -240,7 +240,7 @@ def test_numbers_that_can_not_be_are_reasons_and_others_stay(
 
 
 @given(st.lists(st.floats() | st.sampled_from([0.0, -(2.0**31), 2.0**64]), max_size=6))
-def test_whatever_is_told_is_a_number_or_a_reason(values: list[float]) -> None:
+def test_whatever_is_reported_is_a_number_or_a_reason(values: list[float]) -> None:
     column = without_sentinels(np.array(values, dtype=np.float64))
     for index, value in enumerate(values):
         reading = column[index]
@@ -272,8 +272,8 @@ def test_requests_of_a_server_that_rests_are_of_the_second_it_counts() -> None:
     """3 M in each sample of a second, every third second: 3 M/s, not 1 M/s."""
     seen = frames(growing(3, 3e6, 24))
     assert reason(of_package(seen[5], "pcie.itom.total_per_s")) is Reason.WARMING
-    found = numbers(seen, "pcie.itom.total_per_s")
-    assert len(found) >= 10 and found == pytest.approx([3e6] * len(found))
+    result = numbers(seen, "pcie.itom.total_per_s")
+    assert len(result) >= 10 and result == pytest.approx([3e6] * len(result))
     assert numbers(seen, "pcie.write_bytes_per_s")[-1] == pytest.approx(64 * 3e6)
     assert "pcie.itom.total_per_s" in seen[-1].packages[0].estimates
     assert reason(of_package(seen[-1], "pcie.itom.hit_per_s")) is Reason.SOURCE
@@ -290,8 +290,8 @@ def test_requests_are_of_the_seconds_counted_however_late_the_steps_are_seen() -
         state += second in (3, 6, 10, 13, 16, 20, 23)
         pcie = documents[min(state, 6)].pcie
         seen.append(sample(at_ns, pcm=replace(nudged(table(), second), pcie=pcie)))
-    found = numbers(fold(FoldState(HOST, start), *seen), "pcie.itom.total_per_s")
-    assert len(found) >= 5 and found == pytest.approx([3e6] * len(found), abs=1)
+    result = numbers(fold(FoldState(HOST, start), *seen), "pcie.itom.total_per_s")
+    assert len(result) >= 5 and result == pytest.approx([3e6] * len(result), abs=1)
 
 
 @pytest.mark.parametrize("seen_at", [(2, 5, 7), (2, 4, 7), (3, 5, 8), (2, 6, 8)])
@@ -299,21 +299,21 @@ def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[i
     """Steps every 3.02 s, polls once a second: two times between them may look like 5 s."""
     start, documents = topology_of(table()), growing(1, 3e6, 12)
     steps_s = [seen_at[-1] - 0.01 + 3.02 * count for count in range(1, 8)]
-    made_s = [*seen_at, *steps_s]
+    created_s = [*seen_at, *steps_s]
     seen = []
     for second in range(1, 26):
-        state = sum(at_s <= second for at_s in made_s)
+        state = sum(at_s <= second for at_s in created_s)
         pcie = documents[state].pcie
         seen.append(sample(second * S, pcm=replace(nudged(table(), second), pcie=pcie)))
     readings = [of_package(frame, "pcie.itom.total_per_s")
                 for frame in fold(FoldState(HOST, start), *seen)]  # fmt: skip
     third = readings[seen_at[-1] - 1]
     assert isinstance(third, Missing) and third.reason is Reason.WARMING
-    found = [reading for reading in readings if not isinstance(reading, Missing)]
-    assert len(found) >= 8 and found == pytest.approx([3e6] * len(found))
+    result = [reading for reading in readings if not isinstance(reading, Missing)]
+    assert len(result) >= 8 and result == pytest.approx([3e6] * len(result))
 
 
-def test_requests_at_a_pace_that_may_miss_steps_are_said_to_be_unknown() -> None:
+def test_requests_at_a_pace_that_may_miss_steps_are_reported_as_unknown() -> None:
     documents = growing(1, 3e6, 8)
     slow = [sample(5 * at * S, pcm=document) for at, document in enumerate(documents, start=1)]
     for frame in fold(FoldState(HOST, topology_of(table())), *slow)[2:]:
@@ -325,17 +325,17 @@ def test_requests_right_behind_a_gap_are_to_come() -> None:
     documents = growing(1, 3e6, 30)
     times = [second * S for second in range(1, 31) if not 12 <= second < 22]
     seen = [sample(at_ns, pcm=documents[at_ns // S - 1]) for at_ns in times]
-    told = fold(FoldState(HOST, topology_of(table())), *seen)
-    found = [of_package(frame, "pcie.itom.total_per_s") for frame in told]
+    reports = fold(FoldState(HOST, topology_of(table())), *seen)
+    result = [of_package(frame, "pcie.itom.total_per_s") for frame in reports]
     behind = times.index(22 * S)
-    assert found[behind - 1] == found[-1] == pytest.approx(3e6)
-    assert [reason(item) for item in found[behind : behind + 2]] == [Reason.WARMING] * 2
+    assert result[behind - 1] == result[-1] == pytest.approx(3e6)
+    assert [reason(item) for item in result[behind : behind + 2]] == [Reason.WARMING] * 2
 
 
 @pytest.mark.parametrize("cadence_s", [1, 2])
 def test_requests_of_a_server_that_does_not_rest_are_of_all_time(cadence_s: int) -> None:
-    found = numbers(frames(growing(cadence_s, 3e6 * cadence_s, 20)), "pcie.itom.total_per_s")
-    assert len(found) >= 10 and found == pytest.approx([3e6] * len(found))
+    result = numbers(frames(growing(cadence_s, 3e6 * cadence_s, 20)), "pcie.itom.total_per_s")
+    assert len(result) >= 10 and result == pytest.approx([3e6] * len(result))
 
 
 def test_requests_that_end_are_none_and_begin_again() -> None:
@@ -440,7 +440,7 @@ def test_every_metric_has_a_number_or_a_reason_with_and_without_a_server() -> No
     assert "reads none here" in str(of_package(alone[1], "power_w"))
 
 
-def beside_perf(second: int, ratio: float) -> Sample:
+def other_perf(second: int, ratio: float) -> Sample:
     """perf counts on CPU 0 of the capture an IPC that is `ratio` times the server's."""
     one = table()
     instructions = one.of_cpu("instructions_retired_any")[0]
@@ -455,9 +455,9 @@ def beside_perf(second: int, ratio: float) -> Sample:
     return sample(second * S, pcm=replace(one, of_cpus=of_cpus), perf=perf)
 
 
-def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
+def test_perf_comes_first_and_a_difference_that_stays_is_reported() -> None:
     start = FoldState(HOST, topology_of(table()))
-    seen = fold(start, *(beside_perf(second, 1.1) for second in range(1, 9)))
+    seen = fold(start, *(other_perf(second, 1.1) for second in range(1, 9)))
     last = seen[-1]
     server = (
         table().of_cpu("instructions_retired_any")[0] / table().of_cpu("clock_unhalted_thread")[0]
@@ -469,7 +469,7 @@ def test_perf_comes_first_and_a_difference_that_stays_is_said() -> None:
     assert all("ipc of CPU 0" in detail and "5 %" in detail for detail in details[5:])
     assert [frame.apart in frame.sources["pcm"].detail for frame in seen] == [True] * 8
     assert [bool(frame.apart) for frame in seen] == [False] * 5 + [True] * 3
-    close = fold(start, *(beside_perf(second, 1.04) for second in range(1, 9)))
+    close = fold(start, *(other_perf(second, 1.04) for second in range(1, 9)))
     assert not any("ipc" in frame.sources["pcm"].detail for frame in close)
 
 
@@ -535,8 +535,8 @@ def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
 ) -> None:
     one = table(root=since_start)
     parts = [one.of_cpus.copy(), one.of_packages.copy(), one.of_links.copy(), one.pcie.copy()]
-    for part, place, value in cells:
-        parts[part].flat[place % parts[part].size] = value
+    for part, location, value in cells:
+        parts[part].flat[location % parts[part].size] = value
     odd = replace(
         one, of_cpus=parts[0], of_packages=parts[1], of_links=parts[2], pcie=parts[3],
         interval_us=micros,

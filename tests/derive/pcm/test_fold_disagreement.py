@@ -70,7 +70,7 @@ def test_a_difference_that_stays_is_seen_through_the_noise() -> None:
     assert share_of_alarms(noisy(0.01), factor=1.04) == 0
 
 
-def test_each_reading_counts_and_a_gap_or_new_rows_begin_anew() -> None:
+def test_every_reading_counts_and_a_gap_or_new_rows_begin_anew() -> None:
     one, two = np.array([1.0, 1.0, 0.0]), np.array([2.0, 1.0, 0.0])
     state = None
     for _ in range(READINGS):

@@ -19,13 +19,13 @@ GONE = Missing(Reason.ERROR, "it closed the connection")
 
 def energies(*answers: tuple[float, Reading], pace_s: float = 1.0) -> list[Reading]:
     """Energy after each answer: at which second, and which power one package took."""
-    state, found = EnergyState(), []
+    state, result = EnergyState(), []
     for at_s, watts in answers:
         power = from_readings({0: watts}, 1, Missing(Reason.SOURCE))
         powers = {"power_w": power, "dram_power_w": column(power.values * 0 + 1.0)}
         state, columns = step_energy(state, powers, round(at_s * S), pace_s)
-        found.append(columns["energy_j"][0])
-    return found
+        result.append(columns["energy_j"][0])
+    return result
 
 
 def test_it_is_power_times_the_time_between_answers() -> None:
@@ -53,12 +53,12 @@ def test_slow_samples_count_too(every_s: int) -> None:
     assert of_package(seen[-1], "energy_j") == pytest.approx(3 * every_s * power)
 
 
-def test_a_late_answer_counts_beside_the_pace_of_the_samples() -> None:
+def test_a_late_answer_counts_next_to_the_pace_of_the_samples() -> None:
     *_, late, lost = energies((10, 50.0), (20, 50.0), (45, 50.0), (71, 50.0), pace_s=10)
     assert (late, lost) == (1750.0, 1750.0)
 
 
-def test_where_no_time_has_counted_there_is_no_sum_of_zero() -> None:
+def test_where_no_time_has_counted_no_sum_of_zero() -> None:
     *none, some = energies((1, 50.0), (11, 50.0), (21, 50.0), (22, 50.0))
     assert [reason(item) for item in none] == [Reason.WARMING] * 3
     assert "within 5 s" in str(none[1]) and "within 5 s" in str(none[2])
@@ -79,11 +79,11 @@ def test_frames_sum_it_up_over_a_failure_but_not_through_it() -> None:
     seen = fold(start, *(sample(at * S, pcm=answer) for at, answer in enumerate(answers, start=1)))
     power = of_package(seen[1], "power_w")
     assert isinstance(power, float)
-    found = [of_package(frame, "energy_j") for frame in seen]
-    assert [item for item in found if isinstance(item, float)] == pytest.approx(
+    result = [of_package(frame, "energy_j") for frame in seen]
+    assert [item for item in result if isinstance(item, float)] == pytest.approx(
         [power, power, 2 * power]
     )
-    assert [reason(found[at]) for at in (0, 2, 3)] == [Reason.WARMING, Reason.ERROR, Reason.ERROR]
+    assert [reason(result[at]) for at in (0, 2, 3)] == [Reason.WARMING, Reason.ERROR, Reason.ERROR]
 
 
 def test_sockets_that_are_renumbered_leave_the_sum_with_its_package() -> None:

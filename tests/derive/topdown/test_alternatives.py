@@ -103,7 +103,7 @@ def test_level_1_by_general_counters_has_theirs() -> None:
     assert got["tma.coverage"][0] == 0.25
 
 
-def test_each_core_has_the_coverage_of_its_own_alternative() -> None:
+def test_every_core_has_the_coverage_of_its_own_alternative() -> None:
     """One thread without PERF_METRICS: their core is left with the general counters."""
     both = dict.fromkeys((0, 1), frozenset[str]())
     whole = top_down((METRICS, 0.8), (BY_SLOTS, 0.2), lacking=both)
@@ -203,11 +203,11 @@ def test_findings_of_level_1_fire(
     host = Frozen(scenario, 44)
     host.tick(0)
     frames = [host.tick(S) for _ in range(35)]
-    fired = [rule in {found.rule for found in frame.findings} for frame in frames]
+    fired = [rule in {result.rule for result in frame.findings} for frame in frames]
     assert not any(fired[:20])
     assert fired[30]
     last = frames[30]
-    where = next(found.where for found in last.findings if found.rule == rule)
+    where = next(result.where for result in last.findings if result.rule == rule)
     cpu = int(where.removeprefix("cpu ").partition(",")[0])
     assert value(last, "tma.coverage", cpu) == pytest.approx(0.9 if uarch == "ICX" else 1.0)
     assert value(last, "tma.coverage", cpu) > ESTIMATE_BELOW

@@ -147,16 +147,16 @@ def number(reading: Reading) -> float:
     return reading
 
 
-def level_2(found: Mapping[str, Reading]) -> dict[str, Reading]:
-    return {part: found[part] for parts in PARTS.values() for part in parts}
+def level_2(result: Mapping[str, Reading]) -> dict[str, Reading]:
+    return {part: result[part] for parts in PARTS.values() for part in parts}
 
 
 def rounds(core: Core, what: Load, count: int) -> dict[str, Reading]:
-    found: dict[str, Reading] = {}
+    result: dict[str, Reading] = {}
     for _ in range(count):
         for turn in (FETCH, EXECUTION, MEMORY):
-            found = core.tick(what, turn)
-    return found
+            result = core.tick(what, turn)
+    return result
 
 
 shares = st.floats(0, 1)
@@ -181,8 +181,8 @@ big = st.builds(
 @settings(max_examples=40)
 @given(what=big)
 def test_a_steady_load_comes_back(what: Load) -> None:
-    found = level_2(rounds(Core(), what, 2))
-    assert found == pytest.approx(what.level_2(), abs=1e-5)
+    result = level_2(rounds(Core(), what, 2))
+    assert result == pytest.approx(what.level_2(), abs=1e-5)
 
 
 @given(
@@ -196,15 +196,15 @@ def test_parts_fit_into_their_whole_whatever_the_load_does(
     """The load changes from tick to tick and within them, and turns come as they may."""
     core = Core()
     for main, then, turn in ticks:
-        found = core.tick(main, turn, then)
+        result = core.tick(main, turn, then)
         for whole, parts in PARTS.items():
-            readings = [found[part] for part in parts]
+            readings = [result[part] for part in parts]
             missing = [reading for reading in readings if isinstance(reading, Missing)]
             assert all(item.reason is not Reason.ERROR for item in missing), missing
             if not missing:
                 numbers = [number(reading) for reading in readings]
                 assert min(numbers) >= 0
-                assert sum(numbers) == pytest.approx(number(found[whole]), abs=1e-12)
+                assert sum(numbers) == pytest.approx(number(result[whole]), abs=1e-12)
 
 
 @settings(max_examples=25)
@@ -230,35 +230,35 @@ def test_a_step_of_the_load_leaves_no_hole_and_is_over_after_a_round(
         holes = {part for part, item in now.items() if isinstance(item, Missing)}
         # Between the two turns that tell memory from core, one of them saw the one load each.
         assert holes <= (set(PARTS["backend_bound"]) if at == 2 else set()), now
-    found = rounds(core, after, 1)
-    assert level_2(found) == pytest.approx(after.level_2(), abs=1e-5)
+    result = rounds(core, after, 1)
+    assert level_2(result) == pytest.approx(after.level_2(), abs=1e-5)
 
 
 def test_a_reading_seen_before_changes_nothing() -> None:
     core = Core()
     rounds(core, Load(), 2)
-    found = core.tick(Load(frontend=0.3), EXECUTION)
+    result = core.tick(Load(frontend=0.3), EXECUTION)
     for _ in range(3):
-        assert core.look(again=True) == found
+        assert core.look(again=True) == result
 
 
 def test_what_is_a_little_too_much_is_put_back_to_the_whole() -> None:
     core = Core()
     rounds(core, Load(), 1)
     # In its last tenth all of the front end's slots were lost at once, more than in the tick.
-    found = core.tick(Load(frontend=0.2), FETCH, Load(frontend=0.28, first=(1.0, 0.5, 0.5, 0.5)))
-    assert found["fetch_latency"] == pytest.approx(0.2) == found["frontend_bound"]
-    assert found["fetch_bandwidth"] == 0.0
+    result = core.tick(Load(frontend=0.2), FETCH, Load(frontend=0.28, first=(1.0, 0.5, 0.5, 0.5)))
+    assert result["fetch_latency"] == pytest.approx(0.2) == result["frontend_bound"]
+    assert result["fetch_bandwidth"] == 0.0
 
 
 def test_what_is_far_too_much_is_nobody_s_fault() -> None:
     core = Core()
     rounds(core, Load(), 1)
     unlike = Load(frontend=0.6, first=(1.0, 0.5, 0.5, 0.5))
-    found = core.tick(Load(frontend=0.2), FETCH, unlike)
-    assert found["fetch_latency"] == found["fetch_bandwidth"] == MOMENTS
+    result = core.tick(Load(frontend=0.2), FETCH, unlike)
+    assert result["fetch_latency"] == result["fetch_bandwidth"] == MOMENTS
     assert "program" not in MOMENTS.message
-    assert isinstance(found["memory_bound"], float)
+    assert isinstance(result["memory_bound"], float)
     # Until its next turn; but where next to nothing is to be divided, it does not matter how.
     assert core.tick(Load(frontend=0.2), EXECUTION)["fetch_latency"] == MOMENTS
     few = core.tick(Load(frontend=MOMENTS_TOLERANCE / 2), MEMORY)
@@ -279,8 +279,8 @@ def test_a_change_of_the_order_of_turns_is_followed() -> None:
     core = Core()
     rounds(core, Load(), 2)
     after = Load(first=(0.5, 0.5, 0.25, 0.5))
-    found = [core.tick(after, turn) for _ in range(3) for turn in (MEMORY, FETCH, EXECUTION)]
-    assert found[-1]["memory_bound"] == pytest.approx(0.075)
+    result = [core.tick(after, turn) for _ in range(3) for turn in (MEMORY, FETCH, EXECUTION)]
+    assert result[-1]["memory_bound"] == pytest.approx(0.075)
 
 
 EVERYTHING = (*PLAN.groups, *SKX.focus_groups)

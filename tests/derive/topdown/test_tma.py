@@ -80,7 +80,7 @@ def test_a_core_that_hardly_ran_has_none_either(awake: int, shown: bool) -> None
         assert shown or (isinstance(share, Missing) and share.reason is Reason.IDLE)
 
 
-def test_counts_that_contradict_each_other_are_no_shares() -> None:
+def test_counts_that_contradict_one_another_are_no_shares() -> None:
     impossible = rows(cycles=1000, uops_retired_retire_slots=9000, uops_issued_any=9000)
     for share in impossible.values():
         assert isinstance(share, Missing) and share.reason is Reason.ERROR
@@ -158,7 +158,7 @@ def test_coverage_is_of_what_top_down_needed() -> None:
     assert lacking == whole["tma.fetch_latency"][0]
 
 
-def test_each_level_has_a_coverage_of_its_own() -> None:
+def test_every_level_has_a_coverage_of_its_own() -> None:
     uarch = load("SKX").with_smt(on=True)
     level_2 = dict.fromkeys(("cycles", *uarch.plans[0].turns[1], *uarch.plans[0].turns[2]), (10, 1))
     seen = {**POLLER_AND_SLEEPER, "ref_cycles": (1000, 10), "tsc": (1000, 1000)}
@@ -218,7 +218,7 @@ def test_hyper_threading_turned_on_says_what_to_do() -> None:
     assert alone["tma.retiring"][0] == pytest.approx(1200 / 4000)
 
 
-def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None:
+def test_haswell_s_executed_uops_are_the_core_s_on_every_of_its_threads() -> None:
     """The sleeper was awake in the turn and sleeps now: what the core did is in the same time."""
     hsx = load("HSX").with_smt(on=True)
     by_time = {"uops_executed_cycles_ge_1": [800.0, 800.0], "uops_issued_any": [900.0, 9.0]}
@@ -229,9 +229,9 @@ def test_haswell_s_executed_uops_are_the_core_s_on_each_of_its_threads() -> None
 
     nothing = Missing(Reason.SOURCE)
     rates = CounterRates(columns(by_time), columns(by_cycles), {}, column(np.ones(2)), nothing)
-    found = counts_of_cores(hsx, rates, topology(2))
-    assert found["uops_executed_cycles_ge_1"][0] == 1600.0
-    assert found["uops_issued_any"][0] == pytest.approx(900.09)
+    result = counts_of_cores(hsx, rates, topology(2))
+    assert result["uops_executed_cycles_ge_1"][0] == 1600.0
+    assert result["uops_issued_any"][0] == pytest.approx(900.09)
     alone = counts_of_cores(load("HSX").with_smt(on=False), rates, topology(2, smt=False))
     assert alone["uops_executed_cycles_ge_1"][1] == 8.0
 

@@ -52,7 +52,7 @@ def test_they_go_before_the_cpu_s_own_table(uarch: str) -> None:
 
 
 @given(good=st.integers(0, 10**9), everything=st.integers(0, 10**9))
-def test_shares_are_in_0_to_1_or_there_is_a_reason(good: int, everything: int) -> None:
+def test_shares_are_in_0_to_1_or_missing_with_a_reason(good: int, everything: int) -> None:
     for row in (0, 1):
         columns = frame(table(1, good, everything), table(2, good, everything)).cpus.columns
         share = columns["tma.retiring"][row]
@@ -64,7 +64,7 @@ def test_shares_are_in_0_to_1_or_there_is_a_reason(good: int, everything: int) -
             assert 0.0 <= share <= 1.0
 
 
-def test_counts_that_contradict_each_other_take_every_share_of_the_row() -> None:
+def test_counts_that_contradict_one_another_take_every_share_of_the_row() -> None:
     tables = (table(1, 5, 4), table(2, 5, 4))
     assert reason(shown("retiring", *tables)) is Reason.ERROR
     assert reason(shown("frontend_bound", *tables)) is Reason.ERROR
@@ -81,9 +81,9 @@ def test_the_first_reading_has_none_yet() -> None:
     assert reason(shown("retiring", table(1, 3, 4))) is Reason.WARMING
 
 
-def test_what_the_source_says_of_a_metric_is_told() -> None:
-    said: Mapping[str, Mapping[int, str]] = {"tma.bad_speculation": {int(Reason.HARDWARE): "no."}}
-    tables = [replace(table(at, 3, 4), details=said) for at in (1, 2)]
+def test_what_the_source_says_of_a_metric_is_reported() -> None:
+    texts: Mapping[str, Mapping[int, str]] = {"tma.bad_speculation": {int(Reason.HARDWARE): "no."}}
+    tables = [replace(table(at, 3, 4), details=texts) for at in (1, 2)]
     assert shown("bad_speculation", *tables) == Missing(Reason.HARDWARE, "no.")
     assert shown("retiring", *tables) == 0.75
 

@@ -92,15 +92,15 @@ def scraped(tmp_path: Path) -> Iterator[tuple[Frame, str]]:
 def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
     frame, address = scraped
 
-    def told(path: str, **parameters: str) -> Any:
+    def reports(path: str, **parameters: str) -> Any:
         with urlopen(
             f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=LONGEST_S
         ) as got:
             return json.load(got)["data"]
 
     def query(text: str) -> dict[str, float]:
-        found = told("query", query=text)["result"]
-        return {item["metric"].get("nf", ""): float(item["value"][1]) for item in found}
+        result = reports("query", query=text)["result"]
+        return {item["metric"].get("nf", ""): float(item["value"][1]) for item in result}
 
     def scraped_once() -> bool:
         try:
@@ -117,8 +117,8 @@ def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
     )
     assert joined == {nf.name: len(nf.cpus) for nf in frame.nfs}
     # Only OpenMetrics has units, so this is how it was read.
-    (power,) = told("metadata", metric="nftop_package_power_watts")["nftop_package_power_watts"]
+    (power,) = reports("metadata", metric="nftop_package_power_watts")["nftop_package_power_watts"]
     assert (power["type"], power["unit"]) == ("gauge", "watts")
     assert power["help"].startswith("SIMULATED: ")
-    (target,) = told("targets")["activeTargets"]
+    (target,) = reports("targets")["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")

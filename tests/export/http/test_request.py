@@ -13,7 +13,7 @@ from nftop.model.missing import Missing, Reason
 ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"
 
 
-def asked(text: str, page: bytes | Missing = b"page") -> HttpResponse:
+def requests(text: str, page: bytes | Missing = b"page") -> HttpResponse:
     return answer(text.replace("\n", "\r\n").encode("latin-1"), lambda form: page)
 
 
@@ -31,7 +31,7 @@ def asked(text: str, page: bytes | Missing = b"page") -> HttpResponse:
 )
 @pytest.mark.parametrize("target", ["/metrics", "/metrics?a=b"])
 def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
-    assert asked(f"GET {target} HTTP/1.1\nhOsT: {host} \nX: y").content == b"page"
+    assert requests(f"GET {target} HTTP/1.1\nhOsT: {host} \nX: y").content == b"page"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
     ],
 )
 def test_everything_else_is_refused_in_a_sentence(question: str, status: int, says: str) -> None:
-    refused = asked(question)
+    refused = requests(question)
     assert refused.status == status
     assert refused.content.startswith(b"nftop: ")
     assert says.encode() in refused.content
@@ -76,8 +76,8 @@ def test_everything_else_is_refused_in_a_sentence(question: str, status: int, sa
 @settings(max_examples=50)
 @given(st.binary(max_size=60), st.sampled_from([b"", ASK, ASK[:-9], ASK + b"\r\nAccept: "]))
 def test_no_bytes_do_harm(noise: bytes, before: bytes) -> None:
-    found = answer(before + noise, lambda form: b"page")
-    assert found.status in (200, 400, 403, 404, 405)
+    result = answer(before + noise, lambda form: b"page")
+    assert result.status in (200, 400, 403, 404, 405)
 
 
 PROMETHEUS_2 = (
@@ -108,10 +108,10 @@ PROMETHEUS_3 = (
         (";;,,q=", TextFormat.TEXT),
     ],
 )
-def test_the_form_that_is_asked_for(accept: str, form: TextFormat) -> None:
+def test_the_form_that_is_requested(accept: str, form: TextFormat) -> None:
     assert wanted(accept) is form
 
 
-def test_why_there_is_no_page_is_said() -> None:
-    none = asked("GET /metrics HTTP/1.1\nHost: localhost", Missing(Reason.STALE, "it is old"))
+def test_why_no_page_is_reported() -> None:
+    none = requests("GET /metrics HTTP/1.1\nHost: localhost", Missing(Reason.STALE, "it is old"))
     assert (none.status, none.content) == (503, b"nftop: it is old\n")

@@ -93,15 +93,15 @@ def test_a_page_over_http(serve: Callable[..., Serving]) -> None:
     assert scrape(server, Host="evil.example")[0] == 403
 
 
-def test_a_page_is_made_once_a_frame(board: Board) -> None:
-    with mock.patch.object(boards, "page", wraps=openmetrics.page) as made:
+def test_a_page_is_created_once_a_frame(board: Board) -> None:
+    with mock.patch.object(boards, "page", wraps=openmetrics.page) as created:
         for _ in range(20):
             board.reply(ASK)
-        assert made.call_count == 1
+        assert created.call_count == 1
         board.publish(frames.frame(tick=1))
-        assert made.call_count == 1  # nobody has asked for it
+        assert created.call_count == 1  # nobody has asked for it
         assert b"1767225601.0" in board.reply(ASK)
-        assert made.call_count == 2
+        assert created.call_count == 2
 
 
 def test_no_frame_and_an_old_frame_are_no_answer() -> None:
@@ -113,9 +113,9 @@ def test_no_frame_and_an_old_frame_are_no_answer() -> None:
         clock.monotonic.return_value = 1025.0
         assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
         clock.monotonic.return_value = 1026.0
-        said = board.reply(ASK)
-        assert said.startswith(b"HTTP/1.1 503 ")
-        assert b"the last frame is 26 s old, and one is due every 10 s" in said
+        message = board.reply(ASK)
+        assert message.startswith(b"HTTP/1.1 503 ")
+        assert b"the last frame is 26 s old, and one is due every 10 s" in message
 
 
 def test_what_fails_is_an_answer_too(board: Board) -> None:
@@ -124,7 +124,7 @@ def test_what_fails_is_an_answer_too(board: Board) -> None:
     assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
 
 
-def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
+def test_idle_connections_are_dropped_first(serve: Callable[..., Serving]) -> None:
     server = serve(deadline_s=0.3)
     with ExitStack() as all_of_them:
         silent = [all_of_them.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS + 3)]
@@ -132,7 +132,7 @@ def test_who_says_nothing_makes_way(serve: Callable[..., Serving]) -> None:
         assert all(b" 408 " in rest(item) for item in silent)
 
 
-def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
+def test_idle_connections_do_not_block_requests(serve: Callable[..., Serving]) -> None:
     server = serve(deadline_s=2 * LONGEST_S)  # nobody's time is over within this test
     with ExitStack() as all_of_them:
         begun = all_of_them.enter_context(connect(server))
@@ -147,7 +147,7 @@ def test_who_says_nothing_does_not_keep_out_who_asks(serve: Callable[..., Servin
         assert all(b" 408 " in rest(entry) for entry in silent[: 2 * MAX_CONNECTIONS])
 
 
-def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Serving]) -> None:
+def test_clients_that_read_no_reply_do_not_block_requests(serve: Callable[..., Serving]) -> None:
     large, small = b"x" * (64 << 20), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     server = serve(lambda head: large if b"large" in head else small, deadline_s=2 * LONGEST_S)
     with ExitStack() as all_of_them:
@@ -161,7 +161,7 @@ def test_who_takes_no_page_does_not_keep_out_who_asks(serve: Callable[..., Servi
                 assert rest(connection) == small
 
 
-def test_who_dribbles_is_cut_off(serve: Callable[..., Serving]) -> None:
+def test_a_client_that_sends_byte_by_byte_is_dropped(serve: Callable[..., Serving]) -> None:
     server = serve(deadline_s=0.3)
     with connect(server) as connection:
 
@@ -191,7 +191,7 @@ def test_a_page_that_nobody_takes_is_thrown_away(serve: Callable[..., Serving]) 
         until(begins)
 
 
-def test_long_questions_and_those_who_hang_up(serve: Callable[..., Serving]) -> None:
+def test_long_requests_and_clients_that_disconnect(serve: Callable[..., Serving]) -> None:
     server = serve()
     with connect(server) as connection:
         connection.sendall(b"GET /" + b"x" * (2 * MAX_HEAD_BYTES))
@@ -370,7 +370,7 @@ def test_the_command_refuses_what_others_reach_and_what_is_taken() -> None:
     assert called("demo", "--cpu-list", "999", "serve", "--listen", "localhost:0").returncode == 2
 
 
-def test_the_command_serves_until_it_is_told_to_end() -> None:
+def test_the_command_serves_until_a_signal() -> None:
     command = [*NFTOP, "demo", "--cpus", "4", "-d", "0.1", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

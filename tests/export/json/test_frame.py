@@ -53,7 +53,7 @@ def frames() -> list[Frame]:
     return fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)), tick(3, forwarding(3)))
 
 
-def test_json_has_each_noticed_change_once_where_it_was_first_shown() -> None:
+def test_json_has_every_noticed_change_once_where_it_was_first_shown() -> None:
     told = [json.loads(frame_json(frame)) for frame in Story(changed_at=3).frames(5)]
     assert [len(item["actions"]) for item in told] == [0, 0, 1, 0, 0]
     cell = {"kind": "schemata", "group": "vpp", "resource": "L3", "domain": 0}
@@ -115,10 +115,10 @@ def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
 
 
 def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
-    found = Finding(
+    result = Finding(
         "low-ipc", "core_ipc", "cpu 1,5", "IPC 1.45 of the core", 1_767_225_600_250_000_000
     )
-    told = json.loads(frame_json(replace(frames[1], findings=(found,))))["findings"]
+    told = json.loads(frame_json(replace(frames[1], findings=(result,))))["findings"]
     assert told == [
         {
             "rule": "low-ipc",
@@ -131,7 +131,7 @@ def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
     ]
 
 
-def test_a_host_whose_cpus_are_emulated_says_so_in_every_format(frames: list[Frame]) -> None:
+def test_a_host_with_emulated_cpus_is_marked_in_every_format(frames: list[Frame]) -> None:
     real = frames[1]
     for frame, lab in (
         (real, False),
@@ -160,7 +160,7 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def test_json_has_each_channel_and_link_and_why_it_has_no_number(frames: list[Frame]) -> None:
+def test_json_has_every_channel_and_link_and_why_it_has_no_number(frames: list[Frame]) -> None:
     frame = frames[1]
     why = Missing(Reason.ERROR, "the read failed")
     row = replace(
@@ -239,7 +239,7 @@ def test_json_of_a_group_names_what_it_lacks() -> None:
     assert row["clos"] is None
 
 
-def test_json_of_what_there_is_of_classes_and_monitors() -> None:
+def test_json_of_classes_and_monitors() -> None:
     monitor = MonitoringGroup(
         "pqos-12-0", 7, None, (Cpu(1),), (Metered(L3Domain(0), values(MIB, 2, 1)),)
     )
@@ -418,10 +418,10 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
 def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
     notice = "changes: change 1 was cut off: `nftop recover` takes it back"
     told = [replace(frame, notice=notice) for frame in frames]
-    for form, there in (("text", True), ("json", False)):
+    for form, present in (("text", True), ("json", False)):
         out = io.StringIO()
         run_batch(Stepped(told), out, form=form, count=1)
-        assert (f"! {notice}" in out.getvalue()) is there
+        assert (f"! {notice}" in out.getvalue()) is present
 
 
 def test_batch_ends_with_its_feed(frames: list[Frame]) -> None:

@@ -105,18 +105,18 @@ def test_the_core_in_focus_has_its_nodes_and_probes() -> None:
             source.focus(Cpu(2))
     frame = [host.tick(S) for _ in range(3)][-1]
     assert frame.focus is not None
-    found = read_page(frame)
+    known = read_page(frame)
     for name, family in OF_CORES.items():
         reading = frame.focus.readings[name]
         if isinstance(reading, Missing):
-            assert family.sample not in found, name
+            assert family.sample not in known, name
         else:
-            [(given, value)] = where(found[family.sample])
+            [(given, value)] = where(known[family.sample])
             assert given["cpu"] == "2"
             assert value == pytest.approx(reading * family.factor), name
     share = {f"tma.{node.name}": node.coverage for node in frame.focus.tree}["tma.dram_bound"]
-    told = where(found["nftop_core_coverage_ratio"], metric=OF_CORES["tma.dram_bound"].sample)
-    assert told[0][1] == share
+    reports = where(known["nftop_core_coverage_ratio"], metric=OF_CORES["tma.dram_bound"].sample)
+    assert reports[0][1] == share
     assert OF_CORES["tma.icache_misses"].sample == "nftop_core_topdown_icache_misses_ratio"
     assert OF_CORES["load_latency_ns"].sample == "nftop_core_load_latency_seconds"
 
@@ -154,16 +154,16 @@ def test_names_that_dashboards_rely_on() -> None:
 
 @pytest.mark.parametrize("form", TextFormat)
 def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: TextFormat) -> None:
-    found = read_page(simulated, form)
+    known = read_page(simulated, form)
     absent = {
-        (entry["metric"], entry["reason"]): count for entry, count in where(found["nftop_missing"])
+        (entry["metric"], entry["reason"]): count for entry, count in where(known["nftop_missing"])
     }
     table = simulated.cpus
     for name, family in OF_CPUS.items():
         column = table.columns[name]
-        told = found[family.sample].samples if family.sample in found else {}
-        there = {int(dict(key)["cpu"]): value for key, value in told.items()}
-        assert there == {
+        reports = known[family.sample].samples if family.sample in known else {}
+        present = {int(dict(key)["cpu"]): value for key, value in reports.items()}
+        assert present == {
             info.cpu: reading
             for row, info in enumerate(table.topology.cpus)
             if not isinstance(reading := column[row], Missing)
@@ -173,39 +173,39 @@ def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Te
                 count = int((column.reasons == reason).sum())
                 assert absent.get((family.sample, reason.key), 0) == count
     for nf in simulated.nfs:
-        cpp = found["nftop_nf_cycles_per_packet"]
+        cpp = known["nftop_nf_cycles_per_packet"]
         assert where(cpp, nf=nf.name, pid=nf.pid)[0][1] == nf.readings["cpp"]
     for package in simulated.packages:
-        reads = found["nftop_package_memory_read_bytes_per_second"]
+        reads = known["nftop_package_memory_read_bytes_per_second"]
         whole = package.readings["memory.read_bytes_per_s"]
         assert where(reads, package=package.package)[0][1] == whole
-        boxes = where(found["nftop_memory_channel_read_bytes_per_second"], package=package.package)
+        boxes = where(known["nftop_memory_channel_read_bytes_per_second"], package=package.package)
         assert sum(value for _, value in boxes) == pytest.approx(whole)
     for item in simulated.groups:
         for cache in item.caches:
-            used = where(found["nftop_group_occupancy_bytes"], group=item.name, l3=cache.l3)
+            used = where(known["nftop_group_occupancy_bytes"], group=item.name, l3=cache.l3)
             assert used[0][1] == cache.readings["occupancy_bytes"]
 
 
 def test_what_is_simulated_says_so_at_every_number_but_nftops_own(simulated: Frame) -> None:
-    found = read_page(simulated)
+    known = read_page(simulated)
     badge: Labels = frozenset({("badge", "SIMULATED")})
-    for name, family in found.items():
+    for name, family in known.items():
         own = name.startswith("nftop_self")
         assert all((badge <= item) != own for item in family.samples), name
         assert family.help.startswith("SIMULATED: ") != own, name
     assert all(not badge & item for r in read_page(frames.frame()).values() for item in r.samples)
 
 
-def test_who_polls_and_by_which_clock() -> None:
-    found = read_page(frames.frame())
-    ((info, one),) = where(found["nftop_cpu_info"], cpu=2)
+def test_pollers_and_their_clock() -> None:
+    known = read_page(frames.frame())
+    ((info, one),) = where(known["nftop_cpu_info"], cpu=2)
     assert one == 1.0
     assert info == {
         "cpu": "2", "core": "2", "package": "0", "l3": "0", "node": "0", "nf": "fwd", "pid": "4242",
         "thread": "dpdk-worker2", "direction": "rx", "cpp_clock": "core", "saturated": "false",
     }  # fmt: skip
-    ((nf, _),) = where(found["nftop_nf_info"], nf="fwd")
+    ((nf, _),) = where(known["nftop_nf_info"], nf="fwd")
     assert (nf["cpus"], nf["saturated"]) == ("1-2", "false")
 
 
@@ -215,33 +215,33 @@ def test_a_page_of_nothing_and_of_anything_can_be_read(make: object, form: TextF
     assert callable(make)
     text = page(make(), Tally(), form) + ending({}, form)
     assert "nan" not in text.lower().replace("nanosecond", "")
-    found = read(text, openmetrics=form is TextFormat.OPENMETRICS)
-    assert found["nftop_frame_timestamp_seconds"].samples
+    known = read(text, openmetrics=form is TextFormat.OPENMETRICS)
+    assert known["nftop_frame_timestamp_seconds"].samples
     assert all(line == printable(line) for line in text.splitlines())
 
 
 def test_absent_is_absent() -> None:
-    found = read_page(frames.all_missing())
+    known = read_page(frames.all_missing())
     tables = (OF_CPUS, OF_NFS, OF_PACKAGES, OF_GROUPS)
-    assert not {value.sample for table in tables for value in table.values()} & found.keys()
-    assert set(found["nftop_source_up"].samples.values()) == {0.0}
-    assert set(found["nftop_nf_up"].samples.values()) == {0.0}
-    assert where(found["nftop_missing"], metric="nftop_self_cpu_ratio") == []
+    assert not {value.sample for table in tables for value in table.values()} & known.keys()
+    assert set(known["nftop_source_up"].samples.values()) == {0.0}
+    assert set(known["nftop_nf_up"].samples.values()) == {0.0}
+    assert where(known["nftop_missing"], metric="nftop_self_cpu_ratio") == []
 
 
-def test_things_of_one_name_are_told_apart() -> None:
+def test_items_of_one_name_are_distinguished() -> None:
     base = frames.frame()
     one = replace(base.nfs[0], key="a", name="x\x1b")
-    found = read_page(replace(base, nfs=(one, replace(one, key="b", name="x\x07"))))
-    assert [item.get("twin") for item, _ in where(found["nftop_nf_up"], nf="x?")] == [None, "2"]
+    known = read_page(replace(base, nfs=(one, replace(one, key="b", name="x\x07"))))
+    assert [item.get("twin") for item, _ in where(known["nftop_nf_up"], nf="x?")] == [None, "2"]
 
 
 @settings(max_examples=30)
 @given(st.text(max_size=20))
 def test_any_text_is_one_label(text: str) -> None:
-    found = read(f"# HELP a b\n# TYPE a gauge\na{{{labels(x=text, y=1)}}} 1.0\n", openmetrics=False)
-    ((told, _),) = where(found["a"])
-    assert told == ({"x": printable(text)} if text else {}) | {"y": "1"}
+    known = read(f"# HELP a b\n# TYPE a gauge\na{{{labels(x=text, y=1)}}} 1.0\n", openmetrics=False)
+    ((reports, _),) = where(known["a"])
+    assert reports == ({"x": printable(text)} if text else {}) | {"y": "1"}
 
 
 def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
@@ -250,27 +250,27 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
         replace(package, origins=origins, estimates=frozenset({"power_w"}))
         for package in simulated.packages
     )
-    found = read_page(replace(simulated, packages=rows, notice="cut off", apart="by 7 %"))
+    known = read_page(replace(simulated, packages=rows, notice="cut off", apart="by 7 %"))
     for metric in (
         "nftop_upi_link_sent_bytes_per_second",
         "nftop_upi_link_received_bytes_per_second",
         "nftop_package_memory_read_bytes_per_second",
     ):
-        ((_, count),) = where(found["nftop_second_choice"], metric=metric, source="pcm")
+        ((_, count),) = where(known["nftop_second_choice"], metric=metric, source="pcm")
         assert count == len(rows)
-    assert len(where(found["nftop_package_estimate"], metric="nftop_package_power_watts")) == 2
-    flags = [found[name].samples[frozenset({("badge", "SIMULATED")})]
+    assert len(where(known["nftop_package_estimate"], metric="nftop_package_power_watts")) == 2
+    flags = [known[name].samples[frozenset({("badge", "SIMULATED")})]
              for name in ("nftop_notice", "nftop_sources_apart")]  # fmt: skip
     assert flags == [1.0, 1.0]
 
 
-def test_findings_are_ones_with_their_rule_and_place(simulated: Frame) -> None:
+def test_findings_are_1_with_labels_of_rule_and_entity(simulated: Frame) -> None:
     one = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.45", 0)
     two = Finding("nf-memory", "mbm_total_bytes_per_s", f'class "{chr(10)}', "x", 0)
     page = read_page(replace(simulated, findings=(one, two)), TextFormat.OPENMETRICS)
-    found = [(dict(key), value) for key, value in page["nftop_finding"].samples.items()]
-    assert [value for _, value in found] == [1.0, 1.0]
-    assert {(item["rule"], item["where"], item["metric"]) for item, _ in found} == {
+    known = [(dict(key), value) for key, value in page["nftop_finding"].samples.items()]
+    assert [value for _, value in known] == [1.0, 1.0]
+    assert {(item["rule"], item["where"], item["metric"]) for item, _ in known} == {
         ("low-ipc", "cpu 1", "core_ipc"),
         ("nf-memory", 'class "?', "mbm_total_bytes_per_s"),
     }
@@ -281,9 +281,9 @@ def test_incidents_have_their_culprit_severity_begin_and_drops(simulated: Frame)
     one = incident()
     two = incident(2, severity=Severity.WARN, culprit=None, muted=True, price=Price())
     page = read_page(replace(simulated, incidents=(one, two)), TextFormat.OPENMETRICS)
-    found = [dict(key) for key in page["nftop_incident_info"].samples]
+    known = [dict(key) for key in page["nftop_incident_info"].samples]
     assert {
-        (item["id"], item.get("culprit"), item.get("container"), item["muted"]) for item in found
+        (item["id"], item.get("culprit"), item.get("container"), item["muted"]) for item in known
     } == {
         (one.id, "qemu-system-x86", "vm gw1", "false"),
         (two.id, None, None, "true"),
@@ -314,26 +314,26 @@ def test_what_counting_cost_is_added_up() -> None:
     tally = Tally()
     for reads in (Missing(Reason.WARMING), 5.0, Missing(Reason.RESET), 7.0):
         tally = tally.after(costing(reads), cpu_s=1.25)
-    found = read_page(frames.frame(), tally=tally)
-    assert found["nftop_self_pmu_reads_total"].samples == {frozenset({("source", "perf")}): 12}
-    assert list(found["nftop_self_pmu_interrupts_total"].samples.values()) == [12]
-    assert found["nftop_self_cpu_seconds_total"].samples == {frozenset(): 1.25}
-    assert found["nftop_self_frames_total"].samples == {frozenset(): 4}
-    assert list(found["nftop_self_http_responses_total"].samples.values()) == [3]
+    known = read_page(frames.frame(), tally=tally)
+    assert known["nftop_self_pmu_reads_total"].samples == {frozenset({("source", "perf")}): 12}
+    assert list(known["nftop_self_pmu_interrupts_total"].samples.values()) == [12]
+    assert known["nftop_self_cpu_seconds_total"].samples == {frozenset(): 1.25}
+    assert known["nftop_self_frames_total"].samples == {frozenset(): 4}
+    assert list(known["nftop_self_http_responses_total"].samples.values()) == [3]
 
 
 def test_classes_and_what_is_metered_within_them() -> None:
     monitor = MonitoringGroup("m1", 7, None, (Cpu(2),), (Metered(L3Domain(0), values(3 * MIB)),))
     vpp = replace(group("vpp", 1, (1,), in_cache(0, 0xF0, mba=50)), monitors=(monitor,))
-    found = read_page(frame_of(replace(table(), groups=(vpp,))))
-    ((may, _),) = where(found["nftop_group_may_info"], group="vpp", l3=0)
+    known = read_page(frame_of(replace(table(), groups=(vpp,))))
+    ((may, _),) = where(known["nftop_group_may_info"], group="vpp", l3=0)
     assert (may["cbm"], may["mba"], may["mba_unit"]) == ("0f0", "50", "percent")
-    ((info, _),) = where(found["nftop_group_info"], group="vpp")
+    ((info, _),) = where(known["nftop_group_info"], group="vpp")
     assert (info["clos"], info["cpus"]) == ("1", "1")
-    used = where(found["nftop_monitor_occupancy_bytes"], group="vpp", monitor="m1", l3=0)
+    used = where(known["nftop_monitor_occupancy_bytes"], group="vpp", monitor="m1", l3=0)
     assert [value for _, value in used] == [3 * MIB]
-    assert "nftop_monitor_mbm_total_bytes_per_second" not in found
-    warming = where(found["nftop_missing"], metric="nftop_monitor_mbm_total_bytes_per_second")
+    assert "nftop_monitor_mbm_total_bytes_per_second" not in known
+    warming = where(known["nftop_missing"], metric="nftop_monitor_mbm_total_bytes_per_second")
     assert [count for _, count in warming] == [1]
 
 
@@ -342,16 +342,16 @@ def test_a_host_by_its_sensor_server() -> None:
     one = replace(one, accelerators=(("dsa 0", (("in.bytes", 2e6), ("out", -1.0))),))
     host = replace(HOST, remote="http://127.0.0.1:9738")
     (frame,) = fold(FoldState(host, topology_of(one)), sample(S, pcm=one))
-    found = read_page(frame)
-    ((mine, _),) = found["nftop_accelerator_per_second"].samples.items()
+    known = read_page(frame)
+    ((mine, _),) = known["nftop_accelerator_per_second"].samples.items()
     assert mine == {("accelerator", "dsa 0"), ("counter", "in.bytes"), ("badge", "REMOTE")}
-    ((info, _),) = where(found["nftop_host_info"])
+    ((info, _),) = where(known["nftop_host_info"])
     assert info["remote"] == "http://127.0.0.1:9738"
     metric = "nftop_package_memory_read_bytes_per_second"
-    ((_, count),) = where(found["nftop_second_choice"], metric=metric, source="pcm")
+    ((_, count),) = where(known["nftop_second_choice"], metric=metric, source="pcm")
     assert count == len(frame.packages)
 
 
-def test_the_interval_is_said_not_to_be_that_of_a_servers_rates() -> None:
+def test_the_interval_is_reported_not_to_be_that_of_a_servers_rates() -> None:
     assert "sensor server" in writer.INTERVAL.help
     assert "cover its last second, whatever -d is" in writer.INTERVAL.help

@@ -38,8 +38,8 @@ def frames() -> tuple[Frame, ...]:
     }
     monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
     groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
-    found = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
-    return (*seen[:2], replace(seen[2], groups=groups, findings=(found,)))
+    result = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
+    return (*seen[:2], replace(seen[2], groups=groups, findings=(result,)))
 
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:
@@ -63,12 +63,12 @@ def test_both_texts_say_the_same(name: str, frames: tuple[Frame, ...]) -> None:
     cells = list(csv.DictReader(io.StringIO(written("csv", name, frames))))
     objects = [json.loads(line) for line in written("jsonl", name, frames).splitlines()]
     assert len(cells) == len(objects) > 0
-    for row, told in zip(cells, objects, strict=True):
-        assert list(row) == list(told) == [field.name for field in TABLES[name].fields]
+    for row, reports in zip(cells, objects, strict=True):
+        assert list(row) == list(reports) == [field.name for field in TABLES[name].fields]
         missing = dict(pair.split("=") for pair in row.get("missing", "").split())
-        assert missing == told.get("missing", {})
+        assert missing == reports.get("missing", {})
         for field in TABLES[name].fields[:-1]:
-            value, cell = told[field.name], row[field.name]
+            value, cell = reports[field.name], row[field.name]
             if value is None or value == "":
                 assert cell == ""
             elif field.kind == "float":
@@ -78,7 +78,7 @@ def test_both_texts_say_the_same(name: str, frames: tuple[Frame, ...]) -> None:
             # A number that is not there has its reason, and no other has.
             if field.unit and field.name not in ("interval_s", "nf_interval_s"):
                 assert (value is None) == (field.name in missing)
-        assert told["simulated"] is True
+        assert reports["simulated"] is True
 
 
 def test_numbers_are_the_frames(frames: tuple[Frame, ...]) -> None:
@@ -131,51 +131,51 @@ def test_nothing_is_written_over_and_nothing_left_behind(tmp_path: Path) -> None
         outputs(tmp_path / "link", "csv", "nfs", folder=False)
     with pytest.raises(OutputsError, match="No such file"):
         outputs(tmp_path / "none" / "x.csv", "csv", "nfs", folder=False)
-    made = outputs(tmp_path / "new" / "er", "csv")
-    made.marker(MARKER)
+    created = outputs(tmp_path / "new" / "er", "csv")
+    created.marker(MARKER)
     assert len(list((tmp_path / "new" / "er").iterdir())) == len(TABLES)
-    made.discard()
+    created.discard()
     assert list((tmp_path / "new" / "er").iterdir()) == []
     assert (tmp_path / "nfs.csv").read_text() == "mine"
 
 
-def test_a_full_disk_is_said() -> None:
+def test_a_full_disk_is_reported() -> None:
     with pytest.raises(OutputsError, match="exists"):
         outputs(Path("/dev/full"), "csv", "nfs", folder=False)
-    made = outputs(None, "csv", "gaps")
+    created = outputs(None, "csv", "gaps")
     full = TEXT_WRITERS["csv"](TABLES["gaps"], lambda _: None)
-    made._writers["gaps"] = full
+    created._writers["gaps"] = full
 
     def write(_: str) -> None:
         raise OSError(28, "No space left on device")
 
     full._out = write  # type: ignore[attr-defined]
     with pytest.raises(OutputsError, match="No space left on device"):
-        made.losses([(1, RecordingLoss(3, 0, "x"))])
+        created.losses([(1, RecordingLoss(3, 0, "x"))])
 
 
 def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
-    made = outputs(tmp_path, "jsonl", "actions", "markers", "gaps")
-    made.marker(MARKER)
-    made.marker(replace(MARKER, kind="marker", text="begin", detail={}))
-    made.losses([(2_000_000_000, RecordingLoss(None, 7, "damaged"))])
-    counts = made.close()
+    created = outputs(tmp_path, "jsonl", "actions", "markers", "gaps")
+    created.marker(MARKER)
+    created.marker(replace(MARKER, kind="marker", text="begin", detail={}))
+    created.losses([(2_000_000_000, RecordingLoss(None, 7, "damaged"))])
+    counts = created.close()
     assert counts == dict.fromkeys(
         (str(tmp_path / f"{item}.jsonl") for item in ("actions", "markers", "gaps")), 1
     )
-    told = {entry.stem: json.loads(entry.read_text()) for entry in tmp_path.iterdir()}
-    assert told["actions"] == {
+    reports = {entry.stem: json.loads(entry.read_text()) for entry in tmp_path.iterdir()}
+    assert reports["actions"] == {
         "time": "1970-01-01T00:00:01.000Z", "host": "edge", "simulated": True, "kind": "change",
         "text": MARKER.text, "detail": '{"who": "=cmd()"}',
     }  # fmt: skip
-    assert told["markers"]["text"] == "begin" and told["markers"]["detail"] is None
-    assert (told["gaps"]["lost_ticks"], told["gaps"]["lost_bytes"]) == (None, 7)
+    assert reports["markers"]["text"] == "begin" and reports["markers"]["detail"] is None
+    assert (reports["gaps"]["lost_ticks"], reports["gaps"]["lost_bytes"]) == (None, 7)
     assert all(entry.stat().st_mode & 0o777 == 0o600 for entry in tmp_path.iterdir())
     assert len(event_columns(HOST, MARKER)) == len(TABLES["actions"].fields)
     assert [len(column) for column in gap_columns(HOST, [])] == [0] * len(TABLES["gaps"].fields)
 
 
-def test_without_pyarrow_it_is_said_how_to_get_it(
+def test_without_pyarrow_it_is_reported_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "nftop.export.tables.parquet", None)
@@ -186,21 +186,21 @@ def test_without_pyarrow_it_is_said_how_to_get_it(
 
 def test_parquet_is_read_by_others(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
     pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    made = outputs(tmp_path, "parquet")
+    created = outputs(tmp_path, "parquet")
     for number, frame in enumerate(frames):
-        made.tick(number, frame)
-    made.marker(MARKER)
-    made.tick(3, hostile())
-    made.close()
+        created.tick(number, frame)
+    created.marker(MARKER)
+    created.tick(3, hostile())
+    created.close()
     for name in OF_FRAMES:
         table = pq.read_table(tmp_path / f"{name}.parquet")
         lines = written("jsonl", name, (*frames, hostile())).splitlines()
         assert table.num_rows == len(lines)
         for row, line in zip(table.to_pylist(), lines, strict=True):
-            told = json.loads(line)
+            reports = json.loads(line)
             for field in TABLES[name].fields:
                 if field.kind not in ("time", "text"):
-                    assert row[field.name] == told[field.name], field.name
+                    assert row[field.name] == reports[field.name], field.name
     schema = pq.read_schema(tmp_path / "cpus.parquet")
     assert schema.field("frequency_hz").metadata == {b"unit": b"Hz"}
     assert str(schema.field("time").type) == "timestamp[ns, tz=UTC]"
@@ -210,11 +210,11 @@ def test_parquet_is_read_by_others(tmp_path: Path, frames: tuple[Frame, ...]) ->
 def test_a_database_answers_from_the_parquet(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    made = outputs(tmp_path / "nfs.parquet", "parquet", "nfs", folder=False)
+    created = outputs(tmp_path / "nfs.parquet", "parquet", "nfs", folder=False)
     for number, frame in enumerate(frames):
-        made.tick(number, frame)
-    made.close()
-    found = duckdb.sql(
+        created.tick(number, frame)
+    created.close()
+    result = duckdb.sql(
         f"select nf, max(cpp) from '{tmp_path / 'nfs.parquet'}' where tick = 2 group by nf"
     ).fetchall()
-    assert dict(found) == {nf.name: nf.readings["cpp"] for nf in frames[2].nfs}
+    assert dict(result) == {nf.name: nf.readings["cpp"] for nf in frames[2].nfs}

@@ -128,7 +128,7 @@ def test_a_call_that_can_not_be_answered_fails_and_the_command_goes_on(tmp_path:
 @pytest.mark.parametrize(
     ("asked", "what"), [({7}, "taken"), ({0, 7}, "passed"), ({60}, "refused"), ({3, 60}, "passed")]
 )
-def test_a_cpu_is_there_if_the_lab_has_it(
+def test_a_cpu_is_present_if_the_lab_has_it(
     asked: set[int], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[str] = []
@@ -149,7 +149,7 @@ def test_a_cpu_is_there_if_the_lab_has_it(
         assert placement.cpu(1) == min(asked)
 
 
-def test_other_machines_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_machines_are_reported_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(RuntimeError, match="x86-64 only, and this is riscv64"):
         supervisor.run(["true"], {})

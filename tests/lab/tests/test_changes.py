@@ -245,7 +245,7 @@ def test_an_undo_that_was_confirmed_stays_after_the_guards_time() -> None:
     assert older == [5, True]
 
 
-def test_a_guard_outlives_signals_and_who_asked_and_one_that_was_killed_is_mended() -> None:
+def test_guard_outlives_signals_and_its_client_and_recovery_follows_a_killed_guard() -> None:
     program = """
         found, before = [], tree()
         # Stopped: nobody says keep, and the time is up.
@@ -365,7 +365,7 @@ def test_killed_whenever_it_is_the_tree_is_as_before_or_complete() -> None:
     assert cut > 0
 
 
-def test_who_changes_something_meanwhile_is_not_overwritten() -> None:
+def test_a_concurrent_foreign_change_is_not_overwritten() -> None:
     program = """
         asked = Asked(*SET)
         asked.until("apply?")

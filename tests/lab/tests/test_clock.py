@@ -20,7 +20,7 @@ class Source:
         return self.at_ns
 
 
-def test_it_starts_where_it_is_told_to_and_runs_by_its_source() -> None:
+def test_a_replay_starts_at_the_requested_time_at_the_recorded_pace() -> None:
     source = Source()
     clock = Clock(at_ns=7, source_ns=source)
     source.at_ns += 3

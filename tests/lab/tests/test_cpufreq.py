@@ -170,13 +170,13 @@ def test_acpi_cpufreq_sets_both_threads_of_a_core_to_what_its_table_has() -> Non
     assert files.read(f"{P1}/affected_cpus") == "41"
 
 
-def test_without_hwp_there_is_no_base_frequency() -> None:
+def test_without_hwp_no_base_frequency() -> None:
     files = files_of(kind="no-base")
     assert files.read(f"{P1}/scaling_driver") == "intel_pstate"
     assert not {name for name in files.texts if "base" in name or "energy" in name}
 
 
-def test_without_cpufreq_there_is_an_empty_folder() -> None:
+def test_without_cpufreq_the_folder_is_empty() -> None:
     assert files_of(kind="none").texts == {}
     assert folders(None) == ("cpufreq",)
     assert links(None) == {}

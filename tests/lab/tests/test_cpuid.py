@@ -103,7 +103,7 @@ def test_only_programs_that_ask_are_changed(
 @pytest.mark.skipif(
     shutil.which("pqos") is None, reason="no pqos here: apt-get install intel-cmt-cat"
 )
-def test_libpqos_has_one_place_that_asks() -> None:
+def test_libpqos_is_called_from_one_module() -> None:
     [(path, copy)] = [
         changed_copy
         for changed_copy in programs.changed_copies().items()
@@ -121,7 +121,7 @@ def cpu(name: str, number: int, count: int = 16) -> leaves.Cpu:
     return leaves.Cpu(own, topology, hardware, topology.cpus[number])
 
 
-def test_it_says_who_made_it_and_which_it_is() -> None:
+def test_a_recording_names_its_writer_and_version() -> None:
     asked = cpu("skx-4", 0)
     last, *letters = leaves.answer(asked, 0, 0)
     assert last == 22
@@ -135,7 +135,7 @@ def test_it_says_who_made_it_and_which_it_is() -> None:
 
 
 @pytest.mark.parametrize("leaf", [0x17, 0x40000000, 0x80000009, 0xFFFFFFFF, 0x2])
-def test_a_leaf_that_is_not_there_is_all_zeros(leaf: int) -> None:
+def test_a_leaf_that_is_absent_is_all_zeros(leaf: int) -> None:
     assert leaves.answer(cpu("skx-4", 0), leaf, 0) == (0, 0, 0, 0)
 
 

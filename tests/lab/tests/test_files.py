@@ -95,7 +95,7 @@ def test_nftop_knows_the_machine_that_it_has_a_table_for() -> None:
     assert identify("GenuineIntel", *_CPUIDS["skx-4"]) == machine.load("skx-4").uarch
 
 
-def test_cpuinfo_has_a_paragraph_for_each_cpu(tmp_path: Path) -> None:
+def test_cpuinfo_has_a_paragraph_for_every_cpu(tmp_path: Path) -> None:
     text = (_written(tmp_path, 88, "skx-4") / "proc/cpuinfo").read_text()
     assert text.endswith("power management:\n\n")
     paragraphs = [dict(_pairs(word)) for word in text.strip().split("\n\n")]

@@ -124,7 +124,7 @@ def test_a_cpu_is_switched_off_and_on() -> None:
     assert left == "0-3,8-11,15"
 
 
-def test_resctrl_is_mounted_unless_told_otherwise() -> None:
+def test_resctrl_is_mounted_unless_reported_otherwise() -> None:
     look = ("--", "sh", "-c", "ls /sys/fs; cat /proc/mounts /proc/filesystems; ls /sys/fs/resctrl")
     mounted, bare = (_inside("--cpus", "4", *option, *look) for option in ((), ("--no-resctrl",)))
     line = "resctrl /sys/fs/resctrl resctrl rw,relatime 0 0\n"
@@ -204,7 +204,7 @@ def test_resctrl_is_mounted_wherever_a_path_leads() -> None:
     ]
 
 
-def test_only_who_may_mount_mounts_resctrl() -> None:
+def test_resctrl_is_mounted_only_with_the_privilege() -> None:
     program = f"""{_CALLS}
         def as_another(become, what):
             end, told = os.pipe()

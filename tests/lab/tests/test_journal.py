@@ -71,7 +71,7 @@ def test_a_cpu_that_went_offline_is_moved_back_when_it_is_online_again() -> None
     assert third == [0, "there is nothing to take back\n"]
 
 
-def test_what_a_new_mount_has_reset_is_said_so_and_nothing_is_written() -> None:
+def test_what_a_new_mount_has_reset_is_reported_and_nothing_is_written() -> None:
     program = f"""{_CUT_OFF}
         def mount_anew():
             subprocess.run(["umount", TOP], check=True)

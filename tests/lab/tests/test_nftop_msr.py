@@ -172,7 +172,7 @@ def test_a_library_of_unknown_version_is_refused_with_the_reason() -> None:
     assert same
 
 
-def test_beside_a_kernel_with_resctrl_it_is_refused() -> None:
+def test_next_to_a_kernel_with_resctrl_it_is_refused() -> None:
     program = """
         print(json.dumps(refused()))
     """

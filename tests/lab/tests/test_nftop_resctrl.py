@@ -162,7 +162,7 @@ def test_occupancy_and_traffic_are_the_models(kernel: str) -> None:
 
 
 @BOTH
-def test_groups_made_anew_their_tasks_and_words_in_place_of_numbers(kernel: str) -> None:
+def test_groups_recreated_their_tasks_and_words_instead_of_numbers(kernel: str) -> None:
     program = """
         os.mkdir(f"{TOP}/vpp")
         os.mkdir(f"{TOP}/vpp/mon_groups/rx")
@@ -276,7 +276,7 @@ def test_not_mounted_and_mounted_while_nftop_runs() -> None:
     assert second == ["/"]
 
 
-def test_who_holds_the_lock_does_not_blind_nftop() -> None:
+def test_a_held_lock_does_not_stop_readings() -> None:
     program = """
         handle = os.open(TOP, os.O_RDONLY)
         fcntl.flock(handle, fcntl.LOCK_EX)

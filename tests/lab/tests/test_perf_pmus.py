@@ -80,7 +80,7 @@ def test_config1_is_checked_for_a_register_and_ignored_without_one() -> None:
     assert as_without == pytest.approx(without, rel=0.01)
 
 
-def test_without_a_pmu_there_is_nothing_for_a_watchdog() -> None:
+def test_without_a_pmu_nothing_is_shown_for_a_watchdog() -> None:
     none = machines.with_tables(machines.load("skx-4"), machines.PMUS["none"])
     assert load(none).held(watchdog=True) == ()
     assert not load(none).watchdog

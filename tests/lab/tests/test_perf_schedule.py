@@ -121,7 +121,7 @@ def test_the_watchdogs_counter_keeps_a_full_group_off_for_good() -> None:
     assert turns_of(SKX, [full], watchdog=False) == [{0}]
 
 
-def test_who_finds_no_room_keeps_the_next_ones_off_in_its_turn() -> None:
+def test_a_group_without_a_free_counter_is_retried_in_its_turn() -> None:
     never = Group(tuple(masks(SKX, CYCLES, *GENERAL[:4])))
     assert turns_of(SKX, [never, *singles(SKX, INSTRUCTIONS)]) == [set(), {1}]
 

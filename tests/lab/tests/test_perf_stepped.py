@@ -131,7 +131,7 @@ def test_counts_of_every_cpu_over_intervals_add_up_to_the_models(
 
 
 @pytest.mark.parametrize("machine", machines.names())
-def test_metrics_of_the_host_beside_the_watchdog_and_without(machine: str) -> None:
+def test_metrics_of_the_host_next_to_the_watchdog_and_without(machine: str) -> None:
     for run, text in enumerate(stats(machine, "off -a -M TopdownL1", "on -a -M TopdownL1")):
         if (machine, run) == ("bdx", 1):
             # Its group needs all four counters and that of cycles, as it does on a real host.

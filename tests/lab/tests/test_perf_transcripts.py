@@ -81,7 +81,7 @@ def test_the_lab_answers_as_the_kernel_did(
 @pytest.mark.parametrize(
     ("console", "machine"), [("skx-linux-6.1", "skx-4"), ("icx-linux-7.2", "icx")]
 )
-def test_events_take_turns_as_they_did_there(console: str, machine: str) -> None:
+def test_events_take_turns_as_they_did_present(console: str, machine: str) -> None:
     """Beside the watchdog: {cycles,instructions,r20d1,r04d1} and the other five by themselves.
 
     perf printed the share of its time that each was counted in, over about a second.

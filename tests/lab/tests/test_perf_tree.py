@@ -45,7 +45,7 @@ def test_it_is_a_tree() -> None:
     assert caught.value.errno == errno.ENOENT
 
 
-def test_files_are_there_while_they_are_open() -> None:
+def test_files_are_present_while_they_are_open() -> None:
     lab = Lab()
     handle = lab.raw(0x3C)
     (name,) = lab.tree.names("/")
@@ -105,7 +105,7 @@ def test_the_time_of_a_task_that_does_not_run_stands() -> None:
     assert words(handle) == words(handle) == [0, 0, 0]
 
 
-def test_an_unknown_code_counts_is_never_seen_and_is_told() -> None:
+def test_an_unknown_code_counts_is_never_seen_and_is_reported() -> None:
     lab = Lab()
     assert lab.tree.unknown == ""
     handle = lab.raw(0x1FF)
@@ -123,7 +123,7 @@ def test_an_unknown_code_counts_is_never_seen_and_is_told() -> None:
     ]
 
 
-def test_a_response_of_the_uncore_is_said_in_two_words() -> None:
+def test_a_response_of_the_uncore_is_reported_in_two_words() -> None:
     lab = Lab("bdx")
     local, remote = (
         lab.raw(0x1B7, config1=word, cpu=POLLER) for word in (0x604000001, 0x63BC00001)

@@ -66,7 +66,7 @@ def test_pqos_shows_the_masks_that_were_set(
 
 
 @BOTH
-def test_pqos_sets_masks_limits_and_who_has_them(kernel: str) -> None:
+def test_pqos_sets_masks_limits_and_cpus_of_classes(kernel: str) -> None:
     program = """
         pqos("-e", "llc:2=0xf0;llc@1:3=0x700")
         pqos("-e", "mba:2=45")

@@ -73,7 +73,7 @@ def plain(text: str) -> list[str]:
     ]
 
 
-def test_pqos_says_what_it_said() -> None:
+def test_the_output_of_pqos_is_passed_on() -> None:
     """-d, -e, -a, -s and -R of the same sixteen CPUs, one after the other."""
     asked = ["-d", "-e llc:1=0xf0;llc:2=0x3", "-e mba:1=45", "-a llc:1=1,9", "-s"]
     program = f"""

@@ -54,7 +54,7 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         ("--snc", "2", "--model", "icx", "--kernel", "7.2", "--cpus", "4"),
     ],
 )
-def test_a_host_there_can_not_be_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_an_impossible_host_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     done = enter(*arguments, "--", "true")
     assert done.returncode == 125
     [line] = done.stderr.splitlines()

@@ -36,7 +36,7 @@ _WITHOUT: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 @needs_lab
 @pytest.mark.parametrize("words", _WITHOUT)
-def test_what_is_missing_is_said_with_what_helps(
+def test_what_is_missing_is_reported_with_what_helps(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _WITHOUT[words](monkeypatch)
@@ -81,7 +81,7 @@ def test_without_root_it_says_so_and_exits_125() -> None:
 
 
 @needs_lab
-def test_there_is_no_lab_in_a_lab() -> None:
+def test_a_lab_does_not_start_in_a_lab() -> None:
     lab = ("--cpus", "4", "--")
     done = enter(*lab, sys.executable, "-m", "tests.lab", *lab, "true")
     assert done.returncode == 125

@@ -26,7 +26,7 @@ def test_new_groups_take_the_lowest_free_class() -> None:
 
 
 @BOTH
-def test_where_no_group_can_be_made_or_removed(kernel: str) -> None:
+def test_where_no_group_can_be_created_or_removed(kernel: str) -> None:
     host = two_groups(kernel)
     in_info = errno.EPERM if kernel == "6.1" else errno.ENODEV
     for path, expected in {
@@ -53,7 +53,7 @@ def test_where_no_group_can_be_made_or_removed(kernel: str) -> None:
         assert number(lambda path=path: host.rmdir(path)) == expected, path  # type: ignore[misc]
 
 
-def test_a_group_made_anew_has_other_inodes_and_old_files_are_dead() -> None:
+def test_a_group_recreated_has_other_inodes_and_old_files_are_dead() -> None:
     host = two_groups()
     inodes = [host.tree.lookup(path).inode for path in ("/a", "/a/tasks", "/b", "/", "/tasks")]
     assert len(set(inodes)) == len(inodes)

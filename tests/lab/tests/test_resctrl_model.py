@@ -34,7 +34,7 @@ def arranged(model: Model) -> Lab:
 
 
 @pytest.mark.parametrize("name", ["default", "noisy"])
-def test_the_lab_s_groups_are_the_model_s_when_they_are_told_to_be(name: str) -> None:
+def test_the_lab_s_groups_are_the_model_s_on_request(name: str) -> None:
     model = model_of(scenario.load(name), 88)
     host, rdt = arranged(model), rdt_of(model)
     # When all that steps of the scenario and making the groups changed has settled.

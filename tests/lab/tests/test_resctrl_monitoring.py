@@ -42,7 +42,7 @@ def test_an_rmid_comes_back_when_the_cache_has_forgotten_it(kernel: str) -> None
 
 
 @BOTH
-def test_an_rmid_comes_back_where_there_are_more_than_steps_of_cache(kernel: str) -> None:
+def test_an_rmid_is_reused_with_more_rmids_than_cache_steps(kernel: str) -> None:
     host = lab(kernel, replace(few(8), size_bytes={0: 4 * SCALE, 1: 4 * SCALE}))
     assert host.cat("/info/L3_MON/max_threshold_occupancy") == f"{SCALE}\n"
     host.mkdir("/mon_groups/m")
@@ -175,7 +175,7 @@ def test_counters_that_have_no_number_say_why() -> None:
 @pytest.mark.parametrize(
     "text", ["", "/ 0 mbm_total_bytes Broken", "/ 2 mbm_total_bytes Error", "/ 0 mbm Error"]
 )
-def test_counters_are_told_only_what_they_can_say(text: str) -> None:
+def test_counters_are_reported_only_what_they_can_say(text: str) -> None:
     with pytest.raises(ValueError, match=r"never says|is not GROUP"):
         counters.command(lab().state, text)
 

@@ -160,7 +160,7 @@ def test_no_cpu_of_the_lab_locks_its_cache(kernel: str, path: str, status: str) 
     assert host.status == status
 
 
-def test_no_group_is_made_where_exclusive_ones_have_every_way() -> None:
+def test_no_group_is_created_where_exclusive_ones_have_every_way() -> None:
     assert SMALL.allocation is not None
     hardware = replace(SMALL, allocation=replace(SMALL.allocation, shareable_bits=0))
     host = lab("7.2", hardware)

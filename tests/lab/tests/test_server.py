@@ -101,7 +101,7 @@ def test_folders_list_what_is_in_them_with_inodes(operations: _Operations) -> No
     assert all(attributes["st_ino"] for _, attributes, _ in rows)
 
 
-def test_an_open_file_is_asked_directly(operations: _Operations, one: Recorder) -> None:
+def test_an_open_file_is_queried_directly(operations: _Operations, one: Recorder) -> None:
     file = SimpleNamespace(flags=os.O_RDWR, fh=0, direct_io=0)
     operations.open("/one/f", file)
     assert file.direct_io
@@ -146,7 +146,7 @@ def test_truncating_is_for_files(operations: _Operations) -> None:
         operations.truncate("/one/d", 0)
 
 
-def test_texts_are_made_when_read_from_the_start() -> None:
+def test_texts_are_created_when_read_from_the_start() -> None:
     made = iter(["first", "second"])
     handle = TextTree({"t": Text(lambda: next(made))}).open("/t", os.O_RDONLY, Caller(1, 0, 0))
     assert handle.read(3, 0) == b"fir"

@@ -85,7 +85,7 @@ def test_everything_that_can_be_done_is_undone_byte_for_byte() -> None:
     assert last == [0, "there is nothing to take back\n"]
 
 
-def test_a_guard_that_is_killed_and_classes_beside_frequencies() -> None:
+def test_a_guard_that_is_killed_and_classes_next_to_frequencies() -> None:
     program = """
         (Path("/sys/fs/resctrl") / "vpp").mkdir()
         before = tree()

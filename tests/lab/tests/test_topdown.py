@@ -156,7 +156,7 @@ for number, frame in enumerate(feed.frames()):
         ("spr", "off"),
     ],
 )
-def test_the_core_that_is_looked_at_has_the_model_s_levels_3_and_4(
+def test_the_core_that_is_observed_has_the_model_s_levels_3_and_4(
     machine: str, watchdog: str, tmp_path: Path
 ) -> None:
     lab = ("--model", machine, "--cpus", str(CPUS), "--watchdog", watchdog)

@@ -103,7 +103,7 @@ def test_names_are_the_kernels() -> None:
     assert sorted(ours) == sorted(seen)
 
 
-def test_boxes_are_as_many_as_there_are() -> None:
+def test_all_boxes_are_listed() -> None:
     found = {
         unit.name: unit.numbers
         for unit in units("bdx")
@@ -171,7 +171,7 @@ def test_the_reader_of_a_package_moves_and_does_not_come_back() -> None:
             readers.of(cpu)
 
 
-def test_terms_are_told_apart() -> None:
+def test_terms_are_distinguished() -> None:
     """No two terms of an event share a bit, but for filters that are shown in two ways."""
     for machine in machines.names():
         for unit in units(machine):

@@ -41,7 +41,7 @@ def test_coverages_are_metrics_of_a_cpu_that_rest_on_none() -> None:
         assert name is not None and cpu_metric(name).coverage is None
 
 
-def test_the_readme_lists_the_columns_there_are() -> None:
+def test_the_readme_lists_the_existing_columns() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     table = readme.split("| column | says |\n|---|---|\n")[1].split("\n\n")[0]
     named = re.findall(r"[^\s,]+", " ".join(row.split("|")[1] for row in table.splitlines()))

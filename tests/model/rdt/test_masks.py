@@ -38,7 +38,7 @@ def test_it_prints_as_linux_6_1_does() -> None:
 
 
 @pytest.mark.parametrize(("bits", "width"), [(0x800, 11), (-1, 11), (0, 0)])
-def test_a_way_that_is_not_there(bits: int, width: int) -> None:
+def test_a_way_that_is_absent(bits: int, width: int) -> None:
     with pytest.raises(ValueError, match="is no mask"):
         Cbm(bits, width)
 

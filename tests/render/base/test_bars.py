@@ -25,9 +25,9 @@ UNTOLD = missing(8, Missing(Reason.SOURCE, "no level 2"))
 
 def _cpus(level_1: list[float], memory: Column = UNTOLD, core: Column = UNTOLD) -> CpuTable:
     cpus = frame(8, tma=True).cpus
-    told = {f"tma.{n}": column(np.full(8, v)) for n, v in zip(NAMES, level_1, strict=True)}
-    told |= {"tma.memory_bound": memory, "tma.core_bound": core}
-    return replace(cpus, columns={**cpus.columns, **told})
+    reports = {f"tma.{n}": column(np.full(8, v)) for n, v in zip(NAMES, level_1, strict=True)}
+    reports |= {"tma.memory_bound": memory, "tma.core_bound": core}
+    return replace(cpus, columns={**cpus.columns, **reports})
 
 
 def _bar(cpus: CpuTable, cells: int, base: Tone = Tone.PLAIN) -> str:
@@ -55,23 +55,23 @@ def test_shares_sum_to_one_and_level_2_only_splits_the_backend(
     level_1: list[float], memory: float, core: float
 ) -> None:
     cpus = _cpus(level_1, column(np.full(8, memory)), column(np.full(8, core)))
-    each = shares(cpus, np.array([1], np.intp))[0]
+    item = shares(cpus, np.array([1], np.intp))[0]
     total = sum(max(0.0, value) for value in level_1)
-    assert each.sum() == pytest.approx(1.0 if total else 0.0)
-    assert (each >= 0).all()
+    assert item.sum() == pytest.approx(1.0 if total else 0.0)
+    assert (item >= 0).all()
     if total > 1e-9:
-        assert each[2:5].sum() == pytest.approx(max(0.0, level_1[2]) / total, abs=1e-9)
+        assert item[2:5].sum() == pytest.approx(max(0.0, level_1[2]) / total, abs=1e-9)
 
 
 def test_letters() -> None:
-    told = (column(np.full(8, 0.3)), column(np.full(8, 0.1)))
-    assert _bar(_cpus([0.1, 0.05, 0.4, 0.45], *told), 20) == "FFbMMMMMMCCRRRRRRRRR"
+    reports = (column(np.full(8, 0.3)), column(np.full(8, 0.1)))
+    assert _bar(_cpus([0.1, 0.05, 0.4, 0.45], *reports), 20) == "FFbMMMMMMCCRRRRRRRRR"
     assert _bar(_cpus([0.1, 0.05, 0.4, 0.45]), 20) == "FFbBBBBBBBBRRRRRRRRR"
     assert _bar(_cpus([0.2, 0.2, 0.8, 0.8]), 10) == "FbBBBBRRRR", "of what there is"
     assert _bar(_cpus([0.0, 0.0, 0.0, 0.0]), 10) == ".         ", "nothing to share out"
 
 
-def test_a_missing_part_shows_its_reason() -> None:
+def test_a_missing_section_shows_its_reason() -> None:
     cpus = frame(8, tma=True).cpus
     assert [bar.text for bar in bars(cpus, [4], 10, [Tone.PLAIN])] == ["[b]       "]
     gone = {**cpus.columns, "tma.retiring": missing(8, Missing(Reason.WARMING))}

@@ -53,7 +53,7 @@ def test_a_number_prints_by_its_unit(value: float, unit: Unit, width: int, text:
     assert fmt.number(value, unit, width) == text
 
 
-def test_marks_beside_a_number_take_part_of_its_width() -> None:
+def test_marks_next_to_a_number_use_some_of_its_width() -> None:
     assert fmt.cell(254.0, Unit.CYCLES, 5, bound=True, estimate=True) == "<254~"
     assert fmt.cell(25_400.0, Unit.CYCLES, 5, bound=True, estimate=True) == "<25k~"
     assert fmt.cell(0.0001, Unit.RATIO, 6, bound=True) == "<0+%"
@@ -111,11 +111,11 @@ def test_what_prints_is_the_number_to_the_digits_shown(
     value: float, unit: Unit, width: int
 ) -> None:
     text = fmt.number(value, unit, width)
-    found = re.fullmatch(r"(\d+(?:\.(\d+))?)(?:e(-?\d+))?([kMGT]?)(%?)", text)
-    if not found:
+    result = re.fullmatch(r"(\d+(?:\.(\d+))?)(?:e(-?\d+))?([kMGT]?)(%?)", text)
+    if not result:
         assert re.fullmatch(r"#+|0\+%?", text)
         return
-    digits, decimals, power, suffix, percent = found.groups()
+    digits, decimals, power, suffix, percent = result.groups()
     scale = (
         10.0 ** int(power or 0)
         * SCALE.get(suffix, 1.0)

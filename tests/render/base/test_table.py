@@ -52,7 +52,7 @@ def test_columns_that_grow_take_what_is_left() -> None:
 
 
 @given(st.integers(0, 60), st.lists(st.integers(1, 20), max_size=8), st.booleans())
-def test_columns_never_take_more_than_there_is(width: int, widths: list[int], skip: bool) -> None:
+def test_columns_never_exceed_the_width(width: int, widths: list[int], skip: bool) -> None:
     columns = [
         replace(COLUMNS[0], key=str(index), width=cells, priority=-index)
         for index, cells in enumerate(widths)
@@ -100,7 +100,7 @@ def test_lines_that_are_cut_are_counted(height: int, texts: list[str]) -> None:
     assert [item.text for item in cut_lines(lines, height, 80, "press x")] == texts
 
 
-def test_each_reason_is_listed_once_with_its_labels() -> None:
+def test_every_reason_is_listed_once_with_its_labels() -> None:
     idle, other = Missing(Reason.IDLE, "no work"), Missing(Reason.SOURCE, "no perf")
     readings = [("A", idle), ("B", 1.0), ("C", other), ("A", idle), ("D", idle)]
     reasons = by_reason(readings)

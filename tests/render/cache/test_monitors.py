@@ -21,7 +21,7 @@ def rows(frame: Frame, by: str) -> list[list[str]]:
     return [words for words in shown(frame) if words[:1] == [by]]
 
 
-def test_each_polling_core_thread_and_process_has_a_line() -> None:
+def test_every_polling_core_thread_and_process_has_a_line() -> None:
     host = Frozen()
     host.tick(3 * S)
     frame = host.tick(S)

@@ -43,14 +43,14 @@ def flat(*_: object) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.full(20, 9 * MIB, np.float32)
 
 
-def detail(shown: Frame, name: str, width: int = 120, made: tuple[OwnChange, ...] = ()) -> str:
-    lines = class_lines(shown, (name, L3Domain(0)), width, Trends(flat, 1.0), made)
+def detail(shown: Frame, name: str, width: int = 120, created: tuple[OwnChange, ...] = ()) -> str:
+    lines = class_lines(shown, (name, L3Domain(0)), width, Trends(flat, 1.0), created)
     return "\n".join(line.text for line in lines)
 
 
 def rows(shown: Frame, width: int = 120, *, folded: bool = True) -> list[str]:
-    found = upper(shown, width, (), folded=folded)
-    return [line.text for line in (found.header, *found.lines)]
+    result = upper(shown, width, (), folded=folded)
+    return [line.text for line in (result.header, *result.lines)]
 
 
 def row_of(shown: Frame, name: str, width: int = 120) -> str:
@@ -69,7 +69,7 @@ def changed(*tables: ResctrlTable) -> Frame:
 # Ways
 
 
-def test_each_way_says_whose_it_is_too() -> None:
+def test_every_way_names_its_owner_too() -> None:
     domain = replace(DOMAINS[0], io=IoWays(Cbm(0x600, 12), "register"))
     groups = (
         group("a", 1, (1,), in_cache(0, 0x70F)),
@@ -109,10 +109,10 @@ def test_ways_of_no_class_are_unused_where_no_device_has_them(
 
 
 def test_the_size_of_a_way_has_digits_enough_to_be_multiplied() -> None:
-    for ways, size, told in ((12, 3 * MIB, "0.25"), (11, 16 * MIB, "1.45"), (12, 48 * MIB, "4")):
+    for ways, size, reports in ((12, 3 * MIB, "0.25"), (11, 16 * MIB, "1.45"), (12, 48 * MIB, "4")):
         domain = replace(DOMAINS[0], ways=ways, size_bytes=size)
         shown = frame_of(table(groups=(group("a", 1, (1,), in_cache(0, 1)),), domains=(domain,)))
-        assert any(f"{ways} ways of {told} MiB" in text for text in rows(shown))
+        assert any(f"{ways} ways of {reports} MiB" in text for text in rows(shown))
 
 
 def test_code_has_ways_of_its_own() -> None:
@@ -124,7 +124,7 @@ def test_code_has_ways_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
-def test_what_there_is_room_for_has_its_place(width: int) -> None:
+def test_columns_are_placed_while_the_width_suffices(width: int) -> None:
     header, *_ = rows(MOCK_UP, width)
     places = {"MiB USED/CAP": 80, "MB/s": 80, "LIMIT": 80, "NF, CPU": 80, "ALONE": 100,
               "OTHERS": 100, "local": 120, "CHANGED": 200, "OWNER": 200}  # fmt: skip
@@ -133,7 +133,7 @@ def test_what_there_is_room_for_has_its_place(width: int) -> None:
     assert max(map(len, rows(MOCK_UP, width))) <= width
 
 
-def test_sizes_rates_and_who_is_there() -> None:
+def test_sizes_rates_and_running_programs() -> None:
     text = row_of(MOCK_UP, "vpp", 100)
     assert "15.8/16.0  full" in text and text.rstrip().endswith("fwd 1")
     alone, others = text.split("full")[1].split()[:2]
@@ -141,7 +141,7 @@ def test_sizes_rates_and_who_is_there() -> None:
     assert "CPU 0,4-5" in row_of(MOCK_UP, "default")
 
 
-def test_classes_nobody_uses_are_folded_until_they_are_asked_for() -> None:
+def test_classes_nobody_uses_are_folded_until_they_are_requested() -> None:
     groups = (*table().groups, *(group(f"COS{n}", n, (), in_cache(0, 0xFFF), in_cache(1, 0xFFF))
                                  for n in range(3, 9)))  # fmt: skip
     shown = frame_of(table(groups=groups))
@@ -183,13 +183,13 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     assert "CPU 2 default → vpp" in detail(MOVED, ROOT)
 
 
-def test_what_nftop_changed_is_told_from_it() -> None:
+def test_what_nftop_changed_is_distinguished_from_it() -> None:
     [noticed] = MOVED.noticed
-    made = (OwnChange(noticed.changes, noticed.since_ns, noticed.at_ns),)
-    found = upper(MOVED, 200, made, folded=True)
-    assert any(" *3f0 " in line.text for line in found.lines)
-    assert "00:00:02Z by nftop: vpp L3" in detail(MOVED, "vpp", made=made)
-    first = replace(made[0], changes=noticed.changes[:1])
+    created = (OwnChange(noticed.changes, noticed.since_ns, noticed.at_ns),)
+    result = upper(MOVED, 200, created, folded=True)
+    assert any(" *3f0 " in line.text for line in result.lines)
+    assert "00:00:02Z by nftop: vpp L3" in detail(MOVED, "vpp", created=created)
+    first = replace(created[0], changes=noticed.changes[:1])
     assert author(noticed, [first]) == "by nftop, in part by another program"
 
 
@@ -212,7 +212,7 @@ def test_changes_in_few_words() -> None:
 # The class under the cursor
 
 
-def test_all_there_is_to_say_of_a_class() -> None:
+def test_all_facts_of_a_class() -> None:
     metered = Metered(L3Domain(0), values(3 * MIB, 0, 0), SECOND_NS)
     monitor = MonitoringGroup("pqos-7-0", 9, 5, (Cpu(1),), (metered,))
     vpp = replace(
@@ -242,7 +242,7 @@ def test_a_class_that_is_gone_has_nothing_to_say() -> None:
     assert class_lines(MOCK_UP, ("vpp", L3Domain(7)), 80, Trends(flat, 1.0), ()) == []
 
 
-def test_what_is_taken_of_what_there_is() -> None:
+def test_chosen_columns_of_the_available_ones() -> None:
     limits = Limits(16, 176, 2, sparse=True, cdp=True, mba_least=10, mba_step=10)
     text = budget_line(limits, MOCK_UP.groups, 120).text
     assert text == (
@@ -286,8 +286,8 @@ def test_without_classes_it_says_why() -> None:
     ],
 )
 def test_real_trees_are_drawn(name: str, options: str, said: str, tmp_path: Path) -> None:
-    found = read(write(tmp_path, captured(name), options))
-    shown = frame_of(found, found)
+    result = read(write(tmp_path, captured(name), options))
+    shown = frame_of(result, result)
     assert any(said in text for text in rows(shown, 200))
     for width in (40, 80, 200):
         assert max(map(len, rows(shown, width))) <= width
@@ -309,13 +309,13 @@ def many(classes: int, caches: int) -> Frame:
 
 def test_fifteen_classes_in_eight_caches() -> None:
     shown = many(15, 8)
-    found = upper(shown, 200, (), folded=True)
-    assert len({key for key in found.rows if key}) == 15 * 8
-    assert sum("together (SNC)" in line.text for line in found.lines) == 8
+    result = upper(shown, 200, (), folded=True)
+    assert len({key for key in result.rows if key}) == 15 * 8
+    assert sum("together (SNC)" in line.text for line in result.lines) == 8
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_of_others_stay_in_their_place(name: str) -> None:
+def test_long_foreign_names_do_not_shift_columns(name: str) -> None:
     odd = group(name, 1, (1,), in_cache(0, 0xF0, MIB), in_cache(1, 0xF0))
     shown = frame_of(table(groups=(odd,)))
     noticed = Noticed(0, SECOND_NS, SECOND_NS, (Change(Cell("group", name), None, "1"),))
@@ -332,18 +332,18 @@ def test_names_of_others_stay_in_their_place(name: str) -> None:
 
 
 def test_the_table_keeps_half_and_what_is_below_it_has_the_rest() -> None:
-    found = upper(MOCK_UP, 80, (), folded=True)
+    result = upper(MOCK_UP, 80, (), folded=True)
     below = [[Line()] * 20]
-    half = page(MOCK_UP, found, 80, 20, below)
+    half = page(MOCK_UP, result, 80, 20, below)
     assert (len(half.fixed), half.room, len(half.lower)) == (2, 9, 9)
-    tall = page(MOCK_UP, found, 80, 60, below)
+    tall = page(MOCK_UP, result, 80, 60, below)
     assert (tall.room, len(tall.lower)) == (38, 20)
-    low = page(MOCK_UP, found, 80, 8, below)
+    low = page(MOCK_UP, result, 80, 8, below)
     assert (low.room, low.lower) == (6, ())
     assert page(frame(8), upper(frame(8), 80, (), folded=True), 80, 3, []).fixed == ()
 
 
-def test_without_a_change_there_is_no_verdict() -> None:
+def test_a_verdict_needs_a_change() -> None:
     story = Story()
     shown = replace(story.last(20), noticed=())
     assert last_verdict(story.history.window(shown)) is None

@@ -139,16 +139,16 @@ def test_an_absent_value_is_its_mark(reason: Reason) -> None:
 
 
 def test_how_far_the_ways_of_io_are_known() -> None:
-    told = IoWays(Cbm(0x003, 12), "register")
-    shown = frame_of(table(domains=(replace(DOMAINS[0], l3=L3Domain(0), io=told),), groups=()))
+    reports = IoWays(Cbm(0x003, 12), "register")
+    shown = frame_of(table(domains=(replace(DOMAINS[0], l3=L3Domain(0), io=reports),), groups=()))
     assert cache_lines(shown, 80) == []
-    both = (replace(DOMAINS[0], io=told), DOMAINS[1])
+    both = (replace(DOMAINS[0], io=reports), DOMAINS[1])
     lines = [text for text in texts(frame_of(table(domains=both)), 80) if text.startswith("I/O")]
     assert "..........II" in lines[0] and lines[0].endswith("as its register says")
     assert "II.........." in lines[1] and lines[1].endswith("CPUID's hint, not register")
 
 
-def test_the_column_is_there_where_a_class_is_known_and_wide_with_its_name() -> None:
+def test_the_column_is_present_where_a_class_is_known_and_wide_with_its_name() -> None:
     assert "group" not in [col.key for col in columns_for(200, frame(8).cpus)]
     assert "group" not in [col.key for col in columns_for(200)]
     narrow, wide = (table_lines(MOCK_UP.cpus, CpuView(), width) for width in (100, 160))

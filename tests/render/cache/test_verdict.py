@@ -28,9 +28,9 @@ def story() -> tuple[Window, Frame]:
         after = {"cpp": 320.0, "busy_cpp": 250.0, "tx_packets_per_s": 12e6}
         return {"fwd": after if tick >= 60 else {"tx_packets_per_s": 10e6}}
 
-    told = Story(shown=shown)
-    frame = told.last(120)
-    return told.history.window(frame), frame
+    reports = Story(shown=shown)
+    frame = reports.last(120)
+    return reports.history.window(frame), frame
 
 
 @pytest.fixture(scope="module")
@@ -149,9 +149,7 @@ def test_graph_says_whether_its_axis_starts_at_0(story: tuple[Window, Frame]) ->
     assert np.isfinite(shown).any()
 
 
-def test_without_a_network_function_there_is_no_graph(
-    story: tuple[Window, Frame], verdict: Verdict
-) -> None:
+def test_without_a_network_function_no_graph(story: tuple[Window, Frame], verdict: Verdict) -> None:
     classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
     assert watched(classes) is None
     assert graph_lines(story[0], classes, Term(), 120, 8) == []

@@ -25,7 +25,7 @@ GROUPS = frame_of(table(0)).groups
 VPP = ClassLook(1, "v")
 
 
-def test_hue_and_letter_of_each_class_are_its_own() -> None:
+def test_hue_and_letter_of_every_class_are_its_own() -> None:
     numbered = tuple(replace(group, clos=at) for at, group in enumerate(GROUPS))
     looks = looks_of(numbered, ["nftop.fast", "vpp"])
     assert [looks[group.name].number for group in GROUPS] == list(range(len(GROUPS)))
@@ -67,7 +67,7 @@ def test_any_names_have_letters_and_hues(names: list[str]) -> None:
         ("empty", (" · ", "· ", "·")),
     ],
 )
-def test_a_way_is_told_by_its_glyph(state: WayState, cells: tuple[str, ...]) -> None:
+def test_a_way_is_reported_by_its_glyph(state: WayState, cells: tuple[str, ...]) -> None:
     spans = [way_span(state, VPP, width) for width in (3, 2, 1)]
     assert tuple(span.text for span in spans) == cells
     selected = [way_span(state, VPP, width, selected=True).text for width in (3, 2)]

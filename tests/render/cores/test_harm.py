@@ -64,8 +64,8 @@ def test_a_culprit_stands_behind_its_worst_victim() -> None:
 def test_a_cpu_of_the_victim_is_not_marked_as_the_culprits() -> None:
     base = neighbour(frame(8))
     victims = base.incidents[0].victims[0].party.cpus
-    beside = Party("process", "burnin", cpus=(victims[0], Cpu(5)), pid=7)
-    shared = replace(base, incidents=(replace(base.incidents[0], culprit=beside),))
+    other = Party("process", "burnin", cpus=(victims[0], Cpu(5)), pid=7)
+    shared = replace(base, incidents=(replace(base.incidents[0], culprit=other),))
     assert culprits(shared) == {5}
 
 

@@ -49,15 +49,15 @@ def text_of(parts: ScreenSections) -> str:
 @given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 512), st.sampled_from([4, 88, 512]))
 def test_the_parts_fill_the_screen_exactly(width: int, height: int, rows: int, cpus: int) -> None:
     parts = share_out(full(cpus), ViewStatus(), PAST, rows=rows, width=width, height=height)
-    each = (len(parts.top), parts.table, len(parts.panels), parts.detail, parts.footer)
-    assert min(each) >= 0
-    assert sum(each) == height
+    row = (len(parts.top), parts.table, len(parts.panels), parts.detail, parts.footer)
+    assert min(row) >= 0
+    assert sum(row) == height
     assert parts.table >= min(2, height)
     if width >= LEAST_WIDTH:
         assert all(line.width <= width for line in (*parts.top, *parts.panels))
 
 
-def test_a_large_screen_shows_every_part() -> None:
+def test_a_large_screen_shows_every_section() -> None:
     parts = share_out(full(88), ViewStatus(), PAST, rows=20, width=200, height=60)
     assert all(word in text_of(parts) for word in ("DROP/s", "SOCKET", "MAP CPP"))
     assert (parts.table >= 21, parts.detail >= 1) == (True, True)

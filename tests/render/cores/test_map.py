@@ -30,7 +30,7 @@ def _glyphs(cpus: CpuTable, width: int = 120, height: int = 9) -> str:
 
 @example(19, 1, 35, 6)  # no core of the second block has a second thread
 @given(st.integers(1, 160), st.integers(1, 3), st.integers(0, 240), st.integers(-1, 40))
-def test_never_wider_or_taller_than_told_and_whole_or_not_at_all(
+def test_never_wider_or_taller_than_reported_and_whole_or_not_at_all(
     n_cpus: int, packages: int, width: int, height: int
 ) -> None:
     cpus = frame(n_cpus, packages=packages).cpus
@@ -44,27 +44,27 @@ def test_never_wider_or_taller_than_told_and_whole_or_not_at_all(
 
 
 @given(st.integers(1, 64), st.integers(1, 4))
-def test_the_grids_hold_every_cpu_once_with_siblings_below_each_other(
+def test_the_grids_hold_every_cpu_once_with_siblings_below_one_another(
     n_cpus: int, packages: int
 ) -> None:
-    told = topology(n_cpus, packages)
-    rows = np.concatenate([grid.ravel() for grid in told.grids])
+    reports = topology(n_cpus, packages)
+    rows = np.concatenate([grid.ravel() for grid in reports.grids])
     assert sorted(rows[rows >= 0].tolist()) == list(range(n_cpus))
-    for grid in told.grids:
+    for grid in reports.grids:
         for column in grid.T.tolist():
-            assert len({told.cpus[row].core for row in column if row >= 0}) == 1
+            assert len({reports.cpus[row].core for row in column if row >= 0}) == 1
 
 
 def test_a_core_stands_with_its_l3_and_an_offline_cpu_nowhere() -> None:
-    told = topology(8)
+    reports = topology(8)
     l3 = {0: 1, 1: 0, 2: 1, 3: 0}
     cpus = tuple(
         replace(info, core=None, package=None)
         if info.cpu == 7
         else replace(info, l3=l3[info.cpu % 4])  # type: ignore[arg-type]
-        for info in told.cpus
+        for info in reports.cpus
     )
-    assert replace(told, cpus=cpus).grids[0].tolist() == [[1, 3, 0, 2], [5, -1, 4, 6]]
+    assert replace(reports, cpus=cpus).grids[0].tolist() == [[1, 3, 0, 2], [5, -1, 4, 6]]
 
 
 def test_heights_marks_and_scale() -> None:

@@ -22,8 +22,8 @@ def _with_traffic() -> Frame:
         "pcie.ddio_hit_ratio": 0.834,
     }
     full: dict[str, Reading] = {
-        metric.id: sizes.get(metric.id, 1.5e8 / (1 + place))
-        for place, metric in enumerate(PACKAGE_METRICS)
+        metric.id: sizes.get(metric.id, 1.5e8 / (1 + location))
+        for location, metric in enumerate(PACKAGE_METRICS)
     }
     full |= {name: Missing(Reason.HARDWARE) for name in full if "itomcachenear" in name}
     none = Missing(Reason.PERMISSION, "run as root")

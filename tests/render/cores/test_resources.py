@@ -50,7 +50,7 @@ def classes(**masks: int) -> Frame:
     return frame_of(replace(table(), groups=tuple(rows)))
 
 
-def test_each_way_counts_once_with_all_classes_that_may_fill_it() -> None:
+def test_every_way_counts_once_with_all_classes_that_may_fill_it() -> None:
     shown = classes(root=0x800, vpp=0b0011, ovs=0b0111, tenant=0b1110)
     shares = shares_of(shown.groups, shown.domains[0])
     assert shared_text(shown.groups, shares) == (

@@ -24,18 +24,18 @@ ALL = arrange(CPUS, CpuView(folded=False))
 
 
 def test_the_selection_follows_its_cpu_when_the_order_changes() -> None:
-    place = move(settle(Cursor(), CPUS, ALL, 10), 2, CPUS, ALL, 10)
-    assert place.cpu == 3
+    location = move(settle(Cursor(), CPUS, ALL, 10), 2, CPUS, ALL, 10)
+    assert location.cpu == 3
     turned = arrange(CPUS, CpuView("busy_ratio", folded=False, inverted=True))
-    again = settle(place, CPUS, turned, 10)
+    again = settle(location, CPUS, turned, 10)
     assert again.cpu == 3
     assert turned.shown[again.index] == 3
 
 
 def test_a_cpu_that_is_gone_gives_way_to_the_row_where_it_was() -> None:
-    place = Cursor(Cpu(40), index=40, top=35)
+    location = Cursor(Cpu(40), index=40, top=35)
     folded = arrange(CPUS, CpuView())
-    assert settle(place, CPUS, folded, 10) == Cursor(Cpu(3), 2, 0)
+    assert settle(location, CPUS, folded, 10) == Cursor(Cpu(3), 2, 0)
 
 
 @given(
@@ -47,16 +47,16 @@ def test_a_cpu_that_is_gone_gives_way_to_the_row_where_it_was() -> None:
 )
 def test_the_selected_row_is_always_in_view(steps: list[int], height: int, view: CpuView) -> None:
     rows = arrange(CPUS, view)
-    place = settle(Cursor(), CPUS, rows, height)
+    location = settle(Cursor(), CPUS, rows, height)
     for step in steps:
-        place = move(place, step, CPUS, rows, height)
+        location = move(location, step, CPUS, rows, height)
         if not rows.shown:
-            assert place == Cursor()
+            assert location == Cursor()
             continue
         in_view = rows_in_view(rows, height)
-        assert place.top <= place.index < place.top + in_view
-        assert 0 <= place.top <= max(0, len(rows.shown) - in_view)
-        assert CPUS.topology.cpus[rows.shown[place.index]].cpu == place.cpu
+        assert location.top <= location.index < location.top + in_view
+        assert 0 <= location.top <= max(0, len(rows.shown) - in_view)
+        assert CPUS.topology.cpus[rows.shown[location.index]].cpu == location.cpu
 
 
 def test_the_line_that_counts_the_rest_takes_a_line_of_the_body() -> None:
@@ -77,7 +77,7 @@ def test_harm_comes_first_and_unfolds() -> None:
     assert arrange(CPUS, CpuView(), harm).without({40}).shown[0] == 2
 
 
-def test_finding_goes_on_around_the_ends() -> None:
+def test_search_wraps_at_the_ends() -> None:
     start = settle(Cursor(), CPUS, ALL, 10)
     assert find(start, "worker", 1, CPUS, ALL) == 1
     assert find(start, "vpp", 1, CPUS, ALL) == 2

@@ -43,7 +43,7 @@ def test_80_columns_keep_what_matters() -> None:
     assert {"cpu", "thread", "packets_per_s", "busy_ratio", "ipc", "cpp", "wait_ratio"} <= set(keys)
 
 
-def test_what_the_hardware_can_never_give_makes_room_for_what_there_is() -> None:
+def test_columns_unsupported_by_the_hardware_give_way() -> None:
     base = frame(8)
     blind = base
     for metric in ("ipc", "frequency_hz"):
@@ -204,12 +204,12 @@ def test_the_arrow_says_by_what_and_which_way() -> None:
 
 
 def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[float] = []
+    created: list[float] = []
     real = fmt.printer
 
     def counted(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
         def printed(value: float) -> str:
-            made.append(value)
+            created.append(value)
             return real(unit, width, bound=bound)(value)
 
         return printed
@@ -217,10 +217,10 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fmt, "printer", counted)
 
     def cells(n_cpus: int) -> tuple[list[Line], int]:
-        made.clear()
+        created.clear()
         cpus = frame(n_cpus).cpus
         rows = arrange(cpus, CpuView(folded=False))
-        return body_lines(cpus, rows, columns_for(200), n_cpus - 20, 20), len(made)
+        return body_lines(cpus, rows, columns_for(200), n_cpus - 20, 20), len(created)
 
     few, many = cells(64), cells(512)
     assert len(few[0]) == len(many[0]) == 20

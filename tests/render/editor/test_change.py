@@ -97,28 +97,28 @@ def test_classes_are_shown_with_all_they_have() -> None:
 
 
 def test_classes_as_json() -> None:
-    found = json.loads(classes_json(odd()))
-    assert found["schema"] == "nftop.cat/1"
-    group = found["groups"][1]
+    result = json.loads(classes_json(odd()))
+    assert result["schema"] == "nftop.cat/1"
+    group = result["groups"][1]
     assert group["name"] == "a\x1b[2J"
     assert group["l3"]["0"]["cbm"] == "00c"
     assert group["l3"]["0"]["code"] == "003"
     assert group["l2"] == {"4": {"cbm": "01", "code": "02"}}
     assert group["monitors"] == [{"name": "m\x1b[2J", "cpus": [1]}]
-    assert found["domains"][0]["io"] is None
-    assert found["domains"][0]["io_provenance"] == "why"
-    assert L3Domain(0) in {item["l3"] for item in found["domains"]}
+    assert result["domains"][0]["io"] is None
+    assert result["domains"][0]["io_provenance"] == "why"
+    assert L3Domain(0) in {item["l3"] for item in result["domains"]}
 
 
 def test_a_change_as_json() -> None:
     entry = Entry(3, "now", "boot", "me", "nftop cat", CHANGES[:6], (1,), "kept")
-    found = json.loads(change_json(entry))
-    assert (found["number"], found["outcome"], found["undoes"]) == (3, "kept", [1])
-    assert found["changes"][2] == {
+    result = json.loads(change_json(entry))
+    assert (result["number"], result["outcome"], result["undoes"]) == (3, "kept", [1])
+    assert result["changes"][2] == {
         "kind": "schemata", "old": "f0", "new": "3f0", "group": "vpp", "resource": "L3",
         "domain": 0,
     }  # fmt: skip
-    assert found["changes"][5] == {
+    assert result["changes"][5] == {
         "kind": "cpu", "cpu": 2,
         "old": {"group": "/", "monitor": None}, "new": {"group": "vpp", "monitor": None},
     }  # fmt: skip
@@ -138,8 +138,11 @@ def test_a_command_is_one_whatever_is_in_it_and_several_are_called_so() -> None:
 
 def test_a_class_of_the_hardware_is_nobodys_whatever_it_is_called() -> None:
     group = replace(odd().groups[0], name="COS3", clos=3)
-    for inode, said, owner in ((103, "  (COS3, pqos's by its name", "pqos"), (3, "  (COS3", None)):
+    for inode, lead, owner in (
+        (103, "  (COS3, pqos's by its name", "pqos"),
+        (3, "  (COS3", None),
+    ):
         shown = ResctrlTable((replace(group, inode=inode),), ())
-        assert classes(shown)[0].startswith(f"COS3{said}")
+        assert classes(shown)[0].startswith(f"COS3{lead}")
         assert ("by its name" in "\n".join(classes(shown))) == (owner is not None)
         assert json.loads(classes_json(shown, simulated=False))["groups"][0]["owner"] == owner

@@ -96,7 +96,7 @@ def ways(drawn: str, name: str) -> str:
         ({"vpp": "f", "/": "10", "nftop.batch": "20"}, {}, ".......vvvv"),
     ],
 )
-def test_a_way_is_drawn_by_who_may_fill_it(
+def test_a_way_is_drawn_by_the_classes_that_may_fill_it(
     masks: dict[str, str], modes: dict[str, str], drawn: str
 ) -> None:
     assert ways(text(board(begun(masks, **modes))), "vpp") == drawn
@@ -128,15 +128,15 @@ def test_a_cpu_that_is_moved_loses_the_ways_of_its_old_class() -> None:
 
 
 def test_checks_of_shape_devices_overlaps_and_losses() -> None:
-    found = checks(board(begun({"vpp": "600", "ovs": "180"})))
-    assert found["▲"] == ["devices write into ways 9-10 too (cpuid)"]
-    assert found["✔"] == ["side by side", "no overlap"] and found["✘"] == []
+    result = checks(board(begun({"vpp": "600", "ovs": "180"})))
+    assert result["▲"] == ["devices write into ways 9-10 too (cpuid)"]
+    assert result["✔"] == ["side by side", "no overlap"] and result["✘"] == []
     assert "private 0 of 2.9 MiB" in text(board(begun({"vpp": "600", "ovs": "180"})))
     draft, _ = drafts.grow(begun({"vpp": "70", "ovs": "180"}), "vpp", "L3", (0,), 10)
-    found = checks(board(draft))
-    assert found["▲"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
-    assert found["✘"] == []
-    assert found["✔"] == ["side by side", "avoids I/O ways", "no NF loses a way"]
+    result = checks(board(draft))
+    assert result["▲"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
+    assert result["✘"] == []
+    assert result["✔"] == ["side by side", "avoids I/O ways", "no NF loses a way"]
     assert "private 4.4 of 5.8 MiB" in text(board(draft))
     rules = replace(RULES, masks={"L3": replace(RULES.masks["L3"], sparse=True)})
     gap, _ = drafts.toggle(drafts.begin(STATE, rules, "nftop"), "vpp", "L3", (0,), 5)
@@ -154,7 +154,7 @@ def test_checks_of_shape_devices_overlaps_and_losses() -> None:
     st.booleans(),
     st.booleans(),
 )
-def test_the_editor_and_the_cache_screen_agree_on_whose_a_way_is(
+def test_editor_and_cache_screen_agree_on_the_owner_of_a_way(
     masks: dict[str, str], empty: bool, drained: bool
 ) -> None:
     """`empty`: nobody is in the class of nftop's own; `drained`: nor has any class lines."""
@@ -190,10 +190,10 @@ def test_what_is_not_known_says_why() -> None:
             replace(cache, readings=dict.fromkeys(cache.readings, why)) for cache in group.caches))
         for group in FRAME.groups
     )  # fmt: skip
-    said = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups), 140)
-    assert "I/O ways unknown: no register here" in said
-    assert "[s]/[s]" in said and " COS" not in said
-    assert "private 3 of 4 ways" in said
+    message = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups), 140)
+    assert "I/O ways unknown: no register here" in message
+    assert "[s]/[s]" in message and " COS" not in message
+    assert "private 3 of 4 ways" in message
     without = replace(FRAME, groups=(), domains=())
     assert "[w]/[s]" in text(board(begun(), io={}), without)
 
@@ -206,18 +206,18 @@ def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
         if group.name == "vpp" else group
         for group in FRAME.groups
     )  # fmt: skip
-    said = text(board(begun()), replace(FRAME, groups=groups))
-    assert "draining: vpp holds 9.0 MiB, its ways are 5.8" in said
+    message = text(board(begun()), replace(FRAME, groups=groups))
+    assert "draining: vpp holds 9.0 MiB, its ways are 5.8" in message
 
 
 def test_classes_that_come_and_go() -> None:
     draft = drafts.remove(drafts.create(begun(), "new")[0], "nftop.batch")[0]
-    said = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)), width=140)
-    assert "new 00f" in next(item for item in said.split("\n") if "■ nftop.new " in item)
-    assert "00f gone" in next(item for item in said.split("\n") if "▸ ■ nftop.batch " in item)
-    assert ways(said, "nftop.batch") == ".......----"
-    assert "nftop.batch is to be removed" in said
-    assert "$       nftop cat remove --group nftop.batch\n" in said
+    message = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)), width=140)
+    assert "new 00f" in next(item for item in message.split("\n") if "■ nftop.new " in item)
+    assert "00f gone" in next(item for item in message.split("\n") if "▸ ■ nftop.batch " in item)
+    assert ways(message, "nftop.batch") == ".......----"
+    assert "nftop.batch is to be removed" in message
+    assert "$       nftop cat remove --group nftop.batch\n" in message
 
 
 @pytest.mark.parametrize(
@@ -228,39 +228,39 @@ def test_limits_are_in_the_units_of_the_host(unit: MbaUnit, shown: str) -> None:
     assert shown in text(board(draft, unit=unit), width=140)
 
 
-def test_cores_of_two_kinds_are_told_apart() -> None:
+def test_cores_of_two_kinds_are_distinguished() -> None:
     two = tuple(
         replace(SETTING, priority="high" if info.cpu in (1, 3) else "low")
         for info in FRAME.topology.cpus
     )
     frame = replace(FRAME, cpus=replace(FRAME.cpus, settings=two))
-    said = text(board(drafts.move(begun(), "vpp", (Cpu(0),))[0]), frame)
-    assert "0-1 H/L" in said, "of its CPUs those in this cache"
-    assert " 4-5 L" in said
-    assert "elsewhere" in said, "OVS is on CPU 3, which has another cache"
+    message = text(board(drafts.move(begun(), "vpp", (Cpu(0),))[0]), frame)
+    assert "0-1 H/L" in message, "of its CPUs those in this cache"
+    assert " 4-5 L" in message
+    assert "elsewhere" in message, "OVS is on CPU 3, which has another cache"
 
 
 def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
     cpus = {cell: "vpp" for cell in STATE if cell.kind == "cpu"}
     together = board(begun(), MaskSelection("/", "L3", 1, 0))
     together = replace(together, target={**together.target, **cpus})
-    told = {"cpp": 400.0, "rx_packets_per_s": 10e6}
+    reports = {"cpp": 400.0, "rx_packets_per_s": 10e6}
     shown = replace(FRAME, nfs=tuple(
-        replace(nf, readings={**nf.readings, **told}) for nf in FRAME.nfs
+        replace(nf, readings={**nf.readings, **reports}) for nf in FRAME.nfs
     ))  # fmt: skip
     # One of fwd's cores is beside this cache, and is half busy with 0.012 Mpps at 233 000.
     assert "fwd, vpp <679" in " ".join(text(together, shown, width=160).split())
 
 
 def test_trouble_and_the_lock_stand_where_they_are_seen() -> None:
-    said = text(board(begun(), trouble=("somebody is at it",), locked="read-only: use --rw"))
-    assert "! somebody is at it" in said and "read-only: use --rw" in said
+    message = text(board(begun(), trouble=("somebody is at it",), locked="read-only: use --rw"))
+    assert "! somebody is at it" in message and "read-only: use --rw" in message
     waiting = board(begun(), waits="waits until change 1 is kept", locked="read-only")
     assert "waits until change 1" in text(waiting) and "read-only" not in text(waiting)
     assert where_text(board(begun(), MaskSelection("/", "L3", 1, 3))) == "default L3 1 way 3"
 
 
-def test_names_of_others_are_made_printable() -> None:
+def test_names_of_others_are_escaped() -> None:
     state: dict[object, str] = dict(STATE)  # type: ignore[arg-type]
     for at, name in enumerate(HOSTILE):
         for cell, value in STATE.items():
@@ -317,10 +317,10 @@ def _state(cells: Mapping[object, str]) -> State:
     return cells  # type: ignore[return-value]
 
 
-def test_what_warns_stays_however_few_lines_there_are() -> None:
+def test_warnings_stay_on_a_low_screen() -> None:
     draft, _ = drafts.copy_first(begun({"vpp": "1f0"}), "vpp", "L3", (0, 1))
-    said = tuple(f"effect {count}" for count in range(40))
-    plan = replace(draft.plan, effects=said, warnings=("ovs loses it all",), unmet=("a half",))
+    message = tuple(f"effect {count}" for count in range(40))
+    plan = replace(draft.plan, effects=message, warnings=("ovs loses it all",), unmet=("a half",))
     shown = board(replace(draft, plan=plan))
     for height in (16, 20, 24, 70):
         drawn = text(shown, height=height)

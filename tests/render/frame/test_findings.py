@@ -19,15 +19,15 @@ from tests.frames import HOSTILE, frame
 NOW_NS = frame().wall_ns
 
 
-def found(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: bool) -> Finding:
+def result(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: bool) -> Finding:
     return Finding(rule, "ipc", where, text, NOW_NS - age_s * 10**9, **of)
 
 
 FOUND = (
-    found("drops", "nf vpp", 75, "2,940,000 packets/s dropped, no descriptor free"),
-    found("low-ipc", "cpu 1", 130, "IPC 1.45 of the core, below 1.75 (vpp)"),
-    found("low-ipc", "cpu 2", 7300, "IPC 1.50 of the core, below 1.75 (vpp)"),
-    found("empty-polls", "cpu 9", 200_000, "IPC 2.20 is of empty polls", is_note=True),
+    result("drops", "nf vpp", 75, "2,940,000 packets/s dropped, no descriptor free"),
+    result("low-ipc", "cpu 1", 130, "IPC 1.45 of the core, below 1.75 (vpp)"),
+    result("low-ipc", "cpu 2", 7300, "IPC 1.50 of the core, below 1.75 (vpp)"),
+    result("empty-polls", "cpu 9", 200_000, "IPC 2.20 is of empty polls", is_note=True),
 )
 
 
@@ -47,12 +47,12 @@ def test_the_page_has_all_by_rule_with_source_and_limit() -> None:
 
 
 def test_a_rule_that_this_nftop_does_not_know_is_shown_all_the_same() -> None:
-    text = "\n".join(line.text for line in finding_page_lines(with_findings(found("x", "y")), 80))
+    text = "\n".join(line.text for line in finding_page_lines(with_findings(result("x", "y")), 80))
     assert "! x\n" in text and "y: IPC 1.45" in text
 
 
 def test_untrusted_text_obeys_nobody() -> None:
-    bad = with_findings(found("low-ipc", "class " + "".join(HOSTILE), text="".join(HOSTILE)))
+    bad = with_findings(result("low-ipc", "class " + "".join(HOSTILE), text="".join(HOSTILE)))
     for lines in (
         finding_page_lines(bad, 80),
         finding_text_lines(bad, 80),
@@ -72,7 +72,7 @@ def test_the_batch_output_has_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", [rule.id for rule in all_rules()])
-def test_every_rule_says_its_limit_its_source_and_whose_choice_it_is(name: str) -> None:
+def test_every_rule_states_limit_source_and_origin_of_the_limit(name: str) -> None:
     rule = rule_called(name)
     assert rule is not None
     text = explain_rule(rule)

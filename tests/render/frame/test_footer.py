@@ -44,7 +44,7 @@ def test_glyphs_of_keys_are_spelled_in_ascii() -> None:
     assert footer_line(HINTS, 60, ascii_only=True).text.isascii()
 
 
-def test_each_hint_is_clicked_where_it_stands() -> None:
+def test_every_hint_is_clicked_where_it_stands() -> None:
     drawn = footer_line(HINTS, 40)
     for hint in HINTS:
         for at in range(len(hint.key)):

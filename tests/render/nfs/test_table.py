@@ -80,7 +80,7 @@ def test_more_room_shows_more_and_takes_nothing_away() -> None:
     assert "cpp_vs_base" not in {col.key for col in nf_columns(200, compared=False)}
 
 
-def test_a_row_has_its_numbers_bar_class_and_whose_the_cache_is() -> None:
+def test_a_row_has_numbers_bar_class_and_owner_of_its_cache() -> None:
     lines = table(seen(), 200)
     vpp = next(line for line in lines if line.startswith("vpp "))
     shared = next(line for line in lines if line.startswith("loop/"))
@@ -191,7 +191,7 @@ def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
     assert isinstance(by_tsc.readings["cpp"], Missing)
 
 
-def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> None:
+def test_papers_stand_next_to_it_and_only_the_operator_says_what_it_runs() -> None:
     shown = seen()
     bdx = replace(shown, host=replace(shown.host, uarch="BDX"))
     south = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
@@ -200,9 +200,9 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     loop = next(item for item in text if "DPDK-Testpmd L2 Loop, E5-2699 v4 HT, 1 core" in item)
     assert loop.split()[-4:] == ["49.0", "97.0", "2.00", "44.9"]
     assert "no HT" not in " ".join(text)
-    said = " ".join(" ".join(text).split())
-    assert "w chooses its workload" in said
-    assert "by its name or nodes it may be DPDK-L3Fwd IPv4 Forwarding" in said
+    messages = " ".join(" ".join(text).split())
+    assert "w chooses its workload" in messages
+    assert "by its name or nodes it may be DPDK-L3Fwd IPv4 Forwarding" in messages
     chosen = [line.text for line in reference_lines(bdx, south, "l3fwd", 120)]
     assert chosen[0].startswith("PAPERS  DPDK-L3Fwd IPv4 Forwarding")
     assert not [item for item in chosen if "L2 Loop" in item]
@@ -213,7 +213,7 @@ def test_papers_stand_beside_it_and_only_the_operator_says_what_it_runs() -> Non
     assert "the workload is as you chose it" in " ".join(chosen)
 
 
-def test_on_a_cpu_that_no_paper_has_that_is_said() -> None:
+def test_on_a_cpu_that_no_paper_has_that_is_reported() -> None:
     shown = replace(seen(), host=replace(seen().host, uarch="SPR"))
     text = " ".join(line.text for line in reference_lines(shown, of(shown, "ovs"), None, 200))
     assert "none is of its CPU (SPR)" in text and "OVS-DPDK L2 Cross-Connect" in text
@@ -228,12 +228,12 @@ def test_the_workloads_to_choose_are_those_of_its_kind() -> None:
     assert title_of("testpmd") == "DPDK-Testpmd L2 Loop"
 
 
-def test_a_share_is_of_all_threads_or_not_told() -> None:
+def test_a_share_is_of_all_threads_or_not_reported() -> None:
     nf = next(item for item in seen().nfs if len(item.threads) > 1)
     first, second = nf.threads[:2]
-    told = replace(first, packets_per_s=3e6), replace(second, packets_per_s=1e6)
-    assert _shares(nf, told) == ["75%", "25%"]
-    untold = told[0], replace(second, packets_per_s=Missing(Reason.SOURCE))
+    reports = replace(first, packets_per_s=3e6), replace(second, packets_per_s=1e6)
+    assert _shares(nf, reports) == ["75%", "25%"]
+    untold = reports[0], replace(second, packets_per_s=Missing(Reason.SOURCE))
     assert _shares(nf, untold) == [Reason.SOURCE.mark, Reason.SOURCE.mark]
 
 

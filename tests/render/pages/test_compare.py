@@ -12,17 +12,17 @@ from nftop.render.pages.compare import comparison_text, interval_line
 from tests.frames import HOSTILE
 
 
-def of(thing: Entity, **values: float) -> Interval:
-    found = Interval()
+def of(item: Entity, **values: float) -> Interval:
+    result = Interval()
     for _ in range(30):
-        found._series(thing).add(values)
-    return found
+        result._series(item).add(values)
+    return result
 
 
-def test_rows_are_aligned_and_units_said() -> None:
-    thing = Entity("class", "vpp", "L3 0")
-    a = of(thing, capacity_bytes=4 << 20, occupancy_bytes=1 << 20, mbm_total_bytes_per_s=0.0)
-    b = of(thing, capacity_bytes=8 << 20, occupancy_bytes=3 << 20, mbm_total_bytes_per_s=2e9)
+def test_rows_are_aligned_and_units_reported() -> None:
+    item = Entity("class", "vpp", "L3 0")
+    a = of(item, capacity_bytes=4 << 20, occupancy_bytes=1 << 20, mbm_total_bytes_per_s=0.0)
+    b = of(item, capacity_bytes=8 << 20, occupancy_bytes=3 << 20, mbm_total_bytes_per_s=2e9)
     lines = comparison_text(comparison(a, b), ["a note"]).splitlines()
     assert lines[:3] == ["note: a note", "", "class vpp (L3 0)"]
     head, capacity, used, traffic = lines[3:7]
@@ -37,38 +37,38 @@ def test_rows_are_aligned_and_units_said() -> None:
 
 
 def test_a_class_with_nothing_in_it_takes_a_line() -> None:
-    thing = Entity("class", "vpp", "L3 0")
+    item = Entity("class", "vpp", "L3 0")
     values = {metric.id: 0.0 for metric in GROUP_METRICS} | {"capacity_bytes": 4e6}
-    text = comparison_text(comparison(of(thing, **values), of(thing, **values)), [])
+    text = comparison_text(comparison(of(item, **values), of(item, **values)), [])
     assert "  nothing in it, in A and in B\n" in text and "USED" not in text
     more = values | {"capacity_bytes": 8e6}
-    text = comparison_text(comparison(of(thing, **values), of(thing, **more)), [])
+    text = comparison_text(comparison(of(item, **values), of(item, **more)), [])
     assert "CAP" in text
 
 
 def test_names_and_reasons_that_nobody_chose() -> None:
     for name in HOSTILE:
-        thing = Entity("nf", name, name)
-        part = EntityReport(thing, (), "inconclusive", name, (name,))
-        shown = comparison_text(Comparison((part,), (thing,), (thing,)), [name])
+        item = Entity("nf", name, name)
+        part = EntityReport(item, (), "inconclusive", name, (name,))
+        shown = comparison_text(Comparison((part,), (item,), (item,)), [name])
         shown += interval_line("A", name, name, Interval(), simulated=True)
         assert not set(shown) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
     assert comparison_text(Comparison((), (), ()), []).startswith("\nnothing is in both intervals")
 
 
 def test_a_word_of_doubt_has_its_reason_once() -> None:
-    thing = Entity("nf", "vpp", "vpp")
+    item = Entity("nf", "vpp", "vpp")
     random = np.random.default_rng(1)
     sides = []
     for mpps in (1e6, 2e6):
-        found = Interval()
+        result = Interval()
         for _ in range(30):
             noise = 1 + 0.001 * random.standard_normal()
-            found._series(thing).add({
+            result._series(item).add({
                 "packets_per_s": mpps * noise, "offered_packets_per_s": mpps * noise,
                 "cpp": 1e9 / mpps * noise, "busy_cpp": np.nan, "ipc": 2.0 * noise,
                 "saturated": 0.0, "clock": 0.0,
             })  # fmt: skip
-        sides.append(found)
+        sides.append(result)
     text = comparison_text(comparison(sides[0], sides[1]), [])
     assert "  CPP, IPC: load moved +" in text and text.count("load moved") == 2

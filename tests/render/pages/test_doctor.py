@@ -19,7 +19,7 @@ EVERY = (WORKS, TUNE, ABSENT, DENIED)
 @pytest.mark.parametrize(
     ("check", "mark"), [(WORKS, "✔"), (TUNE, "▲"), (ABSENT, "·"), (DENIED, "✘")]
 )
-def test_each_state_has_a_mark(check: Check, mark: str) -> None:
+def test_every_state_has_a_mark(check: Check, mark: str) -> None:
     assert mark_of(check)[0] == mark
 
 

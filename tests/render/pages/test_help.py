@@ -57,18 +57,18 @@ def test_ascii_text_has_no_other_character() -> None:
     assert frame_text(hostile(), 100, True).isascii()
 
 
-def test_every_reason_is_said_in_a_sentence() -> None:
+def test_every_reason_is_reported_in_a_sentence() -> None:
     text = frame_text(all_missing(), 400, False)
-    for place, reason in enumerate(REASONS):
-        assert f"{reason.key} of {place}: here is what to do" in text
+    for location, reason in enumerate(REASONS):
+        assert f"{reason.key} of {location}: here is what to do" in text
         assert reason.mark in text
 
 
-def test_what_is_said_of_one_cpu_says_of_which() -> None:
+def test_a_reason_of_one_cpu_names_the_cpu() -> None:
     base = frame(4)
     of_one, of_two = Missing(Reason.SOURCE, "of one"), Missing(Reason.SOURCE, "of two")
-    told: dict[int, Reading] = {0: of_two, 1: of_one, 2: of_two, 3: 0.5}
-    columns = {**base.cpus.columns, "busy_ratio": from_readings(told, 4, of_one)}
+    reports: dict[int, Reading] = {0: of_two, 1: of_one, 2: of_two, 3: 0.5}
+    columns = {**base.cpus.columns, "busy_ratio": from_readings(reports, 4, of_one)}
     text = frame_text(replace(base, cpus=replace(base.cpus, columns=columns)), 200, False)
     assert "[s] cpu 1: BUSY: of one\n" in text
     assert "[s] BUSY: of two\n" in text
@@ -97,7 +97,7 @@ def test_simulated_and_anything_but_live_are_badges() -> None:
     assert not [span for item in live for span in item.spans if span.tone is Tone.BADGE]
 
 
-def test_a_host_whose_cpus_are_emulated_is_badged() -> None:
+def test_a_host_with_emulated_cpus_is_badged() -> None:
     base = frame(8)
     lab = replace(base, host=replace(base.host, model="LAB: virtual Intel(R) Xeon(R) CPU @ 2GHz"))
     lines = header_lines(lab, ViewStatus("LIVE", 1.0), 200)
@@ -117,7 +117,7 @@ def test_sources_show_how_they_did() -> None:
     assert "perf[p] dpdk~1.2s kernel" in text
 
 
-def test_own_trouble_is_said_in_the_header() -> None:
+def test_own_trouble_is_reported_in_the_header() -> None:
     own = replace(frame(8).own, warning="nftop runs on cpu 1")
     text = _text(header_lines(replace(frame(8), own=own), ViewStatus(problem="no more frames"), 80))
     assert "! nftop runs on cpu 1" in text
@@ -168,7 +168,7 @@ def costs(row: Line) -> list[str]:
     return [row.text[:end].split()[-1] for end in ends]
 
 
-def test_cost_of_an_nf_whose_cores_are_not_known_to_be_saturated_is_a_bound() -> None:
+def test_cost_of_an_nf_without_known_saturation_is_a_bound() -> None:
     base = frame(8)
     fwd = base.nfs[0]
 
@@ -182,7 +182,7 @@ def test_cost_of_an_nf_whose_cores_are_not_known_to_be_saturated_is_a_bound() ->
     assert {"<376", "<604"} <= set(dim)
 
 
-def test_an_nf_whose_cycles_are_not_the_cores_has_an_estimate() -> None:
+def test_an_nf_with_cycles_other_than_the_cores_has_an_estimate() -> None:
     base = frame(8)
     fwd = replace(base.nfs[0], saturated=True)
     clocks: list[tuple[Clock | None, list[str]]] = [
@@ -198,7 +198,7 @@ def test_an_nf_whose_cycles_are_not_the_cores_has_an_estimate() -> None:
     assert costs(lines[1]) == ["376~", "282~", "<604"], "no bound of the core's cycles"
 
 
-def test_an_nf_one_of_whose_cores_shared_its_counters_has_an_estimate() -> None:
+def test_an_nf_with_a_core_that_shares_counters_has_an_estimate() -> None:
     unattributed = with_cells(frame(8), "cpp", {3: Missing(Reason.SOURCE)})
     vpp = nf_lines(unattributed, WIDE)[1]
     assert vpp.text.startswith("vpp") and costs(vpp) == ["376~", "282~", "604~"]
@@ -233,12 +233,12 @@ def test_the_panel_says_every_absence_of_its_row() -> None:
     text = " ".join(_detail(base, 3, 40, []).split())
     for why, labels in absences(base.cpus, 3).items():
         assert f"{', '.join(labels)}: {why.message}" in text
-    said = {label for labels in absences(base.cpus, 3).values() for label in labels}
+    message = {label for labels in absences(base.cpus, 3).values() for label in labels}
     # Optional metrics that no CPU of the host has are no absence worth a line.
     shown = (
         m for m in CPU_METRICS if m.priority is not None and (m.shows_reasons or not m.optional)
     )
-    assert said == {metric.label for metric in shown}
+    assert message == {metric.label for metric in shown}
 
 
 def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
@@ -290,7 +290,7 @@ def test_explanations(width: int) -> None:
             assert all(line.width <= width for line in lines)
 
 
-def test_an_explanation_says_whose_number_it_is_and_of_when() -> None:
+def test_an_explanation_names_source_and_time_of_a_number() -> None:
     base = frame(8)
     simulated = replace(base, host=replace(base.host, simulated=True))
     text = _text(explain_lines(simulated, 1, cpu_metric("cpp"), 100))

@@ -19,11 +19,11 @@ def text(lines: list[Line]) -> str:
 
 def test_of_a_cpu() -> None:
     base = frame(8)
-    told = replace(base, cpus=replace(base.cpus, origins={"ipc": ("pcm",) + (None,) * 7}))
-    assert "from pcm" in text(explain_lines(told, 0, cpu_metric("ipc"), 100))
+    reports = replace(base, cpus=replace(base.cpus, origins={"ipc": ("pcm",) + (None,) * 7}))
+    assert "from pcm" in text(explain_lines(reports, 0, cpu_metric("ipc"), 100))
     for other in (
-        explain_lines(told, 1, cpu_metric("ipc"), 100),
-        explain_lines(told, 0, cpu_metric("frequency_hz"), 100),
+        explain_lines(reports, 1, cpu_metric("ipc"), 100),
+        explain_lines(reports, 0, cpu_metric("frequency_hz"), 100),
         explain_lines(base, 0, cpu_metric("ipc"), 100),
     ):
         assert "from pcm" not in text(other)
@@ -39,7 +39,7 @@ def test_of_a_package() -> None:
         {"power_w": 144.2, "dram_power_w": Missing(Reason.SOURCE)},
         origins={"power_w": "pcm"},
     )
-    told = replace(frame(8), packages=(row,))
-    shown = text(explain_package_lines(told, [power], 100))
+    reports = replace(frame(8), packages=(row,))
+    shown = text(explain_package_lines(reports, [power], 100))
     assert "144 W; from pcm" in shown
-    assert "; from " not in text(explain_package_lines(told, [dram], 100))
+    assert "; from " not in text(explain_package_lines(reports, [dram], 100))

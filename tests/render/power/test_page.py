@@ -93,7 +93,7 @@ def test_without_a_server_it_says_why_and_how_to_start_one() -> None:
         assert "--listen" not in text_of(parts_of(other, 100, 50))
 
 
-def test_a_server_that_fails_is_said_with_its_reason_and_no_advice_to_start_one() -> None:
+def test_a_server_that_fails_is_reported_with_its_reason_and_no_advice_to_start_one() -> None:
     why = "127.0.0.1:9738 does not answer in time"
     base = serverless()
     failed = SourceState(Reason.STALE, why, 4.0, 3.0)
@@ -113,7 +113,7 @@ def test_age_and_difference_from_perf_are_on_screens_4_and_7() -> None:
         assert "pcm~, <3 s old: " in text
 
 
-def test_what_to_know_of_a_server_is_beside_what_it_told() -> None:
+def test_what_to_know_of_a_server_is_next_to_what_it_reported() -> None:
     base = captured()[-1]
     note = "it is asked over the network, unencrypted and without a password"
     for apart in ("", APART):
@@ -130,7 +130,7 @@ def test_columns_in_which_the_server_stands_in_for_perf_are_named() -> None:
     assert "GHz, IPC" not in text_of(parts_of(simulated()[-1], 200, 50)), "perf counts them"
 
 
-def test_a_server_of_another_host_has_told_nothing_here() -> None:
+def test_a_server_of_another_host_has_reported_nothing_here() -> None:
     one = table()
     here = topology_of(replace(one, packages=one.packages * 0))
     (frame,) = fold(FoldState(HOST, here), sample(S, pcm=one))
@@ -140,18 +140,18 @@ def test_a_server_of_another_host_has_told_nothing_here() -> None:
 
 
 def test_screen_4_names_the_numbers_of_the_server_and_only_those() -> None:
-    def told(frame: Frame) -> str:
+    def reports(frame: Frame) -> str:
         shown = traffic(frame, 300, lambda *_: np.zeros(0, np.float32), 1.0)
         return next((line.text for line in shown.lines if line.text.startswith("pcm")), "")
 
-    assert told(captured("skx_202302")[-1]) == (
+    assert reports(captured("skx_202302")[-1]) == (
         "pcm, <1 s old: MEM.rd, MEM.wr, UPI.in, UPI.all, Links"
     )
-    assert told(simulated()[-1]) == "pcm, <1 s old: UPI.all"
-    assert told(serverless()) == ""
+    assert reports(simulated()[-1]) == "pcm, <1 s old: UPI.all"
+    assert reports(serverless()) == ""
 
 
-def test_accelerators_are_shown_with_their_names_made_printable() -> None:
+def test_accelerators_are_shown_with_their_names_escaped() -> None:
     per_s: dict[str, Reading] = {HOSTILE[0]: 12.0, "Inbound": Missing(Reason.WARMING)}
     frame = replace(captured()[-1], accelerators=(Accelerator(HOSTILE[4], per_s),))
     text = text_of(traffic(frame, 120, lambda *_: np.zeros(0, np.float32), 1.0).lines)
@@ -193,11 +193,11 @@ def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_sour
     assert "from pcm, at" in plain
 
 
-def test_columns_are_there_whether_or_not_a_server_tells_them() -> None:
-    told_by_cpufreq = {"base_frequency_hz"}
+def test_columns_are_present_whether_or_not_a_server_tells_them() -> None:
+    reports_by_cpufreq = {"base_frequency_hz"}
     for frame in (captured()[-1], serverless()):
         keys = [col.key for col in columns_for(200, frame.cpus, "power")]
-        assert {metric.id for metric in POWER_CPU_METRICS} - told_by_cpufreq == {
+        assert {metric.id for metric in POWER_CPU_METRICS} - reports_by_cpufreq == {
             key for key in keys if key not in LABEL_KEYS
         }
     narrow = [col.key for col in columns_for(80, captured()[-1].cpus, "power")]

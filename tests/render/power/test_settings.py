@@ -35,7 +35,7 @@ MHZ = 1_000_000
 NOT = Missing(Reason.SOURCE, "not told")
 
 
-def said(of: Frame, width: int = 200) -> str:
+def message(of: Frame, width: int = 200) -> str:
     return "\n".join(line.text for line in host_lines(of, width))
 
 
@@ -52,7 +52,7 @@ def test_limits_have_the_digits_they_need(least: float, most: float, text: str) 
     assert span_text(least, most) == text
 
 
-def test_governor_and_preference_as_far_as_there_is_room() -> None:
+def test_governor_and_preference_as_far_as_room_allows() -> None:
     assert governor_text(frame(2).cpus, 0) == "powersave/bal-perf"
     assert fitted("powersave/bal-perf", 12) == "powersave"
     assert fitted("powersave/bal-perf", 18) == "powersave/bal-perf"
@@ -70,13 +70,13 @@ def test_facts_of_a_cpu_leave_out_what_is_not_known() -> None:
     assert setting_facts(CpuSetting(NOT, NOT, NOT, NOT, NOT), NOT, NOT, NOT) == []
 
 
-def test_the_host_s_line_says_driver_turbo_mesh_sst_and_who_else() -> None:
+def test_host_line_has_driver_turbo_mesh_sst_and_other_programs() -> None:
     mesh = tuple(UncoreLimits(Package(p), 0, 1200 * MHZ, 2400 * MHZ, None, None) for p in (0, 1))
     packages = tuple(
         SstPackage(Package(p), 0, 0, True, False, None, True, True, None, (), None, None)
         for p in (0, 1)
     )
-    text = said(
+    text = message(
         told(
             pstate=PstateDriver("active", turbo=False, min_percent=20, max_percent=100),
             uncore=mesh,
@@ -89,14 +89,14 @@ def test_the_host_s_line_says_driver_turbo_mesh_sst_and_who_else() -> None:
         "SST-BF on, SST-TF off, SST-CP unknown; tuned may set frequencies here too"
     )
     apart = (mesh[0], replace(mesh[1], max_hz=2000 * MHZ))
-    assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in said(told(uncore=apart))
+    assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in message(told(uncore=apart))
 
 
-def test_why_nothing_is_told() -> None:
+def test_reason_for_no_numbers() -> None:
     why = Missing(Reason.SOURCE, "no CPU has cpufreq here")
-    assert said(replace(frame(2), frequencies=why)) == "cpufreq [s] no CPU has cpufreq here"
+    assert message(replace(frame(2), frequencies=why)) == "cpufreq [s] no CPU has cpufreq here"
     remote = replace(frame(2), frequencies=why, sources={})
-    assert said(remote) == "", "a server of another host has no word for it"
+    assert message(remote) == "", "a server of another host has no word for it"
 
 
 def test_base_frequencies_that_nobody_tells_have_their_reason_on_the_line() -> None:
@@ -104,7 +104,7 @@ def test_base_frequencies_that_nobody_tells_have_their_reason_on_the_line() -> N
     none = Missing(Reason.HARDWARE, "acpi-cpufreq tells no base frequency")
     columns = {**base.cpus.columns, "base_frequency_hz": missing(8, none)}
     frame_without = replace(base, cpus=replace(base.cpus, columns=columns))
-    assert "acpi-cpufreq tells no base frequency" in said(frame_without)
+    assert "acpi-cpufreq tells no base frequency" in message(frame_without)
     assert "base_frequency_hz" not in [
         col.key for col in columns_for(200, frame_without.cpus, "power")
     ]
@@ -121,7 +121,7 @@ def test_pollers_on_low_priority_cores_are_named_with_cores_near_first() -> None
     assert placement_lines(frame(8), 200) == []
 
 
-def test_the_badge_has_a_column_where_there_are_two_kinds() -> None:
+def test_the_badge_has_a_column_with_two_kinds() -> None:
     for width in (80, 120, 200):
         assert "sst" in [col.key for col in columns_for(width, shown(1, 9).cpus)]
         assert "sst" not in [col.key for col in columns_for(width, frame(16).cpus)]

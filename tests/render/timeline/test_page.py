@@ -75,7 +75,7 @@ def data(*, then: Frame | None = None, known: bool = True, **fields: Any) -> Tim
     unknown = None if known else NO_IMISSED
     strip = Strip(at(600), NOW_NS, drops, unknown, events(), cursor)
     hours = Strip(at(14_400), NOW_NS, drops, unknown, events(), cursor)
-    made = TimelineData(
+    created = TimelineData(
         strip,
         series(200e6, 186e6) if known else TimeSeries(),
         series(2e9, 50.2e9) if known else TimeSeries(),
@@ -85,7 +85,7 @@ def data(*, then: Frame | None = None, known: bool = True, **fields: Any) -> Tim
         replace(frame(8, 9), wall_ns=NOW_NS),
         then=then,
     )
-    return replace(made, **fields)
+    return replace(created, **fields)
 
 
 def past() -> Frame:
@@ -152,14 +152,14 @@ def test_what_is_unknown_has_its_reason_not_zero() -> None:
     assert "[s] vpp: no imissed" in shown
 
 
-def test_numbers_then_stand_beside_those_of_now() -> None:
+def test_numbers_then_stand_next_to_those_of_now() -> None:
     then, now = past(), data().now
     then = replace(then, nfs=tuple(replaced(nf, 38.2e6) for nf in then.nfs))
     now = replace(now, nfs=tuple(replaced(nf, 42.0e6) for nf in now.nfs[:1]))
     shown = text(timeline_lines(data(then=then, now=now), 120, 31, ascii_only=False))
     rows = shown[shown.index("THEN") :].split("\n")[2:4]
-    there, gone = sorted(rows, key=lambda row: now.nfs[0].name not in row)
-    assert "38.2" in there and "42.0" in there
+    present, gone = sorted(rows, key=lambda row: now.nfs[0].name not in row)
+    assert "38.2" in present and "42.0" in present
     assert "38.2" in gone and "  - " in gone, "an NF that is gone has no number now"
 
 

@@ -52,7 +52,7 @@ def test_lines(packages: int, width: int, snapshot: SnapshotAssertion) -> None:
     assert text_of(drawn(host(packages), width)) == snapshot
 
 
-def test_every_metric_of_the_catalogue_has_its_place_once() -> None:
+def test_every_metric_of_the_catalogue_is_listed_once() -> None:
     shown = [metric for section in sections() for row in section.rows for metric in row.metrics]
     assert sorted(metric.id for metric in shown) == sorted(
         traffic_metric.id for traffic_metric in TRAFFIC_METRICS
@@ -62,18 +62,18 @@ def test_every_metric_of_the_catalogue_has_its_place_once() -> None:
     assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
 
 
-def test_a_metric_to_come_gets_its_place_from_its_id() -> None:
+def test_a_new_metric_is_placed_by_its_id() -> None:
     def one(name: str, unit: Unit) -> Metric:
         return Metric(name, name[-8:], unit, "package", "meaning", "formula", "origin")
 
-    found = sections((
+    result = sections((
         one("power_w", Unit.RATIO),
         one("pcie.write_bytes_per_s", Unit.BYTES_PER_S),
         one("pcie.xyz.hit_per_s", Unit.REQUESTS_PER_S),
         one("pcie.xyz.total_per_s", Unit.REQUESTS_PER_S),
         one("cxl.read_bytes_per_s", Unit.BYTES_PER_S),
     ))  # fmt: skip
-    assert [(item.title, item.cells, [row.label for row in item.rows]) for item in found] == [
+    assert [(item.title, item.cells, [row.label for row in item.rows]) for item in result] == [
         ("package", ("",), ["power w"]),
         ("PCIe", ("",), ["write"]),
         ("PCIe", ("hit", "all", "hit%"), ["xyz"]),
@@ -90,7 +90,7 @@ def test_it_stays_within_its_width(packages: int, width: int) -> None:
 
 @pytest.mark.parametrize("packages", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_every_package_is_there_with_hits_and_misses_together(packages: int, width: int) -> None:
+def test_every_package_is_present_with_hits_and_misses_together(packages: int, width: int) -> None:
     text = text_of(drawn(host(packages), width))
     for number in range(packages):
         assert f"s{number} " in text
@@ -108,7 +108,7 @@ def test_narrow_terminals_lose_hits_before_totals() -> None:
     assert all("all" in head and "hit%" in head for head in heads)
 
 
-def test_why_numbers_are_absent_is_said_below_with_where() -> None:
+def test_why_numbers_are_absent_is_reported_below_with_where() -> None:
     text = text_of(drawn(host(2), 120))
     words = " ".join(text.split())
     assert f"MMIO.wc on s1: {NO_UNIT.message}" in words

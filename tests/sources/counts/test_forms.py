@@ -245,9 +245,9 @@ SEPARATORS = st.sampled_from([",", ";", "|", "\t", "::", "#", "!", "~", ", "])
 
 @given(COUNTS, SEPARATORS, st.sampled_from(["", "CPU0", "S0-D0-C0", "S1"]), st.booleans())
 def test_all_forms_say_the_same(
-    counts: dict[str, int], separator: str, whose: str, interval: bool
+    counts: dict[str, int], separator: str, owner: str, interval: bool
 ) -> None:
-    before = ["1.5"] * interval + [whose] * bool(whose) + ["2"] * whose.startswith("S")
+    before = ["1.5"] * interval + [owner] * bool(owner) + ["2"] * owner.startswith("S")
     lines = [
         [*before, str(count), "", event, "500", "7.00", "", ""] for event, count in counts.items()
     ]

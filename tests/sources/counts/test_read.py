@@ -41,14 +41,14 @@ def test_parts_are_added_up() -> None:
     assert got.notes == ("added up: 2 intervals, 3 CPUs",)
 
 
-def test_a_part_without_any_count_is_left_out() -> None:
+def test_a_slice_without_counts_is_left_out() -> None:
     text = "CPU0,9,,cycles,5,100.00,,\nCPU1,<not counted>,,cycles,0,0.00,,\n"
     got = counts(text)
     assert got.events == {"cycles": 9.0}
     assert got.notes[-1] == "left out: 1 of these 2 parts, without a count in them"
 
 
-def test_an_event_that_one_part_lacks_has_no_sum() -> None:
+def test_an_event_that_one_slice_lacks_has_no_sum() -> None:
     text = (
         "CPU0,9,,cycles,5,100.00,,\nCPU1,9,,cycles,5,100.00,,\n"
         "CPU0,9,,r19c,5,100.00,,\nCPU1,<not counted>,,r19c,0,0.00,,\n"
@@ -114,7 +114,7 @@ def test_turns_of_the_same_work_give_its_ratio(ticks: list[int], percent: int) -
     assert got["uops_issued_any"] == pytest.approx(got["cycles"] * percent / 100, rel=1e-9)
 
 
-def test_code_left_out_is_said_and_never_mixed() -> None:
+def test_code_left_out_is_reported_and_never_mixed() -> None:
     got = counts("9,,cycles:u,5,100.00,,\n4,,instructions:u,5,100.00,,\n")
     assert got.events == {"cycles": 9.0, "instructions": 4.0}
     assert got.notes == ("only what ran in user mode was counted",)
@@ -177,7 +177,7 @@ def stream(file: str) -> dict[str, str]:
 
 def first_counts(lines: str) -> dict[str, tuple[float, float]]:
     """By event, its first count and that of `cpu-cycles` in the same group, which ends with it."""
-    found: dict[str, tuple[float, float]] = {}
+    result: dict[str, tuple[float, float]] = {}
     group: dict[str, float] = {}
     runtime = ""
     for line in lines.splitlines():
@@ -191,10 +191,10 @@ def first_counts(lines: str) -> dict[str, tuple[float, float]]:
         if not count.startswith("<"):
             group[event] = float(count)
         for key, number in group.items():
-            found.setdefault(key, (number, 0.0))
-            if "cpu-cycles" in group and found[key][1] == 0:
-                found[key] = (found[key][0], group["cpu-cycles"])
-    return found
+            result.setdefault(key, (number, 0.0))
+            if "cpu-cycles" in group and result[key][1] == 0:
+                result[key] = (result[key][0], group["cpu-cycles"])
+    return result
 
 
 # The vendor's formulas of level 1 and 2 (perfmon, sapphirerapids_metrics.json; svr-info's are the
@@ -218,9 +218,9 @@ def test_the_core_s_cycles_are_those_of_its_older_events(uarch: str, prefix: str
     alone = 2 * core_cycles / given["CPU_CLK_UNHALTED.THREAD"] - 1
     given |= {f"{prefix}.REF_XCLK": 1e6, f"{prefix}.ONE_THREAD_ACTIVE": alone * 1e6}
     lines = [f"{count!r},,{event},500,100.00,," for event, count in given.items()]
-    found = counts("\n".join(lines), uarch)
-    assert found.unknown == ()
-    got = tma_of_counts(loaded(uarch), found.events, smt=True)
+    result = counts("\n".join(lines), uarch)
+    assert result.unknown == ()
+    got = tma_of_counts(loaded(uarch), result.events, smt=True)
     for node, ratio in vector.ratios.items():
         assert got[node] == pytest.approx(ratio, rel=1e-6, abs=1e-12), node
 

@@ -40,19 +40,19 @@ PLACES = ("package-0:die-0:cpu-0", "package-1:die-0:cpu-48")
 
 
 def answers(
-    info: str, level: str = "", assoc: str = "", *, asked: list[Sequence[str]] | None = None
+    info: str, level: str = "", assoc: str = "", *, requests: list[Sequence[str]] | None = None
 ) -> SstState | Missing:
     def ask(words: Sequence[str]) -> ProgramOutput:
-        if asked is not None:
-            asked.append(words)
+        if requests is not None:
+            requests.append(words)
         chosen = assoc if "get-assoc" in words else level if "info" not in words else info
         return ProgramOutput(0, BANNER, chosen)
 
     return ask_sst(range(96), ask)
 
 
-def as_json(by_place: Mapping[str, object]) -> str:
-    return json.dumps(by_place, indent=2)
+def as_json(by_location: Mapping[str, object]) -> str:
+    return json.dumps(by_location, indent=2)
 
 
 def as_text(value: Mapping[str, object], depth: int = 0) -> str:
@@ -74,7 +74,7 @@ def unclosed(text: str) -> str:
     return text.replace("},", "").replace("}", "")
 
 
-INFO = {place: {"perf-profile-level-0": LEVEL} for place in PLACES}
+INFO = {location: {"perf-profile-level-0": LEVEL} for location in PLACES}
 ASSOC = {
     f"package-0:die-0:cpu-{cpu}": {"get-assoc": {"clos": str(number)}}
     for cpu, number in ((0, 3), (4, 0), (5, 0), (6, 9))
@@ -107,15 +107,15 @@ def test_of_several_levels_the_one_in_use_counts() -> None:
     assert isinstance(answers(as_json(info)), Missing)
 
 
-def test_classes_are_asked_for_where_there_are_any_and_in_parts() -> None:
-    asked: list[Sequence[str]] = []
+def test_classes_are_requested_in_batches() -> None:
+    requests: list[Sequence[str]] = []
     off = {**LEVEL, "speed-select-core-power": "disabled"}
     info = as_json({PLACES[0]: {"perf-profile-level-0": off}})
-    assert isinstance(answers(info, asked=asked), SstState)
-    assert not any("get-assoc" in words for words in asked)
-    asked.clear()
-    answers(as_json(INFO), assoc=as_json(ASSOC), asked=asked)
-    counts = [len(words[3].split(",")) for words in asked if "get-assoc" in words]
+    assert isinstance(answers(info, requests=requests), SstState)
+    assert not any("get-assoc" in words for words in requests)
+    requests.clear()
+    answers(as_json(INFO), assoc=as_json(ASSOC), requests=requests)
+    counts = [len(words[3].split(",")) for words in requests if "get-assoc" in words]
     assert counts == [64, 32]
 
 

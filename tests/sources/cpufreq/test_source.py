@@ -145,7 +145,7 @@ def test_a_policy_that_stops_answering_has_no_row(tmp_path: Path) -> None:
     assert "CPU 3 has no cpufreq" in table.gaps
 
 
-def test_sst_is_asked_after_the_rest_and_seldom(tmp_path: Path) -> None:
+def test_sst_is_queried_after_the_rest_and_seldom(tmp_path: Path) -> None:
     clocked = Clocked(host(tmp_path))
     first = clocked.read()
     assert isinstance(first.sst, Missing) and first.sst.reason is Reason.WARMING
@@ -199,7 +199,7 @@ def test_quiet_cpus_that_are_scaled_cost_nothing_at_all(
     assert isinstance(sst, Missing) and "--quiet-cpus" in sst.message
 
 
-def test_a_change_that_comes_soon_after_another_is_looked_at_later(
+def test_a_change_that_comes_soon_after_another_is_observed_later(
     tmp_path: Path, bases: list[int]
 ) -> None:
     clocked = Clocked(host(tmp_path))
@@ -211,7 +211,7 @@ def test_a_change_that_comes_soon_after_another_is_looked_at_later(
     assert bases == [0, 1, 2, 3, 2]
 
 
-def test_sst_is_asked_again_when_nftop_changed_something_and_when_its_time_has_come(
+def test_sst_is_queried_again_when_nftop_changed_something_and_when_its_time_has_come(
     tmp_path: Path,
 ) -> None:
     clocked = Clocked(host(tmp_path), quiet=(1,))
@@ -293,7 +293,7 @@ def test_real_hosts(tmp_path: Path) -> None:
     }
 
 
-def test_doctor_says_what_there_is_and_who_else_is_there(tmp_path: Path) -> None:
+def test_doctor_lists_items_and_other_programs(tmp_path: Path) -> None:
     host(tmp_path, base_khz={1: 2_700_000})
     set_to(tmp_path, 3, scaling_min_freq="2100000", scaling_max_freq="2100000")
     put(tmp_path, {"proc/812/comm": "tuned", "proc/900/comm": "bash"})

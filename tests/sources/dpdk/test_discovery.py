@@ -88,7 +88,7 @@ def test_every_runtime_directory_of_eal(host: Host) -> None:
     assert host.found(environ) == expected
 
 
-def test_other_mount_namespaces_are_looked_into_once_each(host: Host, tmp_path: Path) -> None:
+def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) -> None:
     container = tmp_path / "container"
     inside = host.socket(container / "run/dpdk/ctr")
     host.process("20", "mnt:[2]", container)
@@ -101,7 +101,7 @@ def test_other_mount_namespaces_are_looked_into_once_each(host: Host, tmp_path: 
     assert Path(f"{host.proc}/20/root/run/dpdk/ctr/{NAME}").samefile(inside)
 
 
-def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) -> None:
+def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Path) -> None:
     container = tmp_path / "container"
     host.socket(container / "run/some/where/known")
     host.socket(container / "opt/app runtime/dpdk/odd")
@@ -113,7 +113,7 @@ def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) 
     assert sorted(host.found().values()) == ["known", "odd"]
 
 
-def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
+def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
     finder = SocketFinder(TelemetrySearch({}), host.root, views, clock=lambda: now_ns)
@@ -135,7 +135,7 @@ def test_a_host_without_anything_is_no_error(tmp_path: Path) -> None:
     )
 
 
-def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
+def test_a_flood_of_sockets_is_cut_and_reported(host: Host) -> None:
     bound = host.socket(host.root / "run/dpdk/p0")
     for number in range(300):
         folder = host.root / f"run/dpdk/q{number}"
@@ -161,7 +161,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_closed_places_are_said_with_path_and_remedy() -> None:
+def test_closed_places_are_reported_with_path_and_remedy() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)

@@ -33,17 +33,17 @@ TWO_QUEUES = AppFacts((PortFacts(0, "p0", 2),), (), False, (), ())
 
 def held(dialogue: Dialogue[T], reply: Callable[[str], bytes]) -> tuple[T, list[str]]:
     """Hold a dialogue; what came of it and what was asked."""
-    asked: list[str] = []
+    requests: list[str] = []
     try:
         questions = next(dialogue)
         while True:
-            asked += questions
+            requests += questions
             raw = {question: reply(question) for question in questions}
             values = {question: replies.reply(raw[question], question) for question in raw}
             sizes = {question: len(raw[question]) for question in raw}
             questions = dialogue.send(Answers(values, sizes, BatchTimes(1_000, 3_000)))
     except StopIteration as end:
-        return end.value, asked
+        return end.value, requests
 
 
 def port_of(xstats: object, facts: AppFacts = TWO_QUEUES) -> tuple[AppFacts, DpdkPort, list[str]]:
@@ -52,8 +52,8 @@ def port_of(xstats: object, facts: AppFacts = TWO_QUEUES) -> tuple[AppFacts, Dpd
         value = xstats if name == "/ethdev/xstats" else None
         return json.dumps({name: value}).encode()
 
-    (after, counters), asked = held(ask_counters(facts, 16384), reply)
-    return after, counters.ports[0], asked
+    (after, counters), requests = held(ask_counters(facts, 16384), reply)
+    return after, counters.ports[0], requests
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
@@ -162,18 +162,18 @@ def cut_stats(zero: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("hides_zero", [True, False])
-def test_a_cut_reply_is_asked_for_without_zeros_where_that_is_offered(*, hides_zero: bool) -> None:
-    facts, port, asked = port_of(cut_stats(zero=0))
-    assert asked == ["/ethdev/xstats,0", "/eal/lcore/usage"]
+def test_a_cut_reply_is_requested_without_zeros_where_that_is_offered(*, hides_zero: bool) -> None:
+    facts, port, requests = port_of(cut_stats(zero=0))
+    assert requests == ["/ethdev/xstats,0", "/eal/lcore/usage"]
     assert (port.rx_packets, port.rx_queue_packets) == (9, ())
 
     text = "Parameters: int port_id" + (",hide_zero=true|false" if hides_zero else "")
     help_reply = json.dumps({"/help": {"/ethdev/xstats": text}}).encode()
-    facts, asked = held(ask_remedy(facts), lambda question: help_reply)
-    assert asked == ["/help,/ethdev/xstats"]
+    facts, requests = held(ask_remedy(facts), lambda question: help_reply)
+    assert requests == ["/help,/ethdev/xstats"]
 
-    facts, port, asked = port_of({"rx_good_packets": 9, "rxq_1_pkts": 9}, facts)
-    assert asked[0] == ("/ethdev/xstats,0,hide_zero=true" if hides_zero else "/ethdev/xstats,0")
+    facts, port, requests = port_of({"rx_good_packets": 9, "rxq_1_pkts": 9}, facts)
+    assert requests[0] == ("/ethdev/xstats,0,hide_zero=true" if hides_zero else "/ethdev/xstats,0")
     if hides_zero:
         assert (port.rx_packets, port.tx_packets, port.rx_missed) == (9, 0, 0)
         assert port.rx_queue_packets == (0, 9)
@@ -208,7 +208,7 @@ def test_lcore_usage_needs_columns_of_one_length() -> None:
         held(ask_counters(AppFacts((), (), True, (), ())), reply)
 
 
-def test_late_counters_are_asked_for_again() -> None:
+def test_late_counters_are_requested_again() -> None:
     dialogue = ask_counters(AppFacts((), (), False, (), ()))
     questions = next(dialogue)
     nothing = dict.fromkeys(questions)
@@ -226,7 +226,7 @@ def test_texts_can_always_be_written_and_are_short() -> None:
 
 
 @pytest.mark.parametrize("raw", [b'{"/x":1,"/y":2}', b'{"/y":2}', b"{}", b'"/x"', b""])
-def test_an_answer_is_about_what_was_asked(raw: bytes) -> None:
+def test_an_answer_is_about_what_was_queried(raw: bytes) -> None:
     with pytest.raises(ReplyError):
         replies.reply(raw, "/x,0")
 

@@ -116,7 +116,7 @@ def test_killed_it_is_gone_and_restarted_it_is_another(source: DpdkSource) -> No
             assert new.ports[0].rx_packets == 0
 
 
-def test_in_a_container_it_is_found_and_known_by_its_pid_here(source: DpdkSource) -> None:
+def test_in_a_container_it_is_detected_and_known_by_its_pid_here(source: DpdkSource) -> None:
     script = 'mount -t tmpfs none /run && exec dpdk-testpmd "$@"'
     container = ["unshare", "--mount", "--net", "sh", "-c", script, "sh"]
     with running_testpmd(PREFIX, binary=container) as testpmd:
@@ -155,9 +155,9 @@ def test_a_stopped_application_is_not_disturbed(source: DpdkSource) -> None:
 def shown(testpmd: Testpmd, port: str, direction: str) -> int:
     """A counter as testpmd shows it."""
     text = testpmd.command(f"show port stats {port}")
-    found = re.search(rf"{direction}-packets: (\d+)", text)
-    assert found, text
-    return int(found[1])
+    result = re.search(rf"{direction}-packets: (\d+)", text)
+    assert result, text
+    return int(result[1])
 
 
 def connect(testpmd: Testpmd, stack: ExitStack) -> None:

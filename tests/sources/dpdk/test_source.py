@@ -114,10 +114,10 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
 def test_a_tick_asks_for_counters_only_and_for_nothing_that_is_not_listed(bench: Bench) -> None:
     peer = bench.peer(capture="testpmd-22.11")
     first = bench.app()
-    told = len(peer.asked())
+    reports = len(peer.asked())
     second = bench.app()
 
-    assert peer.asked()[told:] == ["/ethdev/xstats,0", "/ethdev/xstats,1"]
+    assert peer.asked()[reports:] == ["/ethdev/xstats,0", "/ethdev/xstats,1"]
     assert peer.asked()[0] == "/"
     assert {question.partition(",")[0] for question in peer.asked()} <= ALLOWED
     assert not any("lcore" in question for question in peer.asked())  # 22.11 has none
@@ -125,7 +125,7 @@ def test_a_tick_asks_for_counters_only_and_for_nothing_that_is_not_listed(bench:
     assert second.ports[0].rx_packets == (first.ports[0].rx_packets or 0) + STEP
     bench.clock.skipped_s = 6
     bench.app()
-    assert "/ethdev/list" in peer.asked()[told:]
+    assert "/ethdev/list" in peer.asked()[reports:]
     assert peer.asked().count("/") == 1
 
 
@@ -196,20 +196,20 @@ def test_a_failing_application_is_tried_again_ever_more_seldom(stood: Bench) -> 
 
 
 @pytest.mark.parametrize("behaviour", ["silent", "mute"])
-def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
+def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     stood: Bench, behaviour: str
 ) -> None:
     peer = stood.peer()
     if behaviour == "mute":
         stood.app()
-    asked = len(peer.asked()) + (behaviour == "mute")  # the first that it does not answer
+    requests = len(peer.asked()) + (behaviour == "mute")  # the first that it does not answer
     peer.behave(behaviour)
     stood.wait_at_most(HASTY_S)
     app = stood.app()
     good_at_ns = app.read_at_ns
     assert app.problem is not None
     assert app.problem.reason is Reason.STALE
-    until(lambda: len(peer.asked()) == asked)
+    until(lambda: len(peer.asked()) == requests)
 
     stood.clock.skipped_s = 3
     stood.wait_at_most(PATIENT_S)
@@ -219,7 +219,7 @@ def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
     assert app.problem is not None
     assert app.problem.message == "has not answered for 3 s"
     assert (app.pid, app.prefix, app.read_at_ns) == (peer.pid, "nfa", good_at_ns)
-    assert len(peer.asked()) == asked
+    assert len(peer.asked()) == requests
 
     peer.behave("normal")
     until(lambda: stood.app().problem is None)
@@ -296,7 +296,7 @@ def test_slow_answers_past_the_deadline_are_not(stood: Bench) -> None:
     assert app.read_at_ns == good.read_at_ns
 
 
-def test_the_eleventh_client_says_who_is_in_the_way(bench: Bench) -> None:
+def test_the_eleventh_client_reports_that_ten_are_connected(bench: Bench) -> None:
     peer = bench.peer(capture="testpmd-22.11")
     with ExitStack() as stack:
         for _ in range(CLIENTS):
@@ -364,7 +364,7 @@ def test_nothing_of_one_process_passes_for_anothers_with_its_pid(stood: Bench) -
     assert (new.ports, new.eal_params, new.read_at_ns) == ((), (), 0)
 
 
-def test_who_wakes_up_is_waited_for_in_the_same_tick(bench: Bench) -> None:
+def test_a_source_that_answers_again_is_waited_for_in_the_same_tick(bench: Bench) -> None:
     peer = bench.peer("silent", capture="testpmd-22.11")
     bench.wait_at_most(0.05)
     assert bench.app().problem is not None

@@ -77,7 +77,7 @@ def test_what_is_no_table_is_an_error_and_no_number(tmp_path: Path, text: bytes)
     source.close()
 
 
-def test_absent_and_later_there(tmp_path: Path) -> None:
+def test_absent_and_later_present(tmp_path: Path) -> None:
     source = KernelSource(tmp_path)
     missing = source.read()
     assert isinstance(missing, Missing)

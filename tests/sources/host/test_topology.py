@@ -101,7 +101,7 @@ def test_virtual_machine_without_package_l3_and_node(tmp_path: Path) -> None:
     ]
 
 
-def test_what_can_not_be_read_is_said(tmp_path: Path) -> None:
+def test_what_can_not_be_read_is_reported(tmp_path: Path) -> None:
     files = SMALL | {"cpu/present": "0-9999", "cpu/cpu1/topology/core_id": "x\nGARBAGE"}
     del files["cpu/isolated"]
     topology = read_topology(write_tree(tmp_path, files | {"cpu/isolated/": ""}))

@@ -14,7 +14,7 @@ def tree(root: Path, present: str, online: str) -> None:
     )
 
 
-def test_a_cpu_that_comes_online_is_looked_at(tmp_path: Path) -> None:
+def test_a_cpu_that_comes_online_is_observed(tmp_path: Path) -> None:
     tree(tmp_path, "0-1", "0")
     source = TopologySource(tmp_path)
     first = source.read()

@@ -157,10 +157,10 @@ def cpuid_tree(captured: Path, root: Path) -> Path:
     for path in captured.glob("pu*"):
         table = leaves.setdefault(int(path.name[2:]), {})
         for line in path.read_text().splitlines():
-            asked, arrow, told = line.partition("=>")
+            requests, arrow, reports = line.partition("=>")
             if arrow and not line.startswith("#"):
-                words = [int(word, 16) for word in asked.split()]
-                table[words[1], words[3]] = [int(word, 16) for word in told.split()]
+                words = [int(word, 16) for word in requests.split()]
+                table[words[1], words[3]] = [int(word, 16) for word in reports.split()]
     apic = {cpu: table[0xB, 0][3] for cpu, table in leaves.items()}
     files = {name: f"0-{len(apic) - 1}" for name in ("cpu/present", "cpu/online")}
     for cpu, table in leaves.items():
@@ -240,7 +240,7 @@ def test_this_host() -> None:
     assert topology.notes == ()
     assert sum(info.online for info in topology.cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
     cpuinfo = Path("/proc/cpuinfo").read_text()
-    told = re.findall(r"^(?:physical|core) id\s*: (\d+)$", cpuinfo, re.MULTILINE)
-    if told:
-        assert topology.core_count == len(set(zip(told[::2], told[1::2], strict=True)))
+    reports = re.findall(r"^(?:physical|core) id\s*: (\d+)$", cpuinfo, re.MULTILINE)
+    if reports:
+        assert topology.core_count == len(set(zip(reports[::2], reports[1::2], strict=True)))
     assert read_host().name == os.uname().nodename

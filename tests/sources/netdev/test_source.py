@@ -56,7 +56,7 @@ def test_softnet_as_captured() -> None:
     assert counts.tolist() == [[0x6A1, 0, 0], [0x1C6F1, 0, 0]]
 
 
-def test_softnet_of_older_kernels_goes_by_who_is_online() -> None:
+def test_softnet_rows_of_older_kernels_are_the_online_cpus() -> None:
     cpus, counts = parse_softnet(OLD, [0, 2])
     assert cpus.tolist() == [0, 2]
     assert counts.tolist() == [[16, 1, 2], [2**32 - 1, 0, 0]]
@@ -148,7 +148,7 @@ def test_what_interfaces_are(tmp_path: Path) -> None:
     assert "CPU 0-1 and of 3 interfaces" in check.text and "left out: br-int" in check.text
 
 
-def test_interfaces_are_looked_at_when_they_change_and_now_and_then(tmp_path: Path) -> None:
+def test_interfaces_are_observed_when_they_change_and_now_and_then(tmp_path: Path) -> None:
     root, now = tree(tmp_path), [1]
     links = dict(LINKS)
     source = NetdevSource(root, clock=lambda: now[0], links=lambda: links)
@@ -180,15 +180,15 @@ def test_interfaces_are_looked_at_when_they_change_and_now_and_then(tmp_path: Pa
         ("proc/net/dev", None, Reason.SOURCE),
     ],
 )
-def test_what_is_missing_or_wrong_is_said(
+def test_what_is_missing_or_wrong_is_reported(
     tmp_path: Path, file: str, text: str | None, reason: Reason
 ) -> None:
     path = tree(tmp_path) / file
     path.unlink()
     if text is not None:
         path.write_text(text)
-    found = NetdevSource(tmp_path).read()
-    assert isinstance(found, Missing) and found.reason is reason and file in found.message
+    result = NetdevSource(tmp_path).read()
+    assert isinstance(result, Missing) and result.reason is reason and file in result.message
 
 
 def link(name: str, kind: str | None, *, kind_bits: int = 0) -> bytes:
@@ -207,10 +207,10 @@ END = struct.pack("=IHHIII", 20, 3, 2, 1, 0, 0)
 
 
 def test_kinds_of_links() -> None:
-    told = link("eth0", None) + link("veth0", "veth") + link("wg0", "wireguard", kind_bits=0x8000)
-    assert parse_links(told) == ({"veth0": "veth", "wg0": "wireguard"}, False)
+    answer = link("eth0", None) + link("veth0", "veth") + link("wg0", "wireguard", kind_bits=0x8000)
+    assert parse_links(answer) == ({"veth0": "veth", "wg0": "wireguard"}, False)
     assert parse_links(END) == ({}, True)
-    assert parse_links(told[:-3]) == ({"veth0": "veth"}, True)
+    assert parse_links(answer[:-3]) == ({"veth0": "veth"}, True)
     refused = struct.pack("=IHHIIi", 20, 2, 0, 1, 0, -1)
     assert parse_links(link("a", "gre") + refused + link("b", "gre")) == ({"a": "gre"}, True)
 
@@ -252,8 +252,8 @@ def test_a_real_tap_has_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     handle = os.open("/dev/net/tun", os.O_RDWR)
     try:
         own = Path("/proc/self/comm").read_text().strip()
-        asked = struct.pack("16sH22x", b"nftop-test%d", 0x0002 | 0x1000)  # IFF_TAP, IFF_NO_PI
-        name = fcntl.ioctl(handle, 0x400454CA, asked)[:16].rstrip(b"\0").decode()  # TUNSETIFF
+        requests = struct.pack("16sH22x", b"nftop-test%d", 0x0002 | 0x1000)  # IFF_TAP, IFF_NO_PI
+        name = fcntl.ioctl(handle, 0x400454CA, requests)[:16].rstrip(b"\0").decode()  # TUNSETIFF
         assert name not in source.owners(Path("/proc"), [name])  # nobody's that nftop knows
         monkeypatch.setattr(source, "is_nf", lambda comms: own in comms)
         assert source.owners(Path("/proc"), [name, "other"]) == {name: os.getpid()}

@@ -62,13 +62,13 @@ def log() -> list[str]:
 
 @pytest.fixture
 def fakes(log: list[str]) -> Iterator[list[Fake]]:
-    made = [
+    created = [
         Fake(log, "user 1", 1, answers=60, costs_s=0.6),
         Fake(log, "root", 0, answers=3),
         Fake(log, "user 2", 2),
     ]
-    yield made
-    for item in made:
+    yield created
+    for item in created:
         item.close()
 
 
@@ -81,7 +81,7 @@ def test_privileged_sessions_are_done_before_others_begin(
     assert {"begin user 1", "begin user 2", "hear user 2"} <= set(log[4:])
 
 
-def test_who_uses_more_than_its_share_is_heard_in_the_next_tick_again(
+def test_a_source_over_its_share_is_read_again_in_the_next_tick(
     fakes: list[Fake], log: list[str]
 ) -> None:
     """A second for both: half a second each is less than one answer of the first takes."""

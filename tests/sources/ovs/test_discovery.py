@@ -85,7 +85,7 @@ def test_every_rundir_and_every_name_of_the_program(host: Host) -> None:
     assert host.found({"OVS_RUNDIR": "/srv/ovs"}) == expected
 
 
-def test_other_mount_namespaces_are_looked_into_once_each(host: Host, tmp_path: Path) -> None:
+def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) -> None:
     container = tmp_path / "container"
     host.socket(container / "run/openvswitch")
     host.process("20", "mnt:[2]", container)
@@ -97,7 +97,7 @@ def test_other_mount_namespaces_are_looked_into_once_each(host: Host, tmp_path: 
     assert host.found() == {f"{host.proc}/20/root/run/openvswitch/{NAME}"}
 
 
-def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) -> None:
+def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Path) -> None:
     container = tmp_path / "container"
     host.socket(container / "opt/my ovs")
     host.socket(container / "run/tenant")
@@ -111,7 +111,7 @@ def test_a_listening_socket_is_found_wherever_it_is(host: Host, tmp_path: Path) 
     assert {Path(path).parent.name for path in host.found()} == {"my ovs", "tenant"}
 
 
-def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host) -> None:
+def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
     finder = SocketFinder(ControlSearch({}), host.root, views, clock=lambda: now_ns)
@@ -125,7 +125,7 @@ def test_surveys_are_seldom_but_known_places_are_looked_at_every_time(host: Host
     assert len(finder.find()[0]) == 2
 
 
-def test_a_flood_of_sockets_is_cut_and_said(host: Host) -> None:
+def test_a_flood_of_sockets_is_cut_and_reported(host: Host) -> None:
     for number in range(300):
         host.socket(host.root / "run/openvswitch", f"ovs-vswitchd.{number}.ctl")
     sockets, hidden = SocketFinder(ControlSearch({}), host.root, Views(host.root, host.proc)).find()
@@ -145,7 +145,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_closed_places_are_said_with_path_and_remedy() -> None:
+def test_closed_places_are_reported_with_path_and_remedy() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)

@@ -45,13 +45,13 @@ def rows(capture: str) -> list[tuple[str, dict[str, Any]]]:
 def texts(capture: str, method: str) -> list[str]:
     """The results of one command, in order."""
     return [
-        found
+        result
         for name, answer in rows(capture)
-        if name == method and isinstance(found := answer.get("result"), str)
+        if name == method and isinstance(result := answer.get("result"), str)
     ]
 
 
-def test_of_each_captured_text_every_line_is_read_to_its_number() -> None:
+def test_of_every_captured_text_every_line_is_read_to_its_number() -> None:
     """The oracle is the text itself: a line's label, and the first number behind it."""
     labels = {
         "rx_packets": "(packets received|Rx packets)", "tx_packets": "Tx packets",
@@ -74,10 +74,10 @@ def test_of_each_captured_text_every_line_is_read_to_its_number() -> None:
         for text in texts(path.stem, method):
             blocks = re.split(r"(?m)^(?=\S)", text)
             pmds = [item for item in blocks if item.startswith("pmd thread")]
-            found = counted(text)
-            assert len(pmds) == len(found)
+            result = counted(text)
+            assert len(pmds) == len(result)
             for block in pmds:
-                pmd = found[int(block.split("core_id ")[1].split(":")[0])]
+                pmd = result[int(block.split("core_id ")[1].split(":")[0])]
                 for field, label in labels.items():
                     assert getattr(pmd, field) == printed(label, block), (path.stem, field)
                 for table, label in hits.items():
@@ -86,14 +86,14 @@ def test_of_each_captured_text_every_line_is_read_to_its_number() -> None:
 
 
 def test_two_pmd_threads_of_a_capture_in_figures() -> None:
-    found = counted(texts("ovs-3.1.0-dpdk-2pmd-2rxq", PERF)[0])
-    assert found[0] == PmdCounts(
+    result = counted(texts("ovs-3.1.0-dpdk-2pmd-2rxq", PERF)[0])
+    assert result[0] == PmdCounts(
         numa=0, rx_packets=88524064, tx_packets=88524032, used_cycles=11071479980, sleep_us=0,
         upcalls=1, lost_upcalls=0, counted_s=4.267,
         hits={"phwol": 0, "simple": 88524000, "emc": 0, "smc": 0, "megaflow": 31},
         tx_batches=2766376,
     )  # fmt: skip
-    assert (found[1].rx_packets, found[1].counted_s) == (2405004736, 81.605)
+    assert (result[1].rx_packets, result[1].counted_s) == (2405004736, 81.605)
     queues, window_s = polled(texts("ovs-3.1.0-dpdk-2pmd-2rxq", RXQ)[0])
     assert queues[1].queues == (OvsQueue("n0", 1, True, None), OvsQueue("n1", 0, True, None))
     assert (queues[1].overhead_ratio, window_s) == (None, 60.0)
@@ -140,7 +140,7 @@ pmd thread numa_id 0 core_id 3:
 """
 
 
-def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
+def test_before_2_10_cycles_are_reported_and_packets_are_not() -> None:
     """What it calls hits and misses are passes: a packet that is recirculated makes several."""
     at = Reply(STATS_2_6, "", 30)
     rxq = Reply(RXQ_2_6, "", 40)
@@ -155,7 +155,7 @@ def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
     ]  # fmt: skip
 
 
-def test_shares_before_their_time_was_told_are_of_a_minute() -> None:
+def test_shares_before_their_time_was_reported_are_of_a_minute() -> None:
     queues, window_s = polled(RXQ_2_9)
     assert queues[3].queues == (
         OvsQueue("dpdk0", 0, True, 0.7), OvsQueue("vhu", 1, False, 0.0),
@@ -178,10 +178,10 @@ def test_upcalls_are_all_that_missed_the_lost_ones_too() -> None:
 
 def test_the_time_of_a_reading_is_that_of_its_packets() -> None:
     stats, perf = (texts("ovs-3.5.0-dpdk24.11-1pmd", item)[0] for item in (STATS, PERF))
-    found = counters(
+    result = counters(
         {OvsCall(STATS): Reply(stats, "", 200), OvsCall(PERF): Reply(perf, "", 900)}, 100
     )
-    assert (found.read_at_ns, found.took_ns) == (150, 800)
+    assert (result.read_at_ns, result.took_ns) == (150, 800)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_the_time_of_a_reading_is_that_of_its_packets() -> None:
         ("ovs-vswitchd (Open vSwitch) 4.0.0", (4, 0), [(PERF, "-nh"), (RXQ, "-secs", "5")]),
     ],
 )  # fmt: skip
-def test_what_each_version_is_asked(
+def test_what_every_version_is_queried(
     version: str, release: tuple[int, int], methods: list[tuple[str, ...]]
 ) -> None:
     assert release_of(version) == release
@@ -207,10 +207,10 @@ def test_what_each_version_is_asked(
 def test_errors_of_every_version_are_errors() -> None:
     """2.x to 4.0 leave `result` out; an error beside a result of null is one too."""
     for capture in ("ovs-3.1.0-dpdk-1pmd-forwarding", "ovs-4.0.0-dpdk25.11-1pmd"):
-        (answer,) = (found for name, found in rows(capture) if name.startswith("nosuch"))
+        (answer,) = (result for name, result in rows(capture) if name.startswith("nosuch"))
         assert "result" not in answer
-        told = reply(json.dumps(answer).encode(), answer["id"], "nosuch", 1)
-        assert "is not a valid command" in told.error and told.text == ""
+        reports = reply(json.dumps(answer).encode(), answer["id"], "nosuch", 1)
+        assert "is not a valid command" in reports.error and reports.text == ""
     assert reply(b'{"id":1,"result":null,"error":"no"}', 1, "x", 1).error == "no"
     assert reply(b'{"id":1,"result":null,"error":null}', 1, "x", 1) == Reply("", "", 1)
     assert reply(b'{"id":1,"result":"","error":null}', 1, "x", 1) == Reply("", "", 1)
@@ -219,15 +219,15 @@ def test_errors_of_every_version_are_errors() -> None:
 def test_a_request_is_the_one_that_was_captured() -> None:
     for line in (DATA / "ovs-3.5.0-dpdk24.11-1pmd.jsonl").read_text().splitlines():
         sent = json.loads(json.loads(line)["tx"])
-        made = json.loads(request(sent["id"], sent["method"], tuple(sent["params"])))
-        assert made == sent
+        created = json.loads(request(sent["id"], sent["method"], tuple(sent["params"])))
+        assert created == sent
 
 
 @given(st.lists(st.recursive(
     st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(
         st.text(), inner), max_leaves=8).map(lambda value: {"id": value}), min_size=1, max_size=5),
     st.booleans(), st.integers(1, 40))  # fmt: skip
-def test_objects_are_told_apart_however_they_are_cut(
+def test_objects_are_distinguished_however_they_are_cut(
     objects: list[dict[str, Any]], ascii_only: bool, size: int
 ) -> None:
     stream = "\n".join(json.dumps(item, ensure_ascii=ascii_only) for item in objects).encode(
@@ -260,11 +260,11 @@ SPOILT = st.tuples(LINES, st.integers(0, 60), st.text(max_size=4)).map(
 def test_whatever_it_prints_is_numbers_or_our_own_error(text: str) -> None:
     for read in (counted, polled):
         try:
-            found: Any = read(text)
+            result: Any = read(text)
         except ReplyError as error:
             assert "\n" not in str(error)
             continue
-        for pmd in found.values() if read is counted else found[0].values():
+        for pmd in result.values() if read is counted else result[0].values():
             assert 0 <= pmd.numa < 1 << 17
             for item in getattr(pmd, "queues", ()):
                 assert item.used_ratio is None or 0 <= item.used_ratio <= 1

@@ -103,11 +103,11 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     assert (switch.socket, switch.rundir) == (str(peer.socket), str(peer.socket.parent))
     (pmd,) = switch.pmds
     assert (pmd.core, pmd.numa) == (1, 0)
-    asked = 1 if bench_asked_once(peer) else 2  # a busy machine's first answer may be slow
-    assert pmd.rx_packets == RX + asked * STEP
-    assert pmd.tx_packets == 24899744 + asked * STEP
+    requests = 1 if bench_requests_once(peer) else 2  # a busy machine's first answer may be slow
+    assert pmd.rx_packets == RX + requests * STEP
+    assert pmd.tx_packets == 24899744 + requests * STEP
     assert (pmd.used_cycles, pmd.busy_cycles) == (
-        3278322454 + 2 * asked * STEP, 3278322454 + asked * STEP,
+        3278322454 + 2 * requests * STEP, 3278322454 + requests * STEP,
     )  # fmt: skip
     assert (pmd.sleep_us, pmd.upcalls, pmd.lost_upcalls) == (0, 3486, 3485)
     assert pmd.hits == {"phwol": 0, "simple": 0, "emc": 25946656, "smc": 0, "megaflow": 66}
@@ -119,7 +119,7 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     assert 0 < switch.took_ns < after - before
 
 
-def bench_asked_once(peer: Peer) -> bool:
+def bench_requests_once(peer: Peer) -> bool:
     return len(peer.asked()) == 4
 
 
@@ -135,7 +135,7 @@ def bench_asked_once(peer: Peer) -> bool:
         ]),
     ],
 )  # fmt: skip
-def test_only_what_that_version_has_is_asked_and_nothing_but_to_read(
+def test_only_what_that_version_has_is_queried_and_nothing_but_to_read(
     stood: Bench, capture: str, calls: list[list[str]]
 ) -> None:
     peer = stood.peer(capture=capture)
@@ -145,7 +145,7 @@ def test_only_what_that_version_has_is_asked_and_nothing_but_to_read(
     assert {method for method, *_ in peer.asked()} <= ALLOWED
 
 
-def test_where_busy_cycles_are_not_told_its_packets_and_cycles_are_of_one_reply(
+def test_where_busy_cycles_are_not_reported_its_packets_and_cycles_are_of_one_reply(
     stood: Bench,
 ) -> None:
     stood.peer(capture="ovs-4.0.0-dpdk25.11-1pmd")
@@ -220,7 +220,7 @@ def test_nonsense_is_a_problem_and_never_a_number(
         ("too old", "older than 2.6"),
     ],
 )
-def test_who_is_no_ovs_of_ours_is_asked_no_more_than_its_version(
+def test_a_foreign_ovs_gets_only_the_version_request(
     stood: Bench, behaviour: str, words: str
 ) -> None:
     peer = stood.peer(behaviour)
@@ -242,23 +242,23 @@ def test_a_failing_daemon_is_tried_again_ever_more_seldom(stood: Bench) -> None:
 
 
 @pytest.mark.parametrize("behaviour", ["mute", "stuck"])
-def test_no_answer_is_said_with_its_age_and_late_answers_are_not_mixed_up(
+def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     stood: Bench, behaviour: str
 ) -> None:
     peer = stood.peer()
     good = stood.switch()
     peer.behave(behaviour)
     stood.wait_at_most(HASTY_S)
-    asked = len(peer.asked())
-    said = []
+    requests = len(peer.asked())
+    messages = []
     for second in (0.5, 3, 5):
         stood.clock.skipped_s = second
         switch = stood.switch()
         assert switch.problem is not None and switch.problem.reason is Reason.STALE
         assert (switch.pmds, switch.read_at_ns) == (good.pmds, good.read_at_ns)
-        said.append(switch.problem.message)
-    assert re.search("has not answered for [45] s", said[-1])
-    assert len(peer.asked()) <= asked + 3  # what is owed is waited for, not asked again
+        messages.append(switch.problem.message)
+    assert re.search("has not answered for [45] s", messages[-1])
+    assert len(peer.asked()) <= requests + 3  # what is owed is waited for, not asked again
     peer.behave("normal")
     stood.wait_at_most(PATIENT_S)
     until(lambda: stood.switch().problem is None)
@@ -274,7 +274,7 @@ def test_answers_that_come_a_byte_at_a_time_are_put_together(bench: Bench) -> No
     assert (switch.pmds[0].rx_packets or 0) % STEP == RX % STEP
 
 
-def test_a_slow_answer_is_asked_for_once_more(bench: Bench) -> None:
+def test_a_slow_answer_is_requested_once_more(bench: Bench) -> None:
     peer = bench.peer("slow")
     assert bench.switch().problem is None
     assert peer.asked().count(["dpif-netdev/pmd-stats-show"]) == 2
@@ -342,7 +342,7 @@ def test_without_a_userspace_datapath_it_has_no_pmd_threads(stood: Bench, behavi
     assert (check.reason, "netdev" in check.fix) == (Reason.SOURCE, True)
 
 
-def test_a_datapath_that_comes_later_is_found_whatever_it_is_called(stood: Bench) -> None:
+def test_a_datapath_that_comes_later_is_detected_whatever_it_is_called(stood: Bench) -> None:
     peer = stood.peer("no datapath")
     assert stood.switch().pmds == ()
     peer.behave("normal")
@@ -358,7 +358,7 @@ def test_of_several_datapaths_the_usual_one_is_read(stood: Bench) -> None:
     assert len(peer.asked()) == 1 + 3 + 3 + 3  # the name is learnt once
 
 
-def test_a_command_that_it_does_not_know_is_asked_once(stood: Bench) -> None:
+def test_a_command_that_it_does_not_know_is_queried_once(stood: Bench) -> None:
     peer = stood.peer("without rxq")
     switch = [stood.switch() for _ in range(3)][-1]
     assert switch.problem is None
@@ -366,7 +366,7 @@ def test_a_command_that_it_does_not_know_is_asked_once(stood: Bench) -> None:
     assert sum(method.endswith("rxq-show") for method, *_ in peer.asked()) == 1
 
 
-def test_doctor_says_what_there_is(bench: Bench) -> None:
+def test_doctor_lists_the_sources(bench: Bench) -> None:
     (nothing,) = bench.source.check()
     assert (nothing.reason, nothing.text) == (Reason.SOURCE, "no ovs-vswitchd is running")
     peer = bench.peer()

@@ -30,7 +30,7 @@ def read(name: str) -> PcmTable:
     return table_of(parse(body), since_start=since_start)
 
 
-def told(name: str) -> str:
+def reports(name: str) -> str:
     """A field as this program calls it."""
     return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
 
@@ -42,21 +42,21 @@ def test_every_number_of_a_document_is_where_it_belongs(name: str) -> None:
     assert table.sockets.tolist() == [0, 1]
     assert table.cpus.tolist() == list(range(16))
     seen = 0
-    for place, socket in enumerate(document["Sockets"]):
-        uncore = {told(key): value for key, value in socket["Uncore"]["Uncore Counters"].items()}
+    for location, socket in enumerate(document["Sockets"]):
+        uncore = {reports(key): value for key, value in socket["Uncore"]["Uncore Counters"].items()}
         for index, field in enumerate(PACKAGE_FIELDS):
-            found = table.of_packages[place, index]
-            assert found == uncore[field] if field in uncore else np.isnan(found)
+            result = table.of_packages[location, index]
+            assert result == uncore[field] if field in uncore else np.isnan(result)
         for number, core in enumerate(socket["Cores"]):
             for thread in core["Threads"]:
                 row = thread["OS ID"]
-                assert (table.packages[row], table.cores[row]) == (place, number)
+                assert (table.packages[row], table.cores[row]) == (location, number)
                 groups = [thread[group] for group in thread if group.endswith("Counters")]
-                counts = {told(key): value for group in groups for key, value in group.items()}
+                counts = {reports(key): value for group in groups for key, value in group.items()}
                 assert counts.keys() <= set(CPU_FIELDS)
                 for index, field in enumerate(CPU_FIELDS):
-                    found = table.of_cpus[row, index]
-                    assert found == counts[field] if field in counts else np.isnan(found)
+                    result = table.of_cpus[row, index]
+                    assert result == counts[field] if field in counts else np.isnan(result)
                     seen += field in counts
     assert seen >= 16 * 20
 
@@ -78,8 +78,8 @@ def test_links_and_requests_are_those_of_their_socket(name: str) -> None:
         counts = document.get("PCIe Bandwidth", {}).get(f"PCIe Counters Socket {socket}", {})
         by_name = {key.removeprefix("PCIe ").lower(): value for key, value in counts.items()}
         for index, event in enumerate(PCIE_EVENTS):
-            found = table.pcie[socket, index]
-            assert found == by_name[event] if event in by_name else np.isnan(found)
+            result = table.pcie[socket, index]
+            assert result == by_name[event] if event in by_name else np.isnan(result)
     assert np.isnan(table.pcie).all() == ("202302" in name)
 
 
@@ -171,7 +171,7 @@ def test_what_was_offline_when_the_server_began_is_left_out() -> None:
         small(Sockets=[{"Socket ID": index} for index in range(300)] + small()["Sockets"]),
     ],
 )
-def test_what_is_no_document_is_said_so(broken: object) -> None:
+def test_what_is_no_document_is_reported(broken: object) -> None:
     with pytest.raises(BadDocumentError):
         of(broken)
 

@@ -49,7 +49,7 @@ def why(reading: PcmTable | Missing) -> Missing:
     return reading
 
 
-def test_the_servers_own_last_second_is_asked_for_and_nothing_else(peer: PcmPeer) -> None:
+def test_the_servers_own_last_second_is_requested_and_nothing_else(peer: PcmPeer) -> None:
     pcm = source(peer)
     for _ in range(3):
         assert not table(pcm.read()).since_start
@@ -69,7 +69,7 @@ def test_the_servers_own_last_second_is_asked_for_and_nothing_else(peer: PcmPeer
         ),
     ],
 )
-def test_what_is_refused_is_asked_in_another_form_and_only_once(
+def test_what_is_refused_is_queried_in_another_form_and_only_once(
     peer: PcmPeer, behaviour: str, asked: list[str], since_start: bool, averages: bool
 ) -> None:
     peer.behaviour = behaviour
@@ -80,19 +80,19 @@ def test_what_is_refused_is_asked_in_another_form_and_only_once(
     assert peer.asked == [f"GET {path}" for path in asked]
 
 
-def test_what_was_refused_is_asked_again_after_a_minute(peer: PcmPeer) -> None:
+def test_what_was_refused_is_queried_again_after_a_minute(peer: PcmPeer) -> None:
     seconds = [0.0]
     address = Address("127.0.0.1", peer.port)
     pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: int(seconds[0] * 1e9))
-    found = {}
+    result = {}
     for at in (0, 1, 59, 61, 62, 120, 121, 122):
         peer.behaviour = "totals_only" if at < 62 else "well"
         seconds[0] = at
         before = len(peer.asked)
         since_start = table(pcm.read()).since_start
-        found[at] = (since_start, [item.removeprefix("GET ") for item in peer.asked[before:]])
+        result[at] = (since_start, [item.removeprefix("GET ") for item in peer.asked[before:]])
     anew = ["/persecond/1", "/persecond/1", "/"]
-    assert found == {
+    assert result == {
         0: (True, anew), 1: (True, ["/"]), 59: (True, ["/"]), 61: (True, anew),
         62: (True, ["/"]), 120: (True, ["/"]),
         121: (False, ["/persecond/1"]), 122: (False, ["/persecond/1"]),
@@ -139,7 +139,7 @@ def test_a_server_that_does_not_end_is_left_in_time(peer: PcmPeer, behaviour: st
     table(source(peer).read())
 
 
-def test_nobody_there_is_said() -> None:
+def test_an_absent_server_is_reported() -> None:
     with pcm_server() as peer:
         port = peer.port
     missing = why(PcmSource(Address("127.0.0.1", port)).read())
@@ -170,7 +170,7 @@ def test_a_server_that_fails_is_left_alone_for_longer_and_longer(peer: PcmPeer) 
     table(pcm.read())
 
 
-def test_a_server_is_not_asked_for_the_same_second_again(peer: PcmPeer) -> None:
+def test_a_server_is_not_requested_the_same_second_again(peer: PcmPeer) -> None:
     tenths = itertools.count()
     address = Address("127.0.0.1", peer.port)
     pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: next(tenths) * 100_000_000)
@@ -258,7 +258,7 @@ def test_doctor_does_not_call_a_server_of_another_host_ok(tmp_path: Path, peer: 
     assert "16 CPUs" in line.text and "are not this host's" in line.text
 
 
-def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(
+def test_a_server_that_holds_rdt_or_counters_is_reported_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = processes(tmp_path, "pcm-sensor-serv", "pcm-memory", "pcmanfm")
@@ -276,7 +276,7 @@ def test_a_server_that_holds_rdt_or_counters_is_said_with_the_fix(
 
 
 @pytest.mark.parametrize("told", ["L3 Cache Occupancy", "Local Memory Bandwidth", ""])
-def test_one_number_of_rdt_is_enough_to_see_who_holds_it(
+def test_one_rdt_number_is_enough_to_detect_its_holder(
     peer: PcmPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:
     root = processes(tmp_path, "pcm-sensor-serv")
@@ -288,7 +288,7 @@ def test_one_number_of_rdt_is_enough_to_see_who_holds_it(
     assert ("PCM_NO_RDT" in read.gaps) == bool(told)
 
 
-def test_another_hosts_server_over_the_network_is_said_to_be_open() -> None:
+def test_another_hosts_server_over_the_network_is_reported_as_open() -> None:
     assert parse_url("http://edge-07").shown == "edge-07:9738"
     assert "ssh -L" in notes(parse_url("http://edge-07"), None)[0]
     assert notes(parse_url("http://localhost:1"), None) == ()

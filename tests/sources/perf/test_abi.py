@@ -40,8 +40,8 @@ def test_the_structure_is_laid_out_as_published() -> None:
 
 def test_an_attribute_counts_and_does_nothing_else() -> None:
     leader = abi.attribute(Encoding(4, 1, 2, 3, 5), leader=True)
-    told = {name: getattr(leader, name) for name, *_ in PerfEventAttr._fields_}
-    assert {name: value for name, value in told.items() if value} == {
+    reports = {name: getattr(leader, name) for name, *_ in PerfEventAttr._fields_}
+    assert {name: value for name, value in reports.items() if value} == {
         "type": 4,
         "size": 136,
         "config": 1,
@@ -81,7 +81,7 @@ def test_counters_leave_descriptors_to_the_rest(
     assert closed == [40]
 
 
-def test_a_machine_without_a_known_number_is_told_apart() -> None:
+def test_a_machine_without_a_known_number_is_distinguished() -> None:
     kernel = abi.host_kernel("vax")
     with pytest.raises(OSError, match="not implemented") as caught:
         kernel.open_event(abi.attribute(Encoding(1, 3), leader=True), 0, -1)

@@ -51,8 +51,8 @@ class Host:
         table = self.bench.tick()
         self.ticks += 1
         reading = SourceReading(table, self.ticks * SECOND, 1)
-        self.state, found = step_counters(self.state, reading, CPUS)
-        return table, found
+        self.state, result = step_counters(self.state, reading, CPUS)
+        return table, result
 
     def ticked(self, ticks: int) -> CounterTable:
         """The last table of so many."""
@@ -63,18 +63,18 @@ class Host:
     ) -> tuple[int, CounterRates]:
         """Ticks until then, and the rates there; all the time cycles are known and true."""
         for number in range(1, at_most + 1):
-            table, found = self.tick()
-            must_have(found, cycles=3)
+            table, result = self.tick()
+            must_have(result, cycles=3)
             if holds(table):
-                return number, found
+                return number, result
         raise AssertionError("it did not come back")
 
 
-def must_have(found: CounterRates, **per_ns: int) -> None:
+def must_have(result: CounterRates, **per_ns: int) -> None:
     """Every CPU has these rates."""
     for event, rate in per_ns.items():
         for row in range(4):
-            assert found.rate(event)[row] == pytest.approx(rate * SECOND), (event, row)
+            assert result.rate(event)[row] == pytest.approx(rate * SECOND), (event, row)
 
 
 def present(event: str) -> Callable[[CounterTable], bool]:
@@ -87,13 +87,13 @@ def test_a_smaller_plan_is_left_once_the_better_one_runs_again(tmp_path: Path) -
     assert reason(host.ticked(3), "instructions") is Reason.TAKEN
     host.tick()
     host.taken = set()
-    waited, found = host.until(present("instructions"), at_most=TICKS + 3)
+    waited, result = host.until(present("instructions"), at_most=TICKS + 3)
     assert waited > TICKS - 5
-    must_have(found, instructions=5)  # from its first tick on
+    must_have(result, instructions=5)  # from its first tick on
     for _ in range(2):
         must_have(host.tick()[1], cycles=3, instructions=5)
-    table, found = host.tick()
-    must_have(found, cycles=3, instructions=5, a=2, b=7)
+    table, result = host.tick()
+    must_have(result, cycles=3, instructions=5, a=2, b=7)
     assert table.gaps == ""
     assert len(host.fake.fds) == 4 * 6
     host.bench.source.close()
@@ -126,8 +126,8 @@ def test_a_turn_that_was_lost_comes_back_alone(tmp_path: Path) -> None:
     assert reason(table, "a", row=1) is Reason.TAKEN
     assert reason(table, "a", row=0) is Reason.PRESENT
     host.taken = set()
-    _, found = host.until(present("a"), at_most=TICKS + 5)
-    must_have(found, a=2)
+    _, result = host.until(present("a"), at_most=TICKS + 5)
+    must_have(result, a=2)
     assert len(host.fake.fds) == 4 * 6
 
 
@@ -137,8 +137,8 @@ def test_while_it_stays_taken_a_trial_is_not_seen(tmp_path: Path) -> None:
     host.ticked(8)
     tables = []
     for _ in range(3 * TICKS + 10):
-        table, found = host.tick()
-        must_have(found, cycles=3, instructions=5, b=7)
+        table, result = host.tick()
+        must_have(result, cycles=3, instructions=5, b=7)
         assert {reason(table, "a", row) for row in range(4)} == {Reason.TAKEN}
         tables.append(table)
     # Of its slices no group shown has any, and nothing of it stays.
@@ -163,7 +163,7 @@ def test_without_turns_the_main_group_comes_back_too(tmp_path: Path) -> None:
     assert len(host.fake.fds) == 4 * 2
 
 
-def test_who_only_shares_takes_nothing(tmp_path: Path) -> None:
+def test_a_shared_lock_excludes_no_reader(tmp_path: Path) -> None:
     fake = FakeKernel(tmp_path, share=lambda cpu, group: 0.5)
     bench = Bench(fake)
     bench.tick()
@@ -239,7 +239,7 @@ def test_an_event_that_is_absent_now_has_not_stepped_back(tmp_path: Path) -> Non
                     running_ns=table.running_ns + SECOND)  # fmt: skip
     after.values[:, ::2] += np.uint64(3 * SECOND)  # each group counts cycles
     reading = SourceReading(after, (host.ticks + 1) * SECOND, 1)
-    _, found = step_counters(host.state, reading, CPUS)
-    assert found.rate("cycles")[0] == pytest.approx(3 * SECOND)
-    lacking = found.rate("instructions")[0]
+    _, result = step_counters(host.state, reading, CPUS)
+    assert result.rate("cycles")[0] == pytest.approx(3 * SECOND)
+    lacking = result.rate("instructions")[0]
     assert isinstance(lacking, Missing) and lacking.reason is Reason.TAKEN

@@ -148,7 +148,7 @@ def ran(before: CounterTable, after: CounterTable, *, row: int = 0) -> list[int]
     return [round(float(item) / 1e6) for item in (after.running_ns[row] - before.running_ns[row])]
 
 
-def test_it_says_that_it_turns_only_where_there_are_turns(tmp_path: Path) -> None:
+def test_multiplexing_is_reported_only_with_turns(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path))
     source: Turning = bench.source
     assert not source.turning  # nothing is open
@@ -194,7 +194,7 @@ def test_a_late_tick_skips_its_turn_and_loses_nothing(tmp_path: Path) -> None:
     assert ran(late, bench.tick()) == [900, 100, 0]
 
 
-def test_without_turns_columns_say_who_wanted_it(tmp_path: Path) -> None:
+def test_without_turns_columns_name_the_requested_metric(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path), turns=False)
     bench.tick()
     table = bench.tick()
@@ -229,14 +229,14 @@ def test_a_turn_that_never_runs_is_given_up_alone(tmp_path: Path, watchdog: bool
     assert [reason(table, "a", row=1) for table in tables[:3]] == [
         Reason.PRESENT, Reason.TAKEN, Reason.TAKEN
     ]  # fmt: skip
-    said = tables[-1].details["a"][Reason.TAKEN]
-    assert ("NMI watchdog" if watchdog else "another program") in said
+    message = tables[-1].details["a"][Reason.TAKEN]
+    assert ("NMI watchdog" if watchdog else "another program") in message
     for row in range(4):
         assert {reason(tables[-1], name, row) for name in ("cycles", "instructions", "b")} == {
             Reason.PRESENT
         }
     assert reason(tables[-1], "a", row=0) is Reason.PRESENT
-    assert tables[-1].gaps == f"no a on CPU 1: {said}"
+    assert tables[-1].gaps == f"no a on CPU 1: {message}"
     # Its clock goes on as if it had been read: nothing steps back.
     for before, after in pairwise(tables):
         assert (after.enabled_ns >= before.enabled_ns + np.uint64(SECOND)).all()
@@ -301,7 +301,7 @@ def test_main_groups_come_first_when_descriptors_run_out(tmp_path: Path) -> None
     assert len(fake.fds) <= fake.fd_limit
 
 
-def test_a_core_that_is_looked_at_is_counted_in_more_groups(tmp_path: Path) -> None:
+def test_a_core_that_is_observed_is_counted_in_more_groups(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path))
     bench.tick()
     opened = len(bench.fake.fds)
@@ -334,7 +334,7 @@ def test_a_core_that_is_looked_at_is_counted_in_more_groups(tmp_path: Path) -> N
     assert (after.enabled_ns - tables[-1].enabled_ns >= 2 * SECOND).all()
 
 
-def test_looking_elsewhere_closes_what_was_open_there(tmp_path: Path) -> None:
+def test_looking_elsewhere_closes_what_was_open_present(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path))
     bench.source.focus(Cpu(0))
     bench.tick()
@@ -347,7 +347,7 @@ def test_looking_elsewhere_closes_what_was_open_there(tmp_path: Path) -> None:
     assert bench.fake.fds == {}
 
 
-def test_level_2_of_a_core_that_is_looked_at_is_counted_all_the_same(tmp_path: Path) -> None:
+def test_level_2_of_a_core_that_is_observed_is_counted_all_the_same(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path), turns=False)
     bench.source.focus(Cpu(0))
     bench.tick()
@@ -363,7 +363,7 @@ def test_level_2_of_a_core_that_is_looked_at_is_counted_all_the_same(tmp_path: P
     assert len(bench.fake.fds) == 4 * 2
 
 
-def test_nothing_is_opened_on_a_quiet_cpu_that_is_looked_at(tmp_path: Path) -> None:
+def test_nothing_is_opened_on_a_quiet_cpu_that_is_observed(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path), quiet=(1, 3))
     bench.source.focus(Cpu(1))
     bench.tick()
@@ -374,7 +374,7 @@ def test_nothing_is_opened_on_a_quiet_cpu_that_is_looked_at(tmp_path: Path) -> N
     assert not {1, 3} & {fd.cpu for fd in bench.fake.fds.values()}
 
 
-def test_doctor_gives_each_turn_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_gives_every_turn_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeKernel(tmp_path, share=lambda cpu, group: float(B not in group))
     bench = Bench(fake)
     monkeypatch.setattr(time, "sleep", lambda s: fake.pass_ns(int(s * SECOND)))

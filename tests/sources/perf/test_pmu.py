@@ -85,12 +85,12 @@ def test_terms_become_the_words_the_kernel_takes(
         ("cpu", "", "no event or term ''"),
     ],
 )
-def test_terms_that_mean_nothing_are_said(root: Path, name: str, terms: str, says: str) -> None:
+def test_terms_that_mean_nothing_are_reported(root: Path, name: str, terms: str, says: str) -> None:
     with pytest.raises(pmu.PmuError, match=says):
         pmu.encode(pmu.read_pmu(name, root), terms)
 
 
-def test_the_cpumask_and_what_is_not_there(root: Path) -> None:
+def test_the_cpumask_and_what_is_absent(root: Path) -> None:
     assert pmu.read_pmu("uncore_cha_0", root).cpumask == (0, 28)
     assert pmu.read_pmu("msr", root).cpumask is None
     with pytest.raises(FileNotFoundError):
@@ -103,7 +103,7 @@ def test_the_cpumask_and_what_is_not_there(root: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 63), min_size=1, unique=True), st.integers(0, 2**64 - 1), st.data())
-def test_a_format_puts_each_bit_in_its_place_and_touches_no_other(
+def test_a_format_puts_every_bit_at_its_path_and_touches_no_other(
     positions: list[int], word: int, data: st.DataObject
 ) -> None:
     value = data.draw(st.integers(0, 2 ** len(positions) - 1))

@@ -50,7 +50,7 @@ def test_general_counters_a_plan_needs(
     assert general_counters_needed(uarch, events, watchdog=True) == beside_watchdog
 
 
-def test_a_group_that_fits_beside_the_watchdog_is_not_kept_off_by_it(tmp_path: Path) -> None:
+def test_a_group_that_fits_next_to_the_watchdog_is_not_kept_off_by_it(tmp_path: Path) -> None:
     put(tmp_path, {"proc/sys/kernel/nmi_watchdog": "1"})
     for uarch, plan, fits in ((ICX, 0, True), (SKX, 0, False), (SKX, 1, True)):
         opened = [item.events for item in uarch.plans]
@@ -62,7 +62,7 @@ def test_a_group_that_fits_beside_the_watchdog_is_not_kept_off_by_it(tmp_path: P
     assert "nmi_watchdog" not in another.fix, "that would not help"
 
 
-def test_four_counters_beside_the_watchdog_are_known_by_what_opened() -> None:
+def test_four_counters_next_to_the_watchdog_are_known_by_what_opened() -> None:
     """The siblings are offline, but the firmware left four: eight are opened nowhere."""
     skx = table.load("SKX").with_smt(on=False)
     eight, four = skx.plans[0].events, skx.plans[1].events
@@ -89,7 +89,7 @@ def test_free_counters_are_those_that_a_group_gets(
     assert not fake.fds
 
 
-def test_without_counters_there_are_none_to_count(tmp_path: Path) -> None:
+def test_without_counters_no_groups_are_opened(tmp_path: Path) -> None:
     assert count_general_counters(FakeKernel(tmp_path).kernel, 0) is None
 
 

@@ -143,7 +143,7 @@ def rates_of_the_tsc(source: PerfSource) -> list[np.ndarray[tuple[int], np.dtype
     return rates
 
 
-def test_context_switches_are_those_made(source: PerfSource) -> None:
+def test_context_switches_are_those_created(source: PerfSource) -> None:
     cpu = min(os.sched_getaffinity(0))
     rounds = 2_000
     before = counted(source)
@@ -166,8 +166,8 @@ def test_context_switches_are_those_made(source: PerfSource) -> None:
     assert present(after, "context_switches")
     row = after.cpus.tolist().index(cpu)
     column = after.events.index("context_switches")
-    made = int(after.values[row, column] - before.values[row, column])
-    assert rounds <= made < 100 * rounds
+    created = int(after.values[row, column] - before.values[row, column])
+    assert rounds <= created < 100 * rounds
 
 
 def test_hardware_events_count_or_say_why(source: PerfSource) -> None:
@@ -254,11 +254,11 @@ def test_without_privilege_it_says_which_one_is_missing() -> None:
         "print(answer.reason.key, answer.detail, source.counter_reads)\n"
         "print(source.check()[0].fix)\n"
     )
-    told, fix = done.stdout.splitlines()
-    assert told.startswith("permission ")
-    assert "CAP_PERFMON" in told
-    assert f"perf_event_paranoid at 0 or below; it is {paranoid}" in told
-    assert told.endswith(" 0")
+    reports, fix = done.stdout.splitlines()
+    assert reports.startswith("permission ")
+    assert "CAP_PERFMON" in reports
+    assert f"perf_event_paranoid at 0 or below; it is {paranoid}" in reports
+    assert reports.endswith(" 0")
     assert "sudo nftop" in fix
 
 

@@ -49,9 +49,9 @@ def surveyed(
         refuse=refuse,
         without_register=with_register if ignored else frozenset(),
     )
-    found = survey(kernel.kernel, 0, known, root)
-    groups = [group for step in found.steps for group in (step.main, *step.turns)]
-    return found, {name for group in (*groups, *found.focus) for name in group.names}
+    result = survey(kernel.kernel, 0, known, root)
+    groups = [group for step in result.steps for group in (step.main, *step.turns)]
+    return result, {name for group in (*groups, *result.focus) for name in group.names}
 
 
 @pytest.mark.parametrize("uarch", CASES)
@@ -61,15 +61,15 @@ def test_an_event_counts_where_the_kernel_knows_its_register(uarch: str, tmp_pat
 
 
 @pytest.mark.parametrize("uarch", CASES)
-def test_an_event_whose_register_the_kernel_ignores_is_refused(uarch: str, tmp_path: Path) -> None:
-    found, counted = surveyed(tmp_path, uarch, ignored=True)
+def test_an_event_with_a_register_the_kernel_ignores_is_refused(uarch: str, tmp_path: Path) -> None:
+    result, counted = surveyed(tmp_path, uarch, ignored=True)
     assert not CASES[uarch] & counted
-    absent = {**found.unfocused, **found.steps[0].absent}
+    absent = {**result.unfocused, **result.steps[0].absent}
     assert {absent[name] for name in CASES[uarch]} == {REGISTER_IGNORED}
     # All else is counted as before.
     assert set(table.load(uarch).all_events) - CASES[uarch] <= counted | {"aperf"}
 
 
 def test_a_register_that_can_not_be_accessed_is_no_pmu_that_has_gone(tmp_path: Path) -> None:
-    found, _ = surveyed(tmp_path, "SPR", refusal=errno.ENXIO)
-    assert found.unfocused["uops_retired_ms"] == NO_REGISTER
+    result, _ = surveyed(tmp_path, "SPR", refusal=errno.ENXIO)
+    assert result.unfocused["uops_retired_ms"] == NO_REGISTER

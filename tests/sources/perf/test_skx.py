@@ -119,7 +119,7 @@ def level_2(*, smt: bool) -> dict[str, Reading]:
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
-def test_hyper_threading_gives_both_levels_beside_the_watchdog_too(
+def test_hyper_threading_gives_both_levels_next_to_the_watchdog_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
@@ -164,7 +164,7 @@ def test_one_thread_a_core_gives_level_1_and_with_eight_counters_llc_misses(
     assert last.turns == (2 if counters == 8 else 3)
 
 
-def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
+def test_without_the_any_bit_no_top_down_and_ipc_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere the kernel takes bit 21 and it means nothing: half of a wrong number."""
@@ -181,7 +181,7 @@ def test_without_the_any_bit_there_is_no_top_down_and_ipc_stays(
 @pytest.mark.parametrize(
     ("watchdog", "node"), [(False, ""), (True, "memory_bound"), (False, "fetch_bandwidth")]
 )
-def test_a_core_that_is_looked_at_has_level_3_and_probes(
+def test_a_core_that_is_observed_has_level_3_and_probes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool, node: str
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)

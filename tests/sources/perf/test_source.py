@@ -100,7 +100,7 @@ def reasons(table: CounterTable, event: str) -> list[Reason]:
     return [Reason(int(code)) for code in table.reasons[:, table.events.index(event)]]
 
 
-def said(table: CounterTable, event: str) -> str:
+def message(table: CounterTable, event: str) -> str:
     return "; ".join(table.details[event].values())
 
 
@@ -144,7 +144,7 @@ def test_an_event_the_host_lacks_leaves_the_rest(tmp_path: Path) -> None:
 def test_without_a_pmu_the_clock_still_counts(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path, known=SOFT))
     table = bench.tick()
-    assert "guests often have no PMU" in said(table, "cycles")
+    assert "guests often have no PMU" in message(table, "cycles")
     assert set(reasons(table, "tsc")) == {Reason.PRESENT}
     (tmp_path / "sys/bus/event_source/devices/msr/type").unlink()
     table = Bench(FakeKernel(tmp_path / "other", known=SOFT)).tick()
@@ -153,7 +153,7 @@ def test_without_a_pmu_the_clock_still_counts(tmp_path: Path) -> None:
     bench = Bench(bench.fake)
     table = bench.tick()
     assert set(reasons(table, "tsc")) == {Reason.HARDWARE}
-    assert "no PMU msr" in said(table, "tsc")
+    assert "no PMU msr" in message(table, "tsc")
     assert set(reasons(table, "context_switches")) == {Reason.PRESENT}
 
 
@@ -165,7 +165,7 @@ def test_a_group_that_does_not_fit_gives_way_to_a_smaller_one(tmp_path: Path) ->
     table = Bench(FakeKernel(tmp_path, refuse=two_counters)).tick()
     assert set(reasons(table, "instructions")) == {Reason.PRESENT}
     assert set(reasons(table, "ref_cycles")) == {Reason.HARDWARE}
-    assert "too few counters" in said(table, "ref_cycles")
+    assert "too few counters" in message(table, "ref_cycles")
 
 
 def test_a_group_that_never_runs_gives_way_where_it_does_not(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_group_that_never_runs_gives_way_where_it_does_not(tmp_path: Path) -> 
         table = bench.tick()
         assert reasons(table, "ref_cycles") == [Reason.TAKEN] * 2 + [Reason.PRESENT] * 2
         assert set(reasons(table, "cycles")) == {Reason.PRESENT}
-        assert "NMI watchdog" in said(table, "ref_cycles")
+        assert "NMI watchdog" in message(table, "ref_cycles")
     assert len(fake.fds) == 2 * 4 + 2 * 5
 
 
@@ -222,7 +222,7 @@ def test_descriptors_that_run_out_half_way_leave_what_was_opened(tmp_path: Path)
     bench = Bench(fake)
     table = bench.tick()
     assert reasons(table, "cycles") == [Reason.PRESENT] * 3 + [Reason.ERROR] * 5
-    assert "ulimit -n" in said(table, "cycles")
+    assert "ulimit -n" in message(table, "cycles")
     assert len(fake.fds) == 15
     opens = fake.opens
     bench.tick()
@@ -241,11 +241,11 @@ def test_no_descriptors_at_all_is_not_blamed_on_an_event(tmp_path: Path) -> None
     assert fake.fds == {}
 
 
-def test_a_missing_privilege_is_told_before_missing_hardware(tmp_path: Path) -> None:
-    asked: set[int] = set()
+def test_a_missing_privilege_is_reported_before_missing_hardware(tmp_path: Path) -> None:
+    requests: set[int] = set()
 
     def only_root(cpu: int, group: tuple[Event, ...], event: Event) -> int:
-        asked.add(cpu)
+        requests.add(cpu)
         return errno.EACCES
 
     fake = FakeKernel(tmp_path, known=SOFT, refuse=only_root)
@@ -255,7 +255,7 @@ def test_a_missing_privilege_is_told_before_missing_hardware(tmp_path: Path) -> 
     assert isinstance(answer, Missing)
     assert answer.reason is Reason.PERMISSION
     assert "it is 1" in answer.detail
-    assert asked == {0}  # one CPU's answer is every CPU's
+    assert requests == {0}  # one CPU's answer is every CPU's
     (check,) = bench.source.check()
     assert (check.name, check.reason, check.fix) == ("perf", Reason.PERMISSION, "sudo nftop")
     # The privilege is given while nftop runs: it is noticed, but not asked for at every tick.
@@ -340,7 +340,7 @@ def test_one_cpu_that_refuses_does_not_spoil_the_others(tmp_path: Path) -> None:
 
     table = Bench(FakeKernel(tmp_path, refuse=busy)).tick()
     assert reasons(table, "cycles") == [Reason.PRESENT] * 3 + [Reason.TAKEN]
-    assert "another program" in said(table, "cycles")
+    assert "another program" in message(table, "cycles")
     assert set(reasons(table, "tsc")) == {Reason.PRESENT}
 
 
@@ -351,7 +351,7 @@ def test_a_read_that_fails_is_that_cpu_s_error_until_it_works_again(tmp_path: Pa
     fake.read_errno = {1: errno.EIO}
     table = bench.tick()
     assert reasons(table, "cycles")[:2] == [Reason.PRESENT, Reason.ERROR]
-    assert "Input/output error" in said(table, "cycles")
+    assert "Input/output error" in message(table, "cycles")
     fake.read_errno = {}
     assert reasons(bench.tick(), "cycles")[1] is Reason.ERROR
     bench.tick(RETRY_AFTER_NS)
@@ -370,7 +370,7 @@ def test_quiet_cpus_are_rows_that_nothing_is_opened_on(tmp_path: Path) -> None:
     table = Bench(fake, quiet={0, 2}).tick()
     assert table.cpus.tolist() == [0, 1, 2, 3]
     assert reasons(table, "tsc") == [Reason.SOURCE, Reason.PRESENT] * 2
-    assert said(table, "tsc") == "left out by --quiet-cpus or --cpu-list"
+    assert message(table, "tsc") == "left out by --quiet-cpus or --cpu-list"
     assert reasons(table, "cycles") == [Reason.SOURCE, Reason.HARDWARE] * 2
     assert len(table.details["cycles"]) == 2
     assert touched == set(fake.reads) == {1, 3}
@@ -386,7 +386,7 @@ def test_all_quiet_until_another_cpu_comes(tmp_path: Path) -> None:
     assert reasons(bench.tick(), "tsc") == [Reason.SOURCE] * 2 + [Reason.PRESENT]
 
 
-def test_only_the_cpus_asked_for(tmp_path: Path) -> None:
+def test_only_the_cpus_requested(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path), wanted=[3, 1, 9])
     assert bench.tick().cpus.tolist() == [1, 3]
     answer = Bench(bench.fake, wanted=[9]).try_tick()
@@ -482,9 +482,9 @@ def test_a_plan_is_given_up_without_what_it_needs(tmp_path: Path, has_slots: boo
 
     known = {retiring, CYCLES, CONTEXT_SWITCHES} | ({slots} if has_slots else set())
     fake = FakeKernel(tmp_path, known=frozenset(known), refuse=behind_slots)
-    found = survey(fake.kernel, 0, parse(LED_BY_SLOTS), tmp_path)
+    result = survey(fake.kernel, 0, parse(LED_BY_SLOTS), tmp_path)
     assert fake.fds == {}
-    steps = {step.names: step.absent for step in found.steps}
+    steps = {step.names: step.absent for step in result.steps}
     led, plain = ("slots", "retiring", "cycles", "switches"), ("cycles", "switches")
     assert list(steps) == ([led, plain] if has_slots else [plain])
     # What opened somewhere is not refused, it is only not in this group.
@@ -521,11 +521,11 @@ def test_whatever_happens_numbers_are_true_and_descriptors_kept_in_hand(
         )
         bench = Bench(fake, quiet=quiet)
         for troubles, duration_ns in story:
-            told = True
+            reports = True
             for kind, cpu in troubles:
-                told &= kind != Trouble.LATE
+                reports &= kind != Trouble.LATE
                 happen(fake, stalled, kind, cpu)
-            if told:
+            if reports:
                 fake.tell()
             before = list(fake.reads)
             counted = bench.source.counter_reads

@@ -102,8 +102,8 @@ class Fake:
             least=10,
             step=10,
             rmids=self.rmids_there,
-            masks={c: tuple(row[0] for row in found) for c, found in rows.items()},
-            codes={c: tuple(row[-1] for row in found) for c, found in rows.items()}
+            masks={c: tuple(row[0] for row in result) for c, result in rows.items()},
+            codes={c: tuple(row[-1] for row in result) for c, result in rows.items()}
             if self.apart
             else {},
             limits={c: tuple(self.limit.get((c, clos), 100) for clos in range(4)) for c in CPUS},

@@ -36,7 +36,7 @@ def test_what_does_not_is_refused_with_the_reason(maps: str, words: str) -> None
     assert words in unfit_library(maps, (4, 5), (4, 3), (4, 5))
 
 
-def test_a_binding_that_is_missing_or_unknown_is_said() -> None:
+def test_a_binding_that_is_missing_or_unknown_is_reported() -> None:
     assert "not installed" in unfit(None)
     assert "4.2 fits no libpqos" in unfit((4, 2))
     assert "6.0 fits no libpqos" in unfit((6, 0))
@@ -45,9 +45,9 @@ def test_a_binding_that_is_missing_or_unknown_is_said() -> None:
 def test_another_library_of_the_same_name_is_refused(tmp_path: Path) -> None:
     """As the dynamic linker finds it: libpqos.so.4 is a link to a file of version 4.9.9."""
     ctypes.CDLL("libm.so.6")
-    found = re.search(r"(/\S*/libm\.so\.6)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
-    assert found is not None
-    shutil.copy(found[1], tmp_path / "libpqos.so.4.9.9")
+    result = re.search(r"(/\S*/libm\.so\.6)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    assert result is not None
+    shutil.copy(result[1], tmp_path / "libpqos.so.4.9.9")
     (tmp_path / "libpqos.so.4").symlink_to("libpqos.so.4.9.9")
     program = "from nftop.sources.pqos.library import unfit; print(unfit((4, 5)))"
     done = subprocess.run(

@@ -65,11 +65,11 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A host without resctrl, and PyPI's pqos."""
     monkeypatch.setattr(source, "binding_version", lambda: (4, 5))
     monkeypatch.setattr(source, "read_topology", lambda _: TOPOLOGY)
-    found = Bench(tmp_path)
-    found.write("proc/mounts", "proc /proc proc rw 0 0\n")
-    found.write("proc/filesystems", "nodev\tproc\n")
-    found.write("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\n")
-    return found
+    result = Bench(tmp_path)
+    result.write("proc/mounts", "proc /proc proc rw 0 0\n")
+    result.write("proc/filesystems", "nodev\tproc\n")
+    result.write("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\n")
+    return result
 
 
 def test_classes_are_the_table_that_resctrl_gives(bench: Bench) -> None:
@@ -102,7 +102,7 @@ def test_code_and_data_apart(bench: Bench) -> None:
     assert table.limits.cdp
 
 
-def test_classes_are_looked_at_every_ten_seconds_and_monitors_every_second(bench: Bench) -> None:
+def test_classes_are_observed_every_ten_seconds_and_monitors_every_second(bench: Bench) -> None:
     own = bench.source("monitor", quiet=(3,))
     for now_s in (0, 0.5, 1, 2, 9, 10):
         bench.now_ns = round(now_s * S)
@@ -136,7 +136,7 @@ def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Ben
     )  # fmt: skip
 
 
-def test_why_a_class_is_not_metered_is_said() -> None:
+def test_why_a_class_is_not_metered_is_reported() -> None:
     row = MsrMetered(0, 0, why=("TAKEN", "another program meters CPU 1"))
     table = table_of(Fake().look(), (row,), TOPOLOGY, metering=True)
     assert table.groups[0].caches[0].values["llc_occupancy"] == Missing(
@@ -160,9 +160,9 @@ def test_where_the_kernel_has_resctrl_msrs_are_left_alone(
         bench.write(path, text)
     assert not offered(bench.root)
     bench.now_ns = 20 * S
-    found = own.read()
-    assert isinstance(found, Missing)
-    assert words in found.message
+    result = own.read()
+    assert isinstance(result, Missing)
+    assert words in result.message
     assert len(bench.worker.said) == 1
     assert bench.worker.closed == 1  # and its monitors are gone
 
@@ -182,7 +182,7 @@ def test_without_the_binding_it_says_how_to_get_it(
     assert bench.worker.said == []
 
 
-def test_a_failure_is_said_and_tried_again_later(bench: Bench) -> None:
+def test_a_failure_is_reported_and_tried_again_later(bench: Bench) -> None:
     own = bench.source("monitor")
     bench.worker.fails = Missing(Reason.ERROR, "libpqos: no")
     assert own.read() == bench.worker.fails
@@ -194,17 +194,17 @@ def test_a_failure_is_said_and_tried_again_later(bench: Bench) -> None:
 
 
 def test_off_is_off(bench: Bench) -> None:
-    found = bench.source("off").read()
-    assert isinstance(found, Missing)
+    result = bench.source("off").read()
+    assert isinstance(result, Missing)
     assert bench.worker.said == []
 
 
-def test_with_quiet_cpus_libpqos_is_started_only_if_told(bench: Bench) -> None:
+def test_with_quiet_cpus_libpqos_is_started_only_if_reported(bench: Bench) -> None:
     """It runs on every CPU when it starts."""
     assert isinstance(bench.source("auto").read(), ResctrlTable)
-    found = bench.source("auto", quiet=(3,)).read()
-    assert isinstance(found, Missing)
-    assert "--pqos read" in found.message
+    result = bench.source("auto", quiet=(3,)).read()
+    assert isinstance(result, Missing)
+    assert "--pqos read" in result.message
     assert isinstance(bench.source("read", quiet=(3,)).read(), ResctrlTable)
 
 
@@ -219,14 +219,14 @@ def test_what_it_reads_is_counted(bench: Bench) -> None:
     assert own.counter_reads == 8 + 16 + 2 * 4
 
 
-def test_quiet_cpus_are_not_asked_nor_a_cache_read_on_one(bench: Bench) -> None:
+def test_quiet_cpus_are_not_queried_nor_a_cache_read_on_one(bench: Bench) -> None:
     table = bench.source(quiet=(2, 3)).read()
     assert isinstance(table, ResctrlTable)
     assert 2 not in table.groups[0].cpus
     assert "2 CPUs of --quiet-cpus" in table.gaps
 
 
-def test_a_table_of_msrs_counts_only_where_there_is_none_of_resctrl() -> None:
+def test_a_table_of_msrs_counts_only_without_one_of_resctrl() -> None:
     table = table_of(Fake().look(), (), TOPOLOGY, metering=False)
     mine: SourceReading[ResctrlTable] = SourceReading(table, 1, 1)
     none = replace(mine, value=Missing(Reason.HARDWARE))

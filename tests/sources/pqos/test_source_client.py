@@ -20,21 +20,21 @@ from tests.sources.pqos.fake import Fake
 def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
     """A client of a program that stands in for the worker."""
 
-    def made(program: str) -> Client:
+    def created(program: str) -> Client:
         path = tmp_path / "stand_in.py"
         path.write_text(textwrap.dedent(program))
         start = f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"
         monkeypatch.setattr(helper, "START", start)
         return Client(answer_s=20.0)
 
-    return made
+    return created
 
 
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
     own = Fake(apart=True).look()
     metered = protocol.MsrMetered(1, 0, {"llc_occupancy": 5}, 77)
     answer = protocol.line(protocol.MsrReply(own, (metered,))).decode()
-    asked = worker(
+    requests = worker(
         f"""
         import json, sys
         for line in sys.stdin:
@@ -44,9 +44,9 @@ def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None
         """
     )
     for _ in range(2):
-        assert asked.ask((3, 1), meter=True) == (own, (metered,))
-    asked.close()
-    asked.close()
+        assert requests.ask((3, 1), meter=True) == (own, (metered,))
+    requests.close()
+    requests.close()
 
 
 @pytest.mark.parametrize(
@@ -63,28 +63,28 @@ def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None
 def test_what_goes_wrong_is_a_sentence_and_the_next_question_starts_anew(
     worker: Callable[[str], Client], program: str, reason: Reason, words: str
 ) -> None:
-    asked = worker(program)
+    requests = worker(program)
     for _ in range(2):
-        found = asked.ask(())
-        assert isinstance(found, Missing)
-        assert found.reason is reason
-        assert words in found.message
+        result = requests.ask(())
+        assert isinstance(result, Missing)
+        assert result.reason is reason
+        assert words in result.message
 
 
-def test_a_worker_is_asked_by_a_process_with_many_descriptors(
+def test_a_worker_is_queried_by_a_process_with_many_descriptors(
     worker: Callable[[str], Client],
 ) -> None:
-    asked = worker('input(); print(\'{"unusable": "modprobe msr"}\', flush=True)')
+    requests = worker('input(); print(\'{"unusable": "modprobe msr"}\', flush=True)')
     with many_descriptors():
-        found = asked.ask(())
-    assert isinstance(found, Missing)
-    assert found.reason is Reason.SOURCE
+        result = requests.ask(())
+    assert isinstance(result, Missing)
+    assert result.reason is Reason.SOURCE
 
 
-def test_who_does_not_answer_is_ended(worker: Callable[[str], Client]) -> None:
-    asked = worker("import signal; signal.pause()")
-    asked._answer_s = 0.05
-    found = asked.ask(())
-    assert isinstance(found, Missing)
-    assert "did not answer within 0.05 s" in found.message
-    assert asked._running is None
+def test_an_unresponsive_process_is_ended(worker: Callable[[str], Client]) -> None:
+    requests = worker("import signal; signal.pause()")
+    requests._answer_s = 0.05
+    result = requests.ask(())
+    assert isinstance(result, Missing)
+    assert "did not answer within 0.05 s" in result.message
+    assert requests._running is None

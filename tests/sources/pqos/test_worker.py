@@ -13,7 +13,7 @@ def read(meters: Meters, fake: Fake) -> dict[tuple[int, int], MsrMetered]:
     return {(item.clos, item.cache): item for item in meters.read(fake.look())}
 
 
-def test_every_class_has_a_monitor_in_each_cache_and_counts_from_its_start() -> None:
+def test_every_class_has_a_monitor_in_every_cache_and_counts_from_its_start() -> None:
     fake = Fake(class_of={**dict.fromkeys(range(8), 0), 1: 2, 2: 2}, moved=1000)
     meters = Meters(fake)
     first = read(meters, fake)
@@ -49,11 +49,11 @@ def test_what_another_program_meters_is_not_begun(taken: dict[int, int]) -> None
     fake = Fake()
     fake.rmid_of |= taken
     before = dict(fake.class_of)
-    found = read(Meters(fake), fake)
-    assert found[0, 0].why is not None
-    assert found[0, 0].why[0] == "TAKEN"
-    assert "another program meters CPU" in found[0, 0].why[1]
-    assert found[0, 2].why is None
+    result = read(Meters(fake), fake)
+    assert result[0, 0].why is not None
+    assert result[0, 0].why[0] == "TAKEN"
+    assert "another program meters CPU" in result[0, 0].why[1]
+    assert result[0, 2].why is None
     assert fake.starts == 1
     assert fake.class_of == before
     assert {cpu: fake.rmid_of[cpu] for cpu in taken} == taken
@@ -61,8 +61,8 @@ def test_what_another_program_meters_is_not_begun(taken: dict[int, int]) -> None
 
 def test_without_a_free_rmid_nothing_is_begun() -> None:
     fake = Fake(class_of={**dict.fromkeys(range(8), 0), 1: 1, 4: 2}, rmids_there=3)
-    found = read(Meters(fake), fake)
-    whys = {key: item.why[1] for key, item in found.items() if item.why is not None}
+    result = read(Meters(fake), fake)
+    whys = {key: item.why[1] for key, item in result.items() if item.why is not None}
     assert whys == {(2, 0): "all 3 RMIDs of this cache are in use"}
     assert fake.starts == 3
 
@@ -70,12 +70,12 @@ def test_without_a_free_rmid_nothing_is_begun() -> None:
 def test_what_could_not_begin_is_tried_again_with_the_next_look_only() -> None:
     """Each try asks every CPU beside the cache."""
     fake = Fake(fails=True)
-    meters, looked = Meters(fake), fake.look()
-    first = meters.read(looked)
-    assert meters.read(looked) == first
+    meters, read_paths = Meters(fake), fake.look()
+    first = meters.read(read_paths)
+    assert meters.read(read_paths) == first
     assert fake.starts == 2
     fake.fails = False
-    assert meters.read(looked) == first
+    assert meters.read(read_paths) == first
     assert [item.why for item in meters.read(fake.look())] == [None, None]
 
 
@@ -83,10 +83,10 @@ def test_a_start_that_fails_leaves_every_cpu_in_its_class() -> None:
     """Though the binding's fault has moved them."""
     fake = Fake(class_of={cpu: cpu % 4 for cpu in range(8)}, misplaces=True)
     before = dict(fake.class_of)
-    found = read(Meters(fake), fake)
-    assert fake.starts == len(found) == 4
+    result = read(Meters(fake), fake)
+    assert fake.starts == len(result) == 4
     assert fake.class_of == before
-    why = found[1, 0].why
+    why = result[1, 0].why
     assert why is not None
     assert why[0] == "ERROR"
     assert "CPU 1,5" in why[1]

@@ -62,7 +62,7 @@ def test_any_text_of_a_control_group_gives_a_short_name(text: str) -> None:
     assert len(container_of(f"0::/{text}")) <= 64
 
 
-def test_memory_by_node_is_of_huge_pages_if_there_are_any() -> None:
+def test_memory_by_node_is_of_huge_pages_if_present() -> None:
     small = "7f00 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4\n"
     huge = (
         "7f10 bind:0 file=/dev/hugepages/rtemap_0 huge dirty=4 N0=1 N1=3 kernelpagesize_kB=2048\n"

@@ -432,8 +432,8 @@ def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
     assert len(set(complete)) >= 3  # passes come to their end all the same
     # A worker that starts is found by the next whole pass.
     host.thread(60, 60, "vpp_wk_1", allowed="3")
-    found = [host.comms(after_s=1.0) for _ in range(25)]
-    assert found[-1] == ["vpp_wk_0", "vpp_wk_1"]
+    results = [host.comms(after_s=1.0) for _ in range(25)]
+    assert results[-1] == ["vpp_wk_0", "vpp_wk_1"]
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0, 60.0])

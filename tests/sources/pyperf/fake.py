@@ -113,16 +113,16 @@ class FakePerf:
         if self.complains:
             os.write(2, b"event syntax error")
         events = []
-        for found in _TERM.finditer(text):
-            inside = found["inside"].split(",")
+        for result in _TERM.finditer(text):
+            inside = result["inside"].split(",")
             terms = [item for item in inside if not item.startswith("cpu=")]
-            name = "/".join([found["head"], *terms])
+            name = "/".join([result["head"], *terms])
             name = name if name in RATES else f"cpu/{name}"
             if name not in RATES or name in self.unknown:
                 raise OSError(errno.ENOTTY, "Inappropriate ioctl for device")
             spans = [item.removeprefix("cpu=") for item in inside if item.startswith("cpu=")]
             cpus = _cpus(spans) if self.knows_cpu_term else tuple(sorted(self.online))
-            events.append(FakeEvent(self, name, found[0], cpus))
+            events.append(FakeEvent(self, name, result[0], cpus))
         return FakeList(self, events[::-1] if self.reorder else events)
 
 

@@ -38,7 +38,7 @@ ICX_SHOWN = (
 )
 
 
-def found(tmp_path: Path, *rows: Mapping[str, str], shown: tuple[str, ...] | None) -> KernelMetrics:
+def known(tmp_path: Path, *rows: Mapping[str, str], shown: tuple[str, ...] | None) -> KernelMetrics:
     fake = FakePerf(tmp_path, rows=tuple({"ScaleUnit": "100%", **row} for row in rows), shown=shown)
     return find_metrics(fake, tmp_path)
 
@@ -52,7 +52,7 @@ def test_zen4(tmp_path: Path) -> None:
 
 
 def test_ice_lake(tmp_path: Path) -> None:
-    metrics = found(tmp_path, *ICX, shown=ICX_SHOWN)
+    metrics = known(tmp_path, *ICX, shown=ICX_SHOWN)
     assert metrics.absent == {}
     assert next(iter(metrics.events)) == "kernel_topdown_slots"  # which must lead
     assert metrics.events["kernel_int_misc_recovery_cycles_cmask_1_edge"] == (
@@ -62,20 +62,20 @@ def test_ice_lake(tmp_path: Path) -> None:
 
 
 def test_a_cpu_that_perf_has_no_top_down_for(tmp_path: Path) -> None:
-    metrics = found(tmp_path, {"MetricName": "ipc", "MetricExpr": "a / b"}, shown=())
+    metrics = known(tmp_path, {"MetricName": "ipc", "MetricExpr": "a / b"}, shown=())
     assert (metrics.formulas, metrics.events) == ({}, {})
     assert {problem.reason for problem in metrics.absent.values()} == {Reason.HARDWARE}
 
 
 def test_what_perf_can_t_resolve_here(tmp_path: Path) -> None:
-    metrics = found(tmp_path, *ZEN4, shown=None)
+    metrics = known(tmp_path, *ZEN4, shown=None)
     assert metrics.formulas == {}
     sentence = metrics.absent["tma.retiring"].sentence
     assert "this kernel lacks an event of it (ex_ret_ops)" in sentence
 
 
 def test_one_metric_that_can_t_be_had_leaves_the_others(tmp_path: Path) -> None:
-    metrics = found(tmp_path, *ZEN4, shown=("ex_ret_ops", "de_src_op_disp.all"))
+    metrics = known(tmp_path, *ZEN4, shown=("ex_ret_ops", "de_src_op_disp.all"))
     assert list(metrics.formulas) == ["tma.bad_speculation", "tma.retiring"]
     assert list(metrics.events) == ["kernel_ex_ret_ops", "kernel_de_src_op_disp_all"]
 
@@ -101,7 +101,7 @@ def test_what_is_not_understood_is_refused(
     assert len(metrics.formulas) == 3
 
 
-def test_the_host_is_asked_for_what_a_formula_asks_of_it(tmp_path: Path) -> None:
+def test_host_facts_of_a_formula_are_read(tmp_path: Path) -> None:
     row = {"MetricName": "retiring", "MetricExpr": "100 * (a if #SMT_on else b) / #slots",
            "ScaleUnit": "1percent of slots"}  # fmt: skip
     fake = FakePerf(tmp_path, rows=(row,), shown=("a", "b"))

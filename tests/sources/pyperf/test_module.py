@@ -30,9 +30,9 @@ def put(root: Path, name: str, folder: str = DEBIAN) -> Path:
 
 
 def refused(root: Path, **options: Any) -> CounterProblem:
-    found = load_module(root, owner=options.pop("owner", ME), **options)
-    assert isinstance(found, CounterProblem), found
-    return found
+    result = load_module(root, owner=options.pop("owner", ME), **options)
+    assert isinstance(result, CounterProblem), result
+    return result
 
 
 def test_a_host_without_it(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_module_that_can_count() -> None:
         ("", "evsel", "perf.evsel.read"),
     ],
 )
-def test_an_old_module_is_told_by_what_it_lacks(where: str, name: str, said: str) -> None:
+def test_an_old_module_is_reported_by_what_it_lacks(where: str, name: str, said: str) -> None:
     module = whole()
     delattr(getattr(module, where) if where else module, name)
     assert lacking(module) == said

@@ -142,7 +142,7 @@ def test_reads_are_counted(bench: Bench) -> None:
     assert bench.source.counter_reads == len(bench.fake.reads) > 0
 
 
-def test_quiet_cpus_are_rows_without_numbers_and_nothing_is_opened_there(tmp_path: Path) -> None:
+def test_quiet_cpus_are_rows_without_numbers_and_nothing_is_opened_present(tmp_path: Path) -> None:
     bench = Bench(FakePerf(tmp_path), quiet=(0, 2))
     bench.tick()
     table = bench.tick()
@@ -279,7 +279,7 @@ def test_a_group_that_never_runs_is_counted_in_parts(tmp_path: Path) -> None:
     assert columns["tsc_hz"][0] == pytest.approx(25e9)
 
 
-def test_what_never_runs_in_any_part_is_taken(tmp_path: Path) -> None:
+def test_a_group_that_never_runs_counts_as_taken(tmp_path: Path) -> None:
     bench = Bench(FakePerf(tmp_path, share=lambda names, cpu: 0.0))
     tables = [bench.tick() for _ in range(6)]
     cycles = bench.frames(*tables)[-1].cpus.columns["ipc"][0]
@@ -323,7 +323,7 @@ def test_doctor_names_what_is_counted_and_at_what_cost(
     assert "frontend_bound, bad_speculation, backend_bound, retiring" in topdown.text
 
 
-def test_doctor_says_what_is_missing_and_who_shares_the_counters(
+def test_doctor_lists_missing_items_and_programs_that_share_the_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakePerf(
@@ -342,7 +342,7 @@ def test_doctor_says_what_is_missing_and_who_shares_the_counters(
     )
 
 
-def test_doctor_names_who_holds_the_counters(
+def test_doctor_names_the_program_that_holds_the_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(FakePerf(tmp_path, share=lambda names, cpu: "cycles" not in names))
@@ -359,7 +359,7 @@ def test_doctor_s_whole_answer_where_nothing_can_be_counted(tmp_path: Path) -> N
     assert check.fix
 
 
-def test_why_there_is_no_top_down_is_in_the_frame(tmp_path: Path) -> None:
+def test_the_reason_for_no_top_down_is_in_the_frame(tmp_path: Path) -> None:
     bench = Bench(FakePerf(tmp_path, rows=()))
     columns = bench.frames(bench.tick(), bench.tick())[-1].cpus.columns
     for metric in (*ZEN4_SHARES, "tma.coverage"):
@@ -382,12 +382,12 @@ def test_what_perf_complains_of_is_not_on_the_screen(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fake = FakePerf(tmp_path, complains=True)
-    found = choose("python-perf", PerfSource(), load(), quiet_cpus=(), root=tmp_path, module=fake)
-    found.source.read()
+    result = choose("python-perf", PerfSource(), load(), quiet_cpus=(), root=tmp_path, module=fake)
+    result.source.read()
     fake.online.discard(3)
     fake.tell()
-    assert isinstance(found.source.read(), CounterTable)
-    found.source.close()
+    assert isinstance(result.source.read(), CounterTable)
+    result.source.close()
     assert capfd.readouterr().err == ""
     os.write(2, b"of others")
     assert capfd.readouterr().err == "of others"

@@ -39,9 +39,9 @@ def test_the_option_has_these_ways() -> None:
 )
 def test_where_the_module_can_count(tmp_path: Path, way: str, uarch: str, kind: type) -> None:
     fake = FakePerf(tmp_path)
-    found = choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path, module=fake)
-    assert type(found.source) is kind
-    assert found.checks == ()
+    result = choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path, module=fake)
+    assert type(result.source) is kind
+    assert result.checks == ()
 
 
 @pytest.mark.parametrize(("way", "uarch"), [("perf", "generic"), ("auto", "ICX")])
@@ -58,13 +58,13 @@ def test_it_is_not_even_loaded_where_it_is_not_used(
 def test_without_the_module_unknown_cpus_are_counted_as_ever_and_doctor_says_why(
     tmp_path: Path,
 ) -> None:
-    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE)
-    assert found.source is OWN
-    (check,) = found.checks
+    result = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE)
+    assert result.source is OWN
+    (check,) = result.checks
     assert (check.name, check.text, check.fix) == ("python-perf", GONE.sentence, GONE.fix)
 
 
-def test_who_asks_for_the_module_where_there_is_none_gets_the_reason(tmp_path: Path) -> None:
+def test_requesting_an_absent_module_gives_the_reason(tmp_path: Path) -> None:
     source = choose("python-perf", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE).source
     assert type(source) is NoCounters
     assert source.read() == Missing(Reason.SOURCE, GONE.sentence)
@@ -76,20 +76,20 @@ def test_who_asks_for_the_module_where_there_is_none_gets_the_reason(tmp_path: P
 
 def test_by_itself_it_is_taken_for_its_top_down_only(tmp_path: Path) -> None:
     fake = FakePerf(tmp_path, rows=())
-    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
-    assert found.source is OWN
-    assert found.checks[0].reason is Reason.HARDWARE
+    result = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    assert result.source is OWN
+    assert result.checks[0].reason is Reason.HARDWARE
 
 
-def test_a_guest_without_a_pmu_is_not_asked_for_metrics(tmp_path: Path) -> None:
+def test_a_guest_without_a_pmu_is_not_requested_metrics(tmp_path: Path) -> None:
     class Noisy(FakePerf):
         def parse_metrics(self, names: str, /) -> FakeList:
             raise AssertionError("perf would complain on standard error")
 
     fake = Noisy(tmp_path, refuse=lambda names, cpu: errno.ENOENT if "cycles" in names else 0)
-    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
-    assert found.source is OWN
-    assert found.checks[0].reason is Reason.HARDWARE
+    result = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    assert result.source is OWN
+    assert result.checks[0].reason is Reason.HARDWARE
     forced = choose("python-perf", OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
     assert type(forced.source) is PythonPerfSource
 
@@ -104,9 +104,9 @@ def test_whatever_the_module_raises_is_a_reason(
 
     fake = FakePerf(tmp_path)
     monkeypatch.setattr(fake, what, breaks, raising=True)
-    found = choose(way, OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
-    (check,) = found.source.check() if way == "python-perf" else found.checks
-    assert type(found.source) is (NoCounters if way == "python-perf" else PerfSource)
+    result = choose(way, OWN, load(), quiet_cpus=(), root=tmp_path, module=fake)
+    (check,) = result.source.check() if way == "python-perf" else result.checks
+    assert type(result.source) is (NoCounters if way == "python-perf" else PerfSource)
     assert check.reason is Reason.ERROR
     assert "SystemError: error return without exception set" in check.text
 
@@ -118,9 +118,9 @@ def test_a_module_that_breaks_as_it_is_loaded_is_a_reason(
         raise ValueError("null argument to internal routine")
 
     monkeypatch.setattr(source, "load_module", load_module)
-    found = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path)
-    assert found.source is OWN
-    assert found.checks[0].reason is Reason.ERROR
+    result = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path)
+    assert result.source is OWN
+    assert result.checks[0].reason is Reason.ERROR
 
 
 def test_the_trial_leaves_quiet_cpus_alone(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ def test_the_trial_leaves_quiet_cpus_alone(tmp_path: Path) -> None:
     choose("auto", OWN, load(), quiet_cpus=(0, 1), root=tmp_path, module=fake)
     assert {cpu for _, cpu in fake.opened} == {2}
     fake.opened.clear()
-    found = choose("auto", OWN, load(), quiet_cpus=range(4), root=tmp_path, module=fake)
-    assert found.source is OWN
+    result = choose("auto", OWN, load(), quiet_cpus=range(4), root=tmp_path, module=fake)
+    assert result.source is OWN
     assert fake.opened == []

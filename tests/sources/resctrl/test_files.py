@@ -76,11 +76,11 @@ def test_it_is_waited_for(tmp_path: Path) -> None:
             assert lock.held
 
 
-def test_who_holds_it_for_long_is_named_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_long_holder_of_the_lock_is_named_without_waiting(tmp_path: Path) -> None:
     root = write(tmp_path, plain())
     mount = root / MOUNT
-    found = mount.stat()
-    file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    result = mount.stat()
+    file = f"{os.major(result.st_dev):02x}:{os.minor(result.st_dev):02x}:{result.st_ino}"
     (root / "proc/locks").write_text(
         "1: POSIX  ADVISORY  WRITE 9 00:01:2 0 EOF\n"
         f"2: FLOCK  ADVISORY  READ 8 {file} 0 EOF\n"
@@ -95,7 +95,7 @@ def test_who_holds_it_for_long_is_named_and_not_waited_for(tmp_path: Path) -> No
     assert read(root).notes == ()
 
 
-def test_who_holds_it_may_be_unknown(tmp_path: Path) -> None:
+def test_the_holder_of_the_lock_may_be_unknown(tmp_path: Path) -> None:
     assert holder(tmp_path, str(tmp_path)) == "another program"
     assert holder(tmp_path, str(tmp_path / "gone")) == "another program"
 
@@ -111,7 +111,7 @@ def test_groups_that_change_under_a_lock_that_is_held_are_not_shown(
     assert value == Missing(Reason.TAKEN, "its groups changed during every read")
 
 
-def test_who_is_too_slow_lets_go_of_it_and_looks_twice(
+def test_a_slow_reader_releases_the_lock_and_reads_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libpqos fails when it does not get the lock in 100 ms."""
@@ -143,7 +143,7 @@ def test_counters_are_read_without_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert free and all(free)
 
 
-def test_readers_beside_each_other(tmp_path: Path) -> None:
+def test_readers_in_parallel(tmp_path: Path) -> None:
     """Any number may read at once: what they hold is shared."""
     root = write(tmp_path, plain())
     got: list[object] = []

@@ -36,11 +36,11 @@ texts = (
 
 
 @settings(max_examples=60)
-@given(said=st.dictionaries(st.sampled_from(NAMES), texts | st.none(), max_size=8))
-def test_whatever_the_files_say(said: Mapping[str, str | None]) -> None:
+@given(message=st.dictionaries(st.sampled_from(NAMES), texts | st.none(), max_size=8))
+def test_whatever_the_files_say(message: Mapping[str, str | None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = write(Path(folder), FILES)
-        for name, text in said.items():
+        for name, text in message.items():
             path = root / MOUNT / name
             if text is None:
                 path.unlink()

@@ -23,7 +23,7 @@ def _with(nohz_full: Collection[int] = (), offline: Collection[int] = ()) -> Top
     )
 
 
-def test_a_reader_beside_the_cache_disturbs_nobody_on_older_kernels() -> None:
+def test_a_reader_next_to_the_cache_disturbs_nobody_on_older_kernels() -> None:
     assert choose_reader(1, HOST, {0, 3, 6}, queued=False) == CacheReader(
         Cpu(3), frozenset({Cpu(3), Cpu(6)})
     )

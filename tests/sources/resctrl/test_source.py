@@ -134,7 +134,7 @@ def test_amds_limits_are_eighths_of_gigabytes(tmp_path: Path) -> None:
     assert (table.mba_unit, cache(table, ROOT).mba) == ("GBps/8", 2048)
 
 
-def test_the_cpu_is_identified_once_and_not_at_each_tick(tmp_path: Path) -> None:
+def test_the_cpu_is_identified_once_and_not_at_every_tick(tmp_path: Path) -> None:
     """Linux 5.x interrupts CPUs when /proc/cpuinfo is opened."""
     root = write(tmp_path, plain() | {"schemata": "MB:0=2048;1=2048\nL3:0=fff;1=fff"})
     cpuinfo = root / "proc/cpuinfo"
@@ -153,7 +153,7 @@ def test_the_cpu_is_identified_once_and_not_at_each_tick(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_in_place_of_a_number_is_its_reason(tmp_path: Path, word: str) -> None:
+def test_a_word_instead_of_a_number_is_its_reason(tmp_path: Path, word: str) -> None:
     file = "vpp/mon_data/mon_L3_01/mbm_total_bytes"
     values = cache(read(write(tmp_path, plain() | {file: word})), "vpp", 1).values
     assert values["mbm_total_bytes"] == WORDS[word]
@@ -172,7 +172,7 @@ def test_one_monitor_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     assert values["mbm_local_bytes"] == 1000
 
 
-def test_events_that_are_not_metered_are_not_asked_for(tmp_path: Path) -> None:
+def test_events_that_are_not_metered_are_not_requested(tmp_path: Path) -> None:
     files = plain() | {"info/L3_MON/mon_features": "llc_occupancy"}
     root = write(tmp_path, files)
     table = read(root)
@@ -221,7 +221,7 @@ def test_ways_of_io(tmp_path: Path) -> None:
     assert off.domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
 
 
-def test_the_register_is_asked_on_a_cpu_nftop_runs_on(
+def test_the_register_is_queried_on_a_cpu_nftop_runs_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 6, 7})
@@ -253,7 +253,7 @@ def test_nodes_of_a_divided_cache(tmp_path: Path) -> None:
     assert cache(table, ROOT).values["llc_occupancy"] == 1 << 20, "of all nodes, in one read"
 
 
-def test_a_group_made_anew_while_it_is_read_has_no_values(
+def test_a_group_recreated_while_it_is_read_has_no_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write(tmp_path, plain())
@@ -290,7 +290,7 @@ def test_a_group_that_comes_and_goes(tmp_path: Path) -> None:
     assert isinstance(third, ResctrlTable) and len(third.groups) == 1
 
 
-def test_a_name_is_text_of_whoever_made_the_group(tmp_path: Path) -> None:
+def test_a_group_name_is_untrusted_text(tmp_path: Path) -> None:
     evil = "\x1b[2J\n[red]\udcff"
     root = write(tmp_path, plain())
     (root / MOUNT / "vpp").rename(root / MOUNT / evil)
@@ -315,11 +315,11 @@ def test_tasks_are_read_as_seldom_as_they_are_dear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write(tmp_path, plain())
-    at_ns, asked = [0], []
+    at_ns, requests = [0], []
     plain_tasks = read_tasks
 
     def slow(tree: object) -> object:
-        asked.append(at_ns[0])
+        requests.append(at_ns[0])
         at_ns[0] += 10_000_000
         return plain_tasks(tree)  # type: ignore[arg-type]
 
@@ -328,10 +328,10 @@ def test_tasks_are_read_as_seldom_as_they_are_dear(
     for second in range(4):
         at_ns[0] = round(second * 0.2e9)
         assert isinstance(reader.read(), ResctrlTable)
-    assert asked == [0, 600_000_000], "at most 2 % of the time"
+    assert requests == [0, 600_000_000], "at most 2 % of the time"
 
 
-def test_tasks_that_may_be_old_are_said_to_be(
+def test_tasks_that_may_be_old_are_reported_as(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, at_ns = write(tmp_path, plain()), [0]
@@ -348,8 +348,8 @@ def test_tasks_that_may_be_old_are_said_to_be(
         table = reader.read()
         assert isinstance(table, ResctrlTable)
         seen.append(table.gaps)
-    said = "which thread is in which class is {} s old: read every 4 s, as it is expensive"
-    assert seen == ["", "", said.format(3), ""]
+    message = "which thread is in which class is {} s old: read every 4 s, as it is expensive"
+    assert seen == ["", "", message.format(3), ""]
 
 
 def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Path) -> None:
@@ -371,13 +371,13 @@ def test_counters_are_read_once_a_second_however_fast_the_ticks_are(tmp_path: Pa
     ]
 
 
-def test_who_is_disturbed_by_reading_counters_is_told(
+def test_cpus_disturbed_by_counter_reads_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def noting(path: str, parse: Callable[[str], int]) -> int | Missing:
-        asked.append(path)
+        requests.append(path)
         return read_as_it_is(path, parse)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4})
@@ -385,9 +385,9 @@ def test_who_is_disturbed_by_reading_counters_is_told(
     reader = source(write(tmp_path, plain()))
     for _ in range(2):
         assert isinstance(reader.read(), ResctrlTable)
-        assert reader.counter_reads == len(asked) > 0
+        assert reader.counter_reads == len(requests) > 0
         # This thread runs beside cache 0 anyway.
-        assert reader.counter_interrupts == sum("mon_L3_01" in path for path in asked) > 0
+        assert reader.counter_interrupts == sum("mon_L3_01" in path for path in requests) > 0
 
 
 def test_a_group_that_is_new_between_two_reads_of_the_counters_has_to_wait(tmp_path: Path) -> None:
@@ -416,15 +416,13 @@ def test_counters_have_their_own_time(tmp_path: Path) -> None:
     assert len(set(times)) == 4 and all(times)
 
 
-def test_a_kernel_that_knows_nothing_of_clusters_is_told_on(tmp_path: Path) -> None:
+def test_a_kernel_that_knows_nothing_of_clusters_is_reported_on(tmp_path: Path) -> None:
     cpus = tuple(replace(info, node=info.cpu % 2) for info in HOST.cpus)
     table = read(write(tmp_path, plain()), replace(HOST, cpus=cpus))
     assert "L3 0, 1: divided into sub-NUMA clusters" in table.gaps
 
 
-def test_not_mounted_not_there_not_readable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_not_mounted_absent_not_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write(tmp_path, plain())
     reader = source(root)
     (root / "proc/mounts").write_text("proc /proc proc rw 0 0\n")

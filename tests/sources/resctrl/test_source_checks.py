@@ -19,21 +19,21 @@ def checks(root: Path) -> dict[str, Check]:
 def test_what_is_mounted_and_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 4})
     files = plain() | group_files("COS1/") | group_files("vpp/mon_groups/a/")
-    found = checks(write(tmp_path, files, "rw,relatime,cdp"))
-    assert {check.reason for check in found.values()} == {Reason.PRESENT}
-    assert found["resctrl"].text == (
+    result = checks(write(tmp_path, files, "rw,relatime,cdp"))
+    assert {check.reason for check in result.values()} == {Reason.PRESENT}
+    assert result["resctrl"].text == (
         "/sys/fs/resctrl, options cdp; 3 groups, by their names 1 pqos's, 1 unknown's; the numbers "
         "of classes show with the mount option debug (Linux 6.7)"
     )
-    assert found["resctrl L3"].text == (
+    assert result["resctrl L3"].text == (
         "12 ways, masks of 1 at least; classes: 3 of 8 in use; I/O: c00, CPUID's hint, not register"
     )
-    assert found["resctrl MB"].text == "limits in percent, 10 at least, in steps of 10"
-    assert found["resctrl monitors"].text == (
+    assert result["resctrl MB"].text == "limits in percent, 10 at least, in steps of 10"
+    assert result["resctrl monitors"].text == (
         "llc_occupancy, mbm_total_bytes, mbm_local_bytes; RMIDs: 4 of 224 in use, and those in "
         "limbo, which the kernel does not report"
     )
-    assert "the counters on CPU 0,2, one for each cache" in found["resctrl reads"].text
+    assert "the counters on CPU 0,2, one for each cache" in result["resctrl reads"].text
 
 
 def test_no_class_is_left(tmp_path: Path) -> None:
@@ -45,12 +45,12 @@ def test_no_class_is_left(tmp_path: Path) -> None:
 
 def test_what_the_kernel_hides_of_the_cpu_can_be_had_by_a_boot_parameter(tmp_path: Path) -> None:
     files = {key: text for key, text in plain().items() if "L3" not in key}
-    found = checks(write(tmp_path, files))
+    result = checks(write(tmp_path, files))
     for name, words in (("L3", "l3cat"), ("monitors", "cmt,mbmtotal,mbmlocal")):
-        check = found[f"resctrl {name}"]
+        check = result[f"resctrl {name}"]
         assert check.reason is Reason.HARDWARE
         assert check.fix.endswith(f"boot with rdt={words}")
-    assert "resctrl reads" not in found
+    assert "resctrl reads" not in result
 
 
 def test_what_the_cpu_has_not_has_no_fix(tmp_path: Path) -> None:

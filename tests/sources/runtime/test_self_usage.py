@@ -68,17 +68,17 @@ def test_choice(
     expected: tuple[int, ...],
     warning: str,
 ) -> None:
-    cpus, said = choose_cpus(usable, polling, host(isolated=frozenset(isolated)))
+    cpus, message = choose_cpus(usable, polling, host(isolated=frozenset(isolated)))
     assert cpus == expected
-    assert warning in said
-    assert bool(warning) == bool(said)
+    assert warning in message
+    assert bool(warning) == bool(message)
 
 
 CPUS = st.frozensets(st.integers(0, 7))
 
 
 @given(usable=CPUS.filter(bool), polling=CPUS, isolated=CPUS, nohz_full=CPUS)
-def test_choice_is_the_best_there_is(
+def test_the_best_available_source_is_chosen(
     usable: frozenset[int],
     polling: frozenset[int],
     isolated: frozenset[int],
@@ -193,7 +193,7 @@ def moves(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     return moved
 
 
-def test_a_thread_stays_beside_what_it_reads_and_comes_back(moves: list[set[int]]) -> None:
+def test_a_thread_stays_next_to_what_it_reads_and_comes_back(moves: list[set[int]]) -> None:
     with Affinity().staying_on({1, 2, 7}):
         assert moves[-1] == {1, 2}
     assert moves == [{0, 1, 2, 3}, {1, 2}, {0, 1, 2, 3}]

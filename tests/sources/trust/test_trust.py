@@ -61,8 +61,8 @@ def folder() -> Iterator[Path]:
 
 def bound(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as created:
+        created.bind(str(path))
     return str(path)
 
 

@@ -39,8 +39,8 @@ def each_cpu(files: Mapping[str, str]) -> dict[str, str]:
 
 def checks(root: Path, *pollers: Poller) -> dict[str, Check]:
     """Every answer by its name behind `host`; the last where there are several of a name."""
-    found = host_checks(root, read_topology(root), pollers)
-    return {check.name.removeprefix("host "): check for check in found}
+    result = host_checks(root, read_topology(root), pollers)
+    return {check.name.removeprefix("host "): check for check in result}
 
 
 def link(path: Path, target: str) -> None:

@@ -26,11 +26,11 @@ def test_huge_pages_are_wanted_on_the_nodes_of_network_functions(tmp_path: Path)
         "node 0: 512 huge pages of 2 MB, 100 free, 4 huge pages of 1 GB, 4 free; node 1: no huge "
         "pages"
     )
-    found = checks(tmp_path, poller(5))["huge pages"]
-    assert found.state == "tune"
-    assert found.text.endswith("; network functions poll on node 1")
+    check = checks(tmp_path, poller(5))["huge pages"]
+    assert check.state == "tune"
+    assert check.text.endswith("; network functions poll on node 1")
     at = f"/{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages"
-    assert found.fix == f"echo PAGES | sudo tee {at}"
+    assert check.fix == f"echo PAGES | sudo tee {at}"
     # Whoever else polls may need none.
     assert checks(tmp_path, poller(5, kind=""))["huge pages"].state == "ok"
 
@@ -62,9 +62,9 @@ def edac(controller: int, *megabytes: int) -> dict[str, str]:
 
 
 def test_channels_that_are_all_filled_alike(tmp_path: Path) -> None:
-    found = checks(host(tmp_path, edac(0, 16384, 16384) | edac(1, 16384, 16384)))["memory channels"]
-    assert found.state == "ok"
-    assert found.text == (
+    check = checks(host(tmp_path, edac(0, 16384, 16384) | edac(1, 16384, 16384)))["memory channels"]
+    assert check.state == "ok"
+    assert check.text == (
         "mc0: channel 0 16 GB, channel 1 16 GB; mc1: channel 0 16 GB, channel 1 16 GB"
     )
 
@@ -105,29 +105,29 @@ def test_a_slot_as_firmware_tells_it(raw: bytes, expected: int | None) -> None:
     assert size_mb(raw) == expected
 
 
-def test_without_edac_slots_are_told_and_channels_are_not(tmp_path: Path) -> None:
+def test_without_edac_slots_are_reported_and_channels_are_not(tmp_path: Path) -> None:
     host(tmp_path, {f"{PMUS}/uncore_imc_{n}/type": "20" for n in range(4)})
     for number, size in enumerate([32768, 32768, 0]):
         at = tmp_path / f"sys/firmware/dmi/entries/17-{number}"
         at.mkdir(parents=True)
         (at / "raw").write_bytes(memory_device(size))
-    found = checks(tmp_path)["memory channels"]
-    assert found.reason is Reason.SOURCE
-    assert found.text == (
+    check = checks(tmp_path)["memory channels"]
+    assert check.reason is Reason.SOURCE
+    assert check.text == (
         "DIMMs: 2 of 32 GB; 1 slots empty; the kernel has 4 units of counters a package "
         "(uncore_imc); only EDAC has their channels"
     )
-    assert found.fix.startswith("sudo modprobe ")
+    assert check.fix.startswith("sudo modprobe ")
 
 
 def test_nothing_tells_of_memory(tmp_path: Path) -> None:
-    found = checks(host(tmp_path))["memory channels"]
-    assert (found.reason, found.fix) == (Reason.SOURCE, "")
+    check = checks(host(tmp_path))["memory channels"]
+    assert (check.reason, check.fix) == (Reason.SOURCE, "")
 
 
 def test_nodes_of_a_package(tmp_path: Path) -> None:
     assert checks(host(tmp_path))["clusters"].text.startswith("one NUMA node per package")
     host(tmp_path, {f"{NODES}/node0/cpulist": "0-1", f"{NODES}/node2/cpulist": "2-3"})
-    found = checks(tmp_path)["clusters"]
-    assert (found.state, found.fix) == ("ok", "")
-    assert found.text.startswith("package 0 is divided into nodes 0, 2 (sub-NUMA")
+    check = checks(tmp_path)["clusters"]
+    assert (check.state, check.fix) == ("ok", "")
+    assert check.text.startswith("package 0 is divided into nodes 0, 2 (sub-NUMA")

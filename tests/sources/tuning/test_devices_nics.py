@@ -47,24 +47,24 @@ def holds(root: Path, pid: int, target: str) -> None:
     link(root / f"proc/{pid}/fd/4", target)
 
 
-def test_a_nic_on_the_node_of_who_polls_it(tmp_path: Path) -> None:
+def test_a_nic_on_the_numa_node_of_its_poller(tmp_path: Path) -> None:
     nic(host(tmp_path))
     holds(tmp_path, 100, "/dev/vfio/12")
-    found = checks(tmp_path, poller(1), poller(2))[f"nic {NIC}"]
-    assert found.state == "ok"
-    assert found.text == "(vfio-pci, node 0); testpmd[100] polls on CPU 1-2 of the same node"
+    result = checks(tmp_path, poller(1), poller(2))[f"nic {NIC}"]
+    assert result.state == "ok"
+    assert result.text == "(vfio-pci, node 0); testpmd[100] polls on CPU 1-2 of the same node"
 
 
 def test_a_nic_on_another_node(tmp_path: Path) -> None:
     nic(host(tmp_path))
     holds(tmp_path, 100, "/dev/vfio/12")
-    found = checks(tmp_path, poller(2), poller(5), poller(6, pid=200))[f"nic {NIC}"]
-    assert found.state == "tune"
-    assert found.text == (
+    result = checks(tmp_path, poller(2), poller(5), poller(6, pid=200))[f"nic {NIC}"]
+    assert result.state == "tune"
+    assert result.text == (
         "(vfio-pci, node 0); testpmd[100] polls on CPU 2,5, of which CPU 5 is on node 1"
     )
-    assert found.fix == "run it on CPUs of node 0: 0-3"
-    assert "9.2" in found.why
+    assert result.fix == "run it on CPUs of node 0: 0-3"
+    assert "9.2" in result.why
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,19 @@ def test_every_way_to_drive_one(tmp_path: Path, folder: str, name: str, handle: 
     assert checks(tmp_path, poller(1))[f"nic {NIC}"].state == "ok"
 
 
-def test_a_nic_whose_node_nobody_knows(tmp_path: Path) -> None:
+def test_a_nic_of_unknown_node(tmp_path: Path) -> None:
     nic(host(tmp_path), node="-1")
     holds(tmp_path, 100, "/dev/vfio/12")
-    found = checks(tmp_path, poller(1))[f"nic {NIC}"]
-    assert found.reason is Reason.SOURCE
-    assert "node unknown" in found.text
+    result = checks(tmp_path, poller(1))[f"nic {NIC}"]
+    assert result.reason is Reason.SOURCE
+    assert "node unknown" in result.text
 
 
 def test_a_nic_that_nobody_drives(tmp_path: Path) -> None:
     nic(host(tmp_path))
     (tmp_path / "proc").mkdir()
-    found = checks(tmp_path, poller(1))[f"nic {NIC}"]
-    assert (found.reason, found.text) == (
+    result = checks(tmp_path, poller(1))[f"nic {NIC}"]
+    assert (result.reason, result.text) == (
         Reason.IDLE,
         "(vfio-pci, node 0); no process has it open",
     )
@@ -104,12 +104,12 @@ def test_a_nic_that_nobody_drives(tmp_path: Path) -> None:
     )
 
 
-def test_the_kernel_s_own_are_told_too(tmp_path: Path) -> None:
+def test_the_kernel_s_own_are_reported_too(tmp_path: Path) -> None:
     at = nic(host(tmp_path), driver="ice", group="")
     (at / "net/ens1f0").mkdir(parents=True)
-    found = checks(tmp_path, poller(1))
-    assert found["nic"].text == "the kernel's own: ens1f0 (ice, node 0)"
-    assert found["nic link"].reason is Reason.IDLE
+    result = checks(tmp_path, poller(1))
+    assert result["nic"].text == "the kernel's own: ens1f0 (ice, node 0)"
+    assert result["nic link"].reason is Reason.IDLE
 
 
 def test_no_nic_at_all(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
 def test_links(tmp_path: Path, raw: bytes, state: str, said: str, fix: str) -> None:
     nic(host(tmp_path), raw=raw)
     (tmp_path / "proc").mkdir()
-    found = checks(tmp_path)[f"nic link {NIC}"]
-    assert found.state == state
-    assert said in found.text
-    assert fix in found.fix
+    result = checks(tmp_path)[f"nic link {NIC}"]
+    assert result.state == state
+    assert said in result.text
+    assert fix in result.fix
 
 
 def test_capabilities_in_a_circle_end(tmp_path: Path) -> None:
@@ -151,6 +151,6 @@ def test_a_virtual_function_has_the_settings_of_its_device(tmp_path: Path) -> No
     nic(host(tmp_path), "0000:3b:00.1", driver="ice", group="")
     nic(tmp_path, of="0000:3b:00.1", raw=config(payload=128, reads=128))
     (tmp_path / "proc").mkdir()
-    found = checks(tmp_path)[f"nic link {NIC}"]
-    assert found.state == "ok"
-    assert found.text.startswith("as 0000:3b:00.1, of which it is a function: payload 256")
+    result = checks(tmp_path)[f"nic link {NIC}"]
+    assert result.state == "ok"
+    assert result.text.startswith("as 0000:3b:00.1, of which it is a function: payload 256")

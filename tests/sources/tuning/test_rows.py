@@ -22,16 +22,16 @@ FOLDER = next((folder for folder in FOLDERS if folder.is_dir()), None)
 needs_trees = pytest.mark.skipif(FOLDER is None, reason="shared/reference/sysfs is absent")
 
 
-def test_names_and_reasons_are_each_row_s_own() -> None:
+def test_names_and_reasons_are_every_row_s_own() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS) == 15
     assert all("paper" in row.why for row in ROWS)
 
 
 def test_a_host_that_tells_nothing_is_a_reason_everywhere(tmp_path: Path) -> None:
-    found = host_checks(tmp_path, read_topology(tmp_path))
-    assert {check.name for check in found} == {f"host {row.name}" for row in ROWS}
-    assert all(check.reason is not Reason.PRESENT for check in found)
-    assert not [check for check in found if check.reason is Reason.ERROR]
+    result = host_checks(tmp_path, read_topology(tmp_path))
+    assert {check.name for check in result} == {f"host {row.name}" for row in ROWS}
+    assert all(check.reason is not Reason.PRESENT for check in result)
+    assert not [check for check in result if check.reason is Reason.ERROR]
 
 
 def test_a_check_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +44,13 @@ def test_a_check_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.M
     assert len(others) == len(ROWS)
 
 
-def test_what_can_t_be_read_is_said_where_it_was_wanted(tmp_path: Path) -> None:
+def test_what_can_t_be_read_is_reported_where_it_was_wanted(tmp_path: Path) -> None:
     """A folder in a file's place can't be read by anybody, root included."""
     host(tmp_path)
     (tmp_path / "proc/cmdline").mkdir(parents=True)
-    found = checks(tmp_path, poller(5))
-    assert found["rcu"].text.endswith("proc/cmdline can't be read: Is a directory")
-    assert "cmdline" not in found["isolation"].text
+    result = checks(tmp_path, poller(5))
+    assert result["rcu"].text.endswith("proc/cmdline can't be read: Is a directory")
+    assert "cmdline" not in result["isolation"].text
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_real_hosts(
     assert FOLDER is not None
     with tarfile.open(FOLDER / archive) as packed:
         packed.extractall(tmp_path, filter="data", members=_members(packed, tree))
-    found = checks(tmp_path / tree, poller(5), poller(30))
+    result = checks(tmp_path / tree, poller(5), poller(30))
     for name, (state, text) in expected.items():
-        assert found[name].state == state, name
-        assert text in found[name].text
+        assert result[name].state == state, name
+        assert text in result[name].text
 
 
 # What the checks and the topology read, of CPUs that poll all of it: the trees are of 60,000 files.

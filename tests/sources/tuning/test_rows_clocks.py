@@ -22,10 +22,10 @@ CLOCK = "sys/devices/system/clocksource/clocksource0"
 )
 def test_turbo_by_either_switch(tmp_path: Path, path: str, on: str, off: str) -> None:
     host(tmp_path, each_cpu(SCALING) | {f"{CPUS}/{path}": on})
-    found = checks(tmp_path, poller(5))["turbo"]
-    assert found.state == "tune"
-    assert found.text == "turbo is on: up to 4.00 GHz, 2.70 GHz is guaranteed"
-    assert found.fix == f"echo {off} | sudo tee /{CPUS}/{path}"
+    result = checks(tmp_path, poller(5))["turbo"]
+    assert result.state == "tune"
+    assert result.text == "turbo is on: up to 4.00 GHz, 2.70 GHz is guaranteed"
+    assert result.fix == f"echo {off} | sudo tee /{CPUS}/{path}"
     host(tmp_path, {f"{CPUS}/{path}": off})
     assert checks(tmp_path, poller(5))["turbo"].text == f"turbo is off (/{CPUS}/{path})"
 
@@ -38,18 +38,18 @@ def test_turbo_that_the_cores_that_poll_can_t_reach(tmp_path: Path) -> None:
 
 
 def test_no_switch_for_turbo(tmp_path: Path) -> None:
-    found = checks(host(tmp_path))["turbo"]
-    assert (found.reason, found.fix) == (Reason.HARDWARE, "")
-    assert found.text == "the kernel has no switch for turbo here (cpufreq driver none)"
+    result = checks(host(tmp_path))["turbo"]
+    assert (result.reason, result.fix) == (Reason.HARDWARE, "")
+    assert result.text == "the kernel has no switch for turbo here (cpufreq driver none)"
 
 
 def test_the_governor(tmp_path: Path) -> None:
     performance = {f"{CPUS}/cpu5/cpufreq/scaling_governor": "performance"}
     host(tmp_path, each_cpu(SCALING) | performance)
     assert checks(tmp_path, poller(5))["governor"].state == "ok"
-    found = checks(tmp_path, poller(5), poller(6))["governor"]
-    assert found.text == "CPU 5: performance, 1.00 to 4.00 GHz; CPU 6: powersave, 1.00 to 4.00 GHz"
-    assert (found.state, found.fix) == (
+    result = checks(tmp_path, poller(5), poller(6))["governor"]
+    assert result.text == "CPU 5: performance, 1.00 to 4.00 GHz; CPU 6: powersave, 1.00 to 4.00 GHz"
+    assert (result.state, result.fix) == (
         "tune",
         "sudo cpupower -c 6 frequency-set -g performance",
     )
@@ -57,8 +57,8 @@ def test_the_governor(tmp_path: Path) -> None:
 
 def test_a_frequency_that_can_t_change_needs_no_governor(tmp_path: Path) -> None:
     fixed = {"cpufreq/scaling_min_freq": "2700000", "cpufreq/scaling_max_freq": "2700000"}
-    found = checks(host(tmp_path, each_cpu(SCALING | fixed)), poller(5))["governor"]
-    assert (found.state, found.text) == ("ok", "CPU 5: powersave, 2.70 to 2.70 GHz")
+    result = checks(host(tmp_path, each_cpu(SCALING | fixed)), poller(5))["governor"]
+    assert (result.state, result.text) == ("ok", "CPU 5: powersave, 2.70 to 2.70 GHz")
 
 
 def test_a_guest_scales_nothing(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_guest_scales_nothing(tmp_path: Path) -> None:
 )
 def test_the_clock(tmp_path: Path, current: str, available: str, state: str, fix: str) -> None:
     files = {f"{CLOCK}/current_clocksource": current, f"{CLOCK}/available_clocksource": available}
-    found = checks(host(tmp_path, files))["clock source"]
-    assert (found.state, found.fix) == (state, fix)
+    result = checks(host(tmp_path, files))["clock source"]
+    assert (result.state, result.fix) == (state, fix)
 
 
 def test_no_clock_named(tmp_path: Path) -> None:

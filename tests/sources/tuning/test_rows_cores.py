@@ -17,13 +17,13 @@ def test_cores_that_poll_are_to_be_isolated(tmp_path: Path) -> None:
     assert (fine.state, fine.fix) == ("ok", "")
     assert fine.text == "all polled CPUs are isolated from the scheduler: CPU 2-3"
     assert "10.1: 1.3" in fine.why
-    found = checks(tmp_path, poller(3), poller(5))["isolation"]
-    assert found.state == "tune"
-    assert found.text == (
+    result = checks(tmp_path, poller(3), poller(5))["isolation"]
+    assert result.state == "tune"
+    assert result.text == (
         "polled on by testpmd but not isolated from the scheduler: CPU 5; CPU 2-3 are isolated "
         "from the scheduler"
     )
-    assert found.fix.startswith("isolcpus=2-3,5 in the kernel's command line")
+    assert result.fix.startswith("isolcpus=2-3,5 in the kernel's command line")
 
 
 def test_isolation_by_control_groups_counts(tmp_path: Path) -> None:
@@ -31,10 +31,10 @@ def test_isolation_by_control_groups_counts(tmp_path: Path) -> None:
     assert checks(tmp_path, poller(5))["isolation"].state == "ok"
 
 
-def test_without_pollers_it_is_said_what_there_is(tmp_path: Path) -> None:
-    found = checks(host(tmp_path, {f"{CPUS}/isolated": "2-3"}))["isolation"]
-    assert (found.reason, found.fix) == (Reason.IDLE, "")
-    assert found.text == "no thread polls here now; CPU 2-3 are isolated from the scheduler"
+def test_without_pollers_the_state_is_reported(tmp_path: Path) -> None:
+    result = checks(host(tmp_path, {f"{CPUS}/isolated": "2-3"}))["isolation"]
+    assert (result.reason, result.fix) == (Reason.IDLE, "")
+    assert result.text == "no thread polls here now; CPU 2-3 are isolated from the scheduler"
     (tmp_path / CPUS / "isolated").unlink()
     assert checks(tmp_path)["isolation"].reason is Reason.SOURCE
 
@@ -47,8 +47,8 @@ def test_a_poller_that_is_not_pinned_is_named(tmp_path: Path) -> None:
     assert (second.name, second.state) == ("host isolation", "tune")
     assert second.text == "testpmd[100] polls and is not pinned: it runs on CPU 5 now"
     compiler = poller(5, pinned=False, kind="")
-    found = host_checks(tmp_path, read_topology(tmp_path), (compiler,))
-    assert [check.name for check in found].count("host isolation") == 1
+    result = host_checks(tmp_path, read_topology(tmp_path), (compiler,))
+    assert [check.name for check in result].count("host isolation") == 1
 
 
 def test_the_tick(tmp_path: Path) -> None:
@@ -90,18 +90,18 @@ STATES = {
 
 
 def test_deep_states_are_named_with_what_they_cost(tmp_path: Path) -> None:
-    found = checks(host(tmp_path, each_cpu(STATES)), poller(5))["c-states"]
-    assert found.state == "tune"
-    assert found.text == "CPU 5 may sleep as deep as C6, 133 us to wake up"
-    assert found.fix == "sudo cpupower -c 5 idle-set -D 133"
+    result = checks(host(tmp_path, each_cpu(STATES)), poller(5))["c-states"]
+    assert result.state == "tune"
+    assert result.text == "CPU 5 may sleep as deep as C6, 133 us to wake up"
+    assert result.fix == "sudo cpupower -c 5 idle-set -D 133"
     everywhere = checks(tmp_path)["c-states"]
     assert everywhere.text.startswith("CPU 0-7 may sleep"), "of nobody in particular"
 
 
 def test_a_deep_state_that_is_disabled_on_the_core_that_polls(tmp_path: Path) -> None:
     disabled = {f"{CPUS}/cpu5/cpuidle/state2/disable": "1"}
-    found = checks(host(tmp_path, each_cpu(STATES) | disabled), poller(5))["c-states"]
-    assert (found.state, found.text) == ("ok", "CPU 5 may sleep as deep as C1E, 10 us to wake up")
+    result = checks(host(tmp_path, each_cpu(STATES) | disabled), poller(5))["c-states"]
+    assert (result.state, result.text) == ("ok", "CPU 5 may sleep as deep as C1E, 10 us to wake up")
 
 
 @pytest.mark.parametrize(("limit", "state"), [("50", "C1E"), ("n/a", "POLL"), ("200", "C6")])
@@ -117,14 +117,14 @@ def test_what_programs_ask_for_all_cpus_is_heeded(
     host(tmp_path, each_cpu(STATES))
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", request_us))
-    found = checks(tmp_path, poller(5))["c-states"]
-    assert found.state == state
-    assert ("a program holds all to" in found.text) == (state == "ok")
+    result = checks(tmp_path, poller(5))["c-states"]
+    assert result.state == state
+    assert ("a program holds all to" in result.text) == (state == "ok")
 
 
 def test_without_idle_states(tmp_path: Path) -> None:
-    found = checks(host(tmp_path, {f"{CPUS}/cpuidle/current_driver": "none"}))["c-states"]
-    assert (found.reason, found.text) == (
+    result = checks(host(tmp_path, {f"{CPUS}/cpuidle/current_driver": "none"}))["c-states"]
+    assert (result.reason, result.text) == (
         Reason.HARDWARE,
         "the kernel manages no idle states here (driver none)",
     )

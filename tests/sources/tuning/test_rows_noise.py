@@ -10,9 +10,9 @@ from tests.sources.tuning.hosts import checks, host, poller
 
 @pytest.mark.parametrize(("text", "state"), [("0", "ok"), ("1", "tune")])
 def test_the_watchdog(tmp_path: Path, text: str, state: str) -> None:
-    found = checks(host(tmp_path, {"proc/sys/kernel/nmi_watchdog": text}))["nmi watchdog"]
-    assert found.state == state
-    assert found.fix == ("sudo sysctl kernel.nmi_watchdog=0" if state == "tune" else "")
+    result = checks(host(tmp_path, {"proc/sys/kernel/nmi_watchdog": text}))["nmi watchdog"]
+    assert result.state == state
+    assert result.fix == ("sudo sysctl kernel.nmi_watchdog=0" if state == "tune" else "")
 
 
 def test_no_watchdog(tmp_path: Path) -> None:
@@ -25,10 +25,10 @@ def test_irqbalance(tmp_path: Path) -> None:
         "irqbalance is not among the 2 processes that can be seen"
     )
     host(tmp_path, {"proc/78/comm": "irqbalance"})
-    found = checks(tmp_path)["irqbalance"]
-    assert found.state == "tune"
-    assert "process 78" in found.text
-    assert "systemctl disable --now irqbalance" in found.fix
+    result = checks(tmp_path)["irqbalance"]
+    assert result.state == "tune"
+    assert "process 78" in result.text
+    assert "systemctl disable --now irqbalance" in result.fix
 
 
 def irq(number: int, cpus: str, *handlers: str, effective: bool = True) -> dict[str, str]:
@@ -39,10 +39,10 @@ def irq(number: int, cpus: str, *handlers: str, effective: bool = True) -> dict[
 
 def test_interrupts_on_cores_that_poll(tmp_path: Path) -> None:
     host(tmp_path, irq(24, "0", "nvme0q0") | irq(25, "5", "eth0-rx") | irq(26, "5") | irq(27, "6"))
-    found = checks(tmp_path, poller(5))["interrupts"]
-    assert found.state == "tune"
-    assert found.text == "interrupt 25 (eth0-rx) directed at CPU 5, polled on"
-    assert found.fix == (
+    result = checks(tmp_path, poller(5))["interrupts"]
+    assert result.state == "tune"
+    assert result.text == "interrupt 25 (eth0-rx) directed at CPU 5, polled on"
+    assert result.fix == (
         "for i in 25; do echo 0-4,6-7 | sudo tee /proc/irq/$i/smp_affinity_list; done"
     )
     # Nobody handles 27.
@@ -57,6 +57,6 @@ def test_older_kernels_say_only_where_an_interrupt_may_go(tmp_path: Path) -> Non
 
 def test_many_interrupts_are_counted(tmp_path: Path) -> None:
     host(tmp_path, {k: v for n in range(30, 37) for k, v in irq(n, "5", "eth0").items()})
-    found = checks(tmp_path, poller(5))["interrupts"]
-    assert "33 (eth0) and 3 more directed at CPU 5" in found.text
-    assert "30 31 32 33 34 35 36;" in found.fix
+    result = checks(tmp_path, poller(5))["interrupts"]
+    assert "33 (eth0) and 3 more directed at CPU 5" in result.text
+    assert "30 31 32 33 34 35 36;" in result.fix

@@ -50,7 +50,7 @@ def test_every_event_is_counted_on_every_box_and_scaled_by_its_share(
 
 
 @pytest.mark.parametrize("uarch", MODELS, ids=lambda uarch: uarch.name)
-def test_what_it_costs_is_told(tmp_path: Path, uarch: Uarch) -> None:
+def test_cost_is_reported(tmp_path: Path, uarch: Uarch) -> None:
     bench = Bench(FakeUncore(tmp_path, uarch))
     for _ in range(3):
         bench.tick()

@@ -45,7 +45,7 @@ def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -
     assert isinstance(read, Missing) and "closed" in read.message
 
 
-def test_a_turn_that_fails_is_told_by_the_next_reading_and_tried_again(tmp_path: Path) -> None:
+def test_a_turn_that_fails_is_reported_by_the_next_reading_and_tried_again(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
     assert isinstance(source.read(), UncoreTable)
@@ -102,7 +102,7 @@ def test_the_session_reads_it_in_a_thread_and_closes_it(tmp_path: Path) -> None:
     assert not turning()
 
 
-def test_who_polls_is_told_by_the_next_reading(tmp_path: Path) -> None:
+def test_pollers_are_reported_with_the_next_reading(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
     source.on_pollers([2], topology())
@@ -138,15 +138,15 @@ def test_doctor_without_the_privilege_says_the_fix(tmp_path: Path) -> None:
 
 def checks(bench: Bench) -> dict[str, Check]:
     bench.tick()
-    found = uncore_checks("uncore", bench.counters, bench.tick())
-    assert len({check.name for check in found}) == len(found)
-    return {check.name: check for check in found}
+    result = uncore_checks("uncore", bench.counters, bench.tick())
+    assert len({check.name for check in result}) == len(result)
+    return {check.name: check for check in result}
 
 
 def test_doctor_says_which_turn_has_how_much_of_the_time(tmp_path: Path) -> None:
-    found = checks(Bench(FakeUncore(tmp_path, ICX)))
-    assert {check.reason for check in found.values()} == {Reason.PRESENT}
-    text = found["uncore cha"].text
+    result = checks(Bench(FakeUncore(tmp_path, ICX)))
+    assert {check.reason for check in result.values()} == {Reason.PRESENT}
+    text = result["uncore cha"].text
     assert "in turns itom_hit/itom_miss/pcirdcur_hit/pcirdcur_miss 50%, " in text
     assert "3 boxes of package 0, 3 boxes of package 1 with 96 descriptors" in text
     assert "by interrupts of CPU 0,2" in text
@@ -156,15 +156,15 @@ def test_doctor_says_which_turn_has_how_much_of_the_time(tmp_path: Path) -> None
 
 
 def test_doctor_says_what_an_older_kernel_can_t(tmp_path: Path) -> None:
-    found = checks(Bench(FakeUncore(tmp_path, ICX, umask_8_bits=True)))
-    assert "uncore cha" not in found
-    assert found["uncore cha itom_hit"].reason is Reason.HARDWARE
-    assert found["uncore imc"].reason is Reason.PRESENT
+    result = checks(Bench(FakeUncore(tmp_path, ICX, umask_8_bits=True)))
+    assert "uncore cha" not in result
+    assert result["uncore cha itom_hit"].reason is Reason.HARDWARE
+    assert result["uncore imc"].reason is Reason.PRESENT
 
 
 def test_doctor_says_that_another_program_has_the_counters(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.0 if pmu == "uncore_imc_1" else 1.0)
-    found = checks(Bench(fake))
-    taken = found["uncore imc cas_read"]
+    result = checks(Bench(fake))
+    taken = result["uncore imc cas_read"]
     assert taken.reason is Reason.TAKEN and taken.fix
     assert "2 boxes" in taken.text

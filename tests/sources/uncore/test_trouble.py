@@ -48,7 +48,7 @@ def test_a_unit_that_is_refused_altogether_is(tmp_path: Path) -> None:
         (errno.ENOSYS, Reason.HARDWARE),
     ],
 )
-def test_without_the_privilege_it_is_asked_once_and_again_later(
+def test_without_the_privilege_it_is_queried_once_and_again_later(
     tmp_path: Path, code: int, reason: Reason
 ) -> None:
     allowed: list[bool] = []
@@ -89,7 +89,7 @@ def test_a_box_that_can_t_be_opened_takes_its_sums_with_it_and_is_tried_again(
     assert bench.tick(RETRY_AFTER_NS).gaps == ""
 
 
-def test_a_read_that_fails_is_told_and_the_box_opened_again_later(tmp_path: Path) -> None:
+def test_a_read_that_fails_is_reported_and_the_box_opened_again_later(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX))
     bench.tick()
     bench.fake.read_errno["uncore_cha_2"] = errno.EIO
@@ -149,7 +149,7 @@ def test_a_quiet_cpu_s_package_is_left_alone(tmp_path: Path) -> None:
     assert isinstance(everywhere, Missing) and everywhere.reason is Reason.SOURCE
 
 
-def test_who_polls_on_the_cpu_that_counts_is_told(tmp_path: Path) -> None:
+def test_a_poller_on_the_counting_cpu_is_reported(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX))
     bench.counters.set_pollers([1, 2, 3])
     assert "CPU 2 polls" in bench.tick().gaps

@@ -64,7 +64,7 @@ def values(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
         return _WORDS[shape]
     word, *inner = shape
     most = 18 if depth == 0 else 2
-    made: Mapping[str, Callable[[list[Any]], st.SearchStrategy[Any]]] = {
+    created: Mapping[str, Callable[[list[Any]], st.SearchStrategy[Any]]] = {
         "list": lambda of: st.lists(values(of[0], depth + 1), max_size=most).map(tuple),
         "set": lambda of: st.frozensets(values(of[0], depth + 1), max_size=3),
         "map": lambda of: st.dictionaries(
@@ -74,7 +74,7 @@ def values(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
         "one_of": lambda of: st.one_of(*(values(entry, depth + 1) for entry in of)),
         "record": lambda of: records(of[0], depth + 1),
     }
-    return made[word](inner)
+    return created[word](inner)
 
 
 def records(name: str, depth: int = 0) -> st.SearchStrategy[Any]:
@@ -106,12 +106,12 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
             before = writer.kept
             wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
             reader = ColumnReader(wire, known)
-            (found,) = read.read(shape, 1, reader)
+            (result,) = read.read(shape, 1, reader)
             reader.end()
             # So that nothing is written that a reader has no room for.
             assert MOST_UNPACKED_BYTES - reader.budget == writer.spent_bytes
             known = reader.kept
-            assert same(value, found)
+            assert same(value, result)
 
     through()
 
@@ -156,18 +156,18 @@ def bodies(header: Header, *samples: Sample) -> list[bytes]:
     encoder = Encoder(header)
     data = b"".join(encoder.tick(at, sample).data for at, sample in enumerate(samples))
     plain = ZstdDecompressor().decompress(data[60:])
-    found = []
+    result = []
     while (whole := unframed(plain)) is not None:
-        found.append(whole[0])
+        result.append(whole[0])
         plain = plain[whole[1] :]
-    return found
+    return result
 
 
 def decoded(header: Header, *samples: Sample) -> list[Sample]:
     decoder = Decoder()
     decoder.begin()
-    found = [decoder.record(body) for body in bodies(header, *samples)]
-    return [item.sample for item in found if isinstance(item, Tick)]
+    result = [decoder.record(body) for body in bodies(header, *samples)]
+    return [item.sample for item in result if isinstance(item, Tick)]
 
 
 def reading(value: Any, at_ns: int = 5) -> SourceReading[Any]:
@@ -189,10 +189,10 @@ def test_what_a_source_gave_once_is_what_it_gave() -> None:
         {"dpdk": kept},
     ]
     samples = [Sample(10 + at, 20 + at, 1, state) for at, state in enumerate(states)]
-    found = decoded(header, *samples)
-    assert all(map(same, samples, found))
-    assert found[1].readings["dpdk"] is found[0].readings["dpdk"]
-    assert found[2].readings["dpdk"].value is found[0].readings["dpdk"].value
+    result = decoded(header, *samples)
+    assert all(map(same, samples, result))
+    assert result[1].readings["dpdk"] is result[0].readings["dpdk"]
+    assert result[2].readings["dpdk"].value is result[0].readings["dpdk"].value
 
 
 def test_what_can_not_be_recorded_is_absent_and_says_so() -> None:
@@ -200,11 +200,11 @@ def test_what_can_not_be_recorded_is_absent_and_says_so() -> None:
     odd = Sample(
         1, 2, 3, {"odd": reading({1, 2}), "topology": clocked.sample().readings["topology"]}
     )
-    (found,) = decoded(header_of(clocked), odd)
-    value = found.readings["odd"].value
+    (result,) = decoded(header_of(clocked), odd)
+    value = result.readings["odd"].value
     assert isinstance(value, Missing) and value.reason is Reason.ERROR
     assert "could not be recorded" in value.message
-    assert same(found.readings["topology"], odd.readings["topology"])
+    assert same(result.readings["topology"], odd.readings["topology"])
 
 
 def test_fields_that_came_or_went_since_are_no_obstacle() -> None:
@@ -216,8 +216,8 @@ def test_fields_that_came_or_went_since_are_no_obstacle() -> None:
     writer.values([0.5])
     writer.values([4])
     wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
-    (found,) = Codec(written).read(("record", "CounterUse"), 1, ColumnReader(wire, []))
-    assert (found.reads, found.interrupts) == (3, 4)
+    (result,) = Codec(written).read(("record", "CounterUse"), 1, ColumnReader(wire, []))
+    assert (result.reads, result.interrupts) == (3, 4)
     written["CounterUse"] = (("reads", "int"),)
     with pytest.raises(UnknownError, match="CounterUse has no interrupts"):
         Codec(written).read(("record", "CounterUse"), 1, ColumnReader([[3]], []))

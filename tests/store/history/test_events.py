@@ -88,7 +88,7 @@ def test_change_is_in_force_until_another_one_of_the_same_cells(
     assert event.end_ns == (None if end is None else WALL_NS + end * SECOND_NS)
 
 
-def test_changes_shortly_after_each_other_are_one_event() -> None:
+def test_changes_shortly_after_one_another_are_one_event() -> None:
     history = EventHistory()
     one, two = noticed(3, mask("1", "3")), noticed(5, mask("3", "7"))
     history.append(tick(5, noticed=(one, two)))
@@ -128,7 +128,7 @@ def test_number_of_events_has_a_bound_and_open_ones_stay() -> None:
     assert "open" in {event.key for event in events}
 
 
-def test_drops_are_summed_and_what_is_unknown_is_said() -> None:
+def test_drops_are_summed_and_what_is_unknown_is_reported() -> None:
     history = EventHistory()
     history.append(tick(1, 2e6))
     strip = history.strip(WALL_NS + 2 * SECOND_NS)
@@ -181,9 +181,9 @@ def test_memory_and_sent_packets_are_totals() -> None:
 
 def test_state_of_a_change_does_not_depend_on_the_order_in_which_changes_come() -> None:
     history = EventHistory()
-    made, undone = noticed(10, mask("003", "0fe")), noticed(100, mask("0fe", "003"))
+    created, undone = noticed(10, mask("003", "0fe")), noticed(100, mask("0fe", "003"))
     history.append(tick(100, noticed=(undone,)))
-    history.append(tick(10, noticed=(made,)))
+    history.append(tick(10, noticed=(created,)))
     first, second = history.events(WALL_NS, WALL_NS + 200 * SECOND_NS)
     assert (first.state, first.end_ns) == (EventState.UNDONE, WALL_NS + 100 * SECOND_NS)
     assert (second.state, second.end_ns) == (EventState.IN_FORCE, None)

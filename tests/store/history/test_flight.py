@@ -99,8 +99,8 @@ def test_what_is_left_starts_at_a_seek_point_and_reads_without_a_loss() -> None:
     assert data.first > 0
     start = next_position(data, data.first)
     assert start is not None and start.at == data.first
-    found = list(positions(data, data.first))
-    assert found[0].point.number % PER_SEGMENT == 0
+    result = list(positions(data, data.first))
+    assert result[0].point.number % PER_SEGMENT == 0
     scan = Scan(data)
     items = iter(scan.next, None)
     assert [type(item).__name__ for item in items].count("RecordingLoss") == 0

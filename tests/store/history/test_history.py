@@ -50,7 +50,7 @@ def test_a_tick_a_point() -> None:
     assert _is(_busy(history, 7, 7.0)[1:], None, 1 / 8, 2 / 8, 3 / 8, 4 / 8, 5 / 8)
 
 
-def test_before_the_first_tick_there_is_nothing() -> None:
+def test_before_the_first_tick_nothing_is_shown() -> None:
     history = _history(_at(1, 0.5, None), _at(2, 0.25))
     assert _is(_busy(history, 4, 4.0), None, None, 0.5, 0.25)
 
@@ -85,12 +85,12 @@ def test_a_frozen_view_does_not_see_what_came_after() -> None:
     assert np.isnan(_busy(history, 3, 3.0, until_s=0)).all()
 
 
-def test_after_the_last_tick_there_is_nothing_yet() -> None:
+def test_after_the_last_tick_nothing_is_shown_yet() -> None:
     history = _history(_at(1, 0.5), _at(2, 0.25))
     assert _is(_busy(history, 4, 4.0, until_s=4), 0.5, 0.25, None, None)
 
 
-def test_points_keep_their_place_in_time() -> None:
+def test_points_keep_their_time() -> None:
     """A graph whose parts slid with every tick would shimmer."""
     history = _history(*(_at(tick, tick / 64) for tick in range(1, 20)))
     before = _busy(history, 6, 18.0)
@@ -113,7 +113,7 @@ def test_cpus_that_stay_keep_their_history() -> None:
     assert _is(_busy(history, 3, 3.0), 0.5, 0.1, 0.1)
 
 
-def test_only_what_is_kept_can_be_asked_for() -> None:
+def test_only_what_is_kept_can_be_requested() -> None:
     history = TickHistory(("cpp",))
     history.append(frame(8))
     assert "cpp" in history
@@ -152,9 +152,9 @@ def test_packages_have_a_history_of_their_own() -> None:
         history.append(with_traffic(frame(8, tick, packages=2)))
     last = with_traffic(frame(8, 19, packages=2)).packages
     for row in last:
-        found = history.package_series("memory.read_bytes_per_s", row.package, 10, 10.0)
-        assert found[-1] == pytest.approx(row.readings["memory.read_bytes_per_s"])
-        assert len(found) == 10
+        result = history.package_series("memory.read_bytes_per_s", row.package, 10, 10.0)
+        assert result[-1] == pytest.approx(row.readings["memory.read_bytes_per_s"])
+        assert len(result) == 10
     gone = history.package_series("mmio.read_per_s", last[1].package, 10, 10.0)
     assert np.isnan(gone).all(), "which that package can't count"
     assert np.isnan(history.package_series("mmio.read_per_s", Package(7), 10, 10.0)).all()
@@ -164,6 +164,6 @@ def test_frames_without_packages_are_a_gap_in_theirs() -> None:
     history = TickHistory()
     for tick in (0, 1, 5, 6):
         history.append(with_traffic(frame(8, tick)) if tick in (0, 6) else frame(8, tick))
-    found = history.package_series("memory.read_bytes_per_s", Package(0), 6, 6.0)
-    assert np.isnan(found[:-1]).all()
-    assert np.isfinite(found[-1])
+    result = history.package_series("memory.read_bytes_per_s", Package(0), 6, 6.0)
+    assert np.isnan(result[:-1]).all()
+    assert np.isfinite(result[-1])

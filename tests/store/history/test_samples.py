@@ -41,7 +41,7 @@ def test_a_reading_that_is_shown_again_is_not_new() -> None:
     assert np.isnan(track.of("nobody", "cpp")).all()
 
 
-def test_misses_counted_in_turns_are_there_once() -> None:
+def test_misses_counted_in_turns_are_present_once() -> None:
     frames = [
         with_cells(frame(8, tick), "llc_misses_per_packet", {1: tick // 4 + 1.0, 2: 5.0})
         for tick in range(1, 9)
@@ -102,7 +102,7 @@ def test_a_network_functions_sample() -> None:
     assert np.isnan(nf_sample(partly, fwd)[5]), "a part is not passed off as the whole"
 
 
-def test_the_ipc_of_a_class_is_new_where_who_tells_it_was_asked_anew() -> None:
+def test_ipc_of_a_class_is_new_after_its_source_was_read_again() -> None:
     """A sensor server has a number a second, however many ticks there are in that."""
     frames = []
     for at, base in enumerate(Story().frames(9)):
@@ -110,9 +110,9 @@ def test_the_ipc_of_a_class_is_new_where_who_tells_it_was_asked_anew() -> None:
         server = SourceState(Reason.PRESENT, "", float(at % 3), 0.001)
         frames.append(replace(base, cpus=cpus, sources={**base.sources, "pcm": server}))
     window = kept(*frames).window(frames[-1])
-    told = [key for key in window.classes.rows if np.isfinite(window.classes.of(key, "ipc")).any()]
-    assert told
-    for key in told:
+    keys = [key for key in window.classes.rows if np.isfinite(window.classes.of(key, "ipc")).any()]
+    assert keys
+    for key in keys:
         assert window.classes.new(key).tolist() == [at % 3 == 0 for at in range(9)]
     (nf,) = {nf.key for nf in frames[0].nfs[:1]}
     assert np.isfinite(window.nfs.of(nf, "packets_per_s")).all()

@@ -80,15 +80,15 @@ def read_all(pipe: PipeBytes) -> Iterator[ScanItem]:
     scan = Scan(pipe)
     while True:
         grows = pipe.grows
-        found = scan.next()
+        result = scan.next()
         pipe.passed(scan.passed)
-        if found is not None:
-            yield found
+        if result is not None:
+            yield result
         elif not grows:
             return
 
 
-def test_who_reads_slowly_gets_everything_and_the_pipe_waits() -> None:
+def test_a_slow_reader_of_a_pipe_gets_everything() -> None:
     whole = session().data
     assert len(whole) > 3 * MOST
     with piped(whole) as (pipe, writer, _):
@@ -97,16 +97,16 @@ def test_who_reads_slowly_gets_everything_and_the_pipe_waits() -> None:
         assert last_position(pipe) is not None
         assert held(pipe) <= 1.5 * MOST
         most, numbers = 0, []
-        for found in read_all(pipe):
+        for result in read_all(pipe):
             most = max(most, held(pipe))
-            assert not isinstance(found, RecordingLoss)
-            numbers += [found.number] if isinstance(found, Tick) else []
+            assert not isinstance(result, RecordingLoss)
+            numbers += [result.number] if isinstance(result, Tick) else []
         assert numbers == list(range(TICKS))
         assert most <= 1.5 * MOST
         assert writer.written == pipe.size == len(whole)
 
 
-def test_what_was_passed_is_kept_as_far_as_there_is_room() -> None:
+def test_what_was_passed_is_kept_as_far_as_room_allows() -> None:
     whole = session().data
     for most in (1 << 28, MOST):
         with piped(whole, most) as (pipe, _, news):
@@ -125,16 +125,16 @@ def test_going_back_in_what_is_kept_lets_nothing_go() -> None:
         reading = read_all(pipe)
         while pipe.first == 0:
             next(reading)
-        place = next_position(pipe, pipe.first)
-        assert place is not None
-        pipe.passed(place.at)
+        location = next_position(pipe, pipe.first)
+        assert location is not None
+        pipe.passed(location.at)
         until(lambda: pipe.full or not pipe.grows)
-        assert pipe.first <= place.at
-        again = Scan(pipe, place.at)
+        assert pipe.first <= location.at
+        again = Scan(pipe, location.at)
         assert isinstance(again.next(), object) and not isinstance(again.next(), RecordingLoss)
 
 
-def test_it_ends_when_told_while_it_waits_for_room() -> None:
+def test_the_writer_ends_on_request_while_it_waits_for_space() -> None:
     with piped(session().data) as (pipe, writer, _):
         until(lambda: pipe.full)
         pipe.stop()
@@ -163,20 +163,20 @@ def test_a_batch_has_every_tick_of_a_pipe() -> None:
 @pytest.mark.parametrize(
     ("at", "first"), [("+0s", 0), ("start", 0), ("+3s", 3), ("+35s", 35), ("+59s", 59)]
 )
-def test_a_pipe_is_read_up_to_the_moment_that_was_asked_for(at: str, first: int) -> None:
+def test_a_pipe_is_read_up_to_the_moment_that_was_requested(at: str, first: int) -> None:
     samples = session().samples
     with piped(session().data) as (pipe, writer, news):
         writer.go_on.clear()
         feed = replayed(pipe, news, at=at)
-        told: list[int] = []
+        reports: list[int] = []
         thread = threading.Thread(
-            target=lambda: told.extend(frame.wall_ns for frame in feed.frames())
+            target=lambda: reports.extend(frame.wall_ns for frame in feed.frames())
         )
         thread.start()
         # Nothing is shown before it has come.
         writer.go_on.set()
         thread.join(LONGEST_S)
-    assert told == [sample.wall_ns for sample in samples[max(first - 1, 0) :]]
+    assert reports == [sample.wall_ns for sample in samples[max(first - 1, 0) :]]
 
 
 def test_a_moment_rests_on_as_much_of_a_pipe_as_of_a_file() -> None:
@@ -198,7 +198,7 @@ def test_a_time_from_a_pipe_s_end_is_refused(at: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["+100s", "2000-01-01T00:00:00Z"])
-def test_a_moment_that_never_came_is_said(at: str) -> None:
+def test_a_moment_that_never_came_is_reported(at: str) -> None:
     with (
         piped(session().data) as (pipe, _, news),
         pytest.raises(NoMomentError, match="nothing was recorded at"),
@@ -233,19 +233,19 @@ def test_behind_one_recording_s_end_another_may_come() -> None:
     with piped(whole + whole) as (pipe, writer, news):
         writer.go_on.clear()
         feed = replayed(pipe, news)
-        told: list[float | None] = []
+        reports: list[float | None] = []
         thread = threading.Thread(
-            target=lambda: told.extend(frame.interval_s for frame in feed.frames())
+            target=lambda: reports.extend(frame.interval_s for frame in feed.frames())
         )
         thread.start()
         writer.go_on.set()
         thread.join(LONGEST_S)
-    assert len(told) == 2 * TICKS
-    assert [at for at, item in enumerate(told) if item is None] == [0, TICKS]
-    assert all(item > 0 for item in told if item is not None)
+    assert len(reports) == 2 * TICKS
+    assert [at for at, item in enumerate(reports) if item is None] == [0, TICKS]
+    assert all(item > 0 for item in reports if item is not None)
 
 
-def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_said() -> None:
+def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_reported() -> None:
     with piped(session().data) as (pipe, _, news):
         feed = Replay(pipe, news=news, paced=False)
         frames = feed.frames()
@@ -276,6 +276,6 @@ def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_said() -> None:
 def test_markers_of_a_pipe_that_is_longer_than_what_is_held() -> None:
     whole = session().data
     with piped(whole) as (pipe, _, news):
-        found = list(all_markers(pipe, news))
-        assert [item.kind for item in found if isinstance(item, Marker)].count("marker") == 1
+        result = list(all_markers(pipe, news))
+        assert [item.kind for item in result if isinstance(item, Marker)].count("marker") == 1
         assert pipe.size == len(whole) and held(pipe) <= 1.5 * MOST

@@ -66,55 +66,55 @@ class Bytes:
 
 def scanned(data: bytes) -> tuple[list[ScanItem], Scan]:
     scan = Scan(Bytes(data))
-    found = []
-    while (each := scan.next()) is not None:
-        found.append(each)
-    return found, scan
+    result = []
+    while (row := scan.next()) is not None:
+        result.append(row)
+    return result, scan
 
 
-def numbers(found: list[ScanItem]) -> list[int]:
-    return [tick.number for tick in ticks_of(found)]
+def numbers(result: list[ScanItem]) -> list[int]:
+    return [tick.number for tick in ticks_of(result)]
 
 
 def beyond(wall_ns: int) -> Callable[[SeekPoint], bool]:
     return lambda point: point.wall_ns > wall_ns
 
 
-def losses(found: list[ScanItem]) -> list[RecordingLoss]:
-    return [item for item in found if isinstance(item, RecordingLoss)]
+def losses(result: list[ScanItem]) -> list[RecordingLoss]:
+    return [item for item in result if isinstance(item, RecordingLoss)]
 
 
 def test_what_was_recorded_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     file.write_bytes(session().data)
-    found, ended, rest = everything(file)
-    ticks = ticks_of(found)
+    result, ended, rest = everything(file)
+    ticks = ticks_of(result)
     assert [tick.number for tick in ticks] == list(range(TICKS))
     assert all(same(a, b.sample) for a, b in zip(session().samples, ticks, strict=True))
-    headers = [item for item in found if isinstance(item, Header)]
+    headers = [item for item in result if isinstance(item, Header)]
     assert len(headers) == 3 and all(same(session().header, header) for header in headers)
-    assert [item.text for item in found if isinstance(item, Marker)] == [
+    assert [item.text for item in result if isinstance(item, Marker)] == [
         f"mark {at}" for at in MARKS
     ]
-    assert ended and rest is None and not losses(list(found))
+    assert ended and rest is None and not losses(list(result))
 
 
-def test_cut_off_behind_any_tick_all_is_there() -> None:
+def test_cut_off_behind_any_tick_all_is_present() -> None:
     whole = session()
     for count, end in enumerate(whole.ends, start=1):
-        found, scan = scanned(whole.data[:end])
+        result, scan = scanned(whole.data[:end])
         ticks = sum(chunk.ticks for chunk in whole.chunks[:count])
-        assert numbers(found) == list(range(ticks))
-        assert scan.tail_loss() is None and not scan.ended and not losses(found)
+        assert numbers(result) == list(range(ticks))
+        assert scan.tail_loss() is None and not scan.ended and not losses(result)
 
 
-def test_cut_off_anywhere_all_before_is_there() -> None:
+def test_cut_off_anywhere_all_before_is_present() -> None:
     whole, rng = session(), random.Random(9)
     for _ in range(200):
         cut = rng.randrange(len(whole.data))
-        found, scan = scanned(whole.data[:cut])
+        result, scan = scanned(whole.data[:cut])
         before = [c.ticks for c, end in zip(whole.chunks, whole.ends, strict=True) if end <= cut]
-        assert numbers(found) == list(range(sum(before)))
+        assert numbers(result) == list(range(sum(before)))
         rest = scan.tail_loss()
         if cut in whole.ends or cut == 0:
             assert rest is None
@@ -136,9 +136,9 @@ def test_cut_off_within_the_end_no_tick_is_lost() -> None:
     data = session().data
     assert len(data) == session().ends[-1] + len(FRAME_END) + SIZE
     for left in range(1, SIZE + len(FRAME_END)):
-        found, scan = scanned(data[:-left])
+        result, scan = scanned(data[:-left])
         rest = scan.tail_loss()
-        assert numbers(found) == list(range(TICKS)) and not scan.ended
+        assert numbers(result) == list(range(TICKS)) and not scan.ended
         if left == SIZE:  # as if the frame had ended and nothing was next
             assert rest is None
             continue
@@ -147,7 +147,7 @@ def test_cut_off_within_the_end_no_tick_is_lost() -> None:
         assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({rest.size} bytes)")
 
 
-def test_bits_flipped_anywhere_cost_one_frame_and_it_is_said() -> None:
+def test_bits_flipped_anywhere_cost_one_frame_and_it_is_reported() -> None:
     whole, rng = session(), random.Random(7)
     frames = [at for at, chunk in enumerate(whole.chunks) if chunk.starts]
     assert len(frames) == 3
@@ -155,22 +155,22 @@ def test_bits_flipped_anywhere_cost_one_frame_and_it_is_said() -> None:
     for where in (*range(SIZE), *anywhere):
         spoilt = bytearray(whole.data)
         spoilt[where] ^= 1 << rng.randrange(8)
-        found, scan = scanned(bytes(spoilt))
-        read = numbers(found)
+        result, scan = scanned(bytes(spoilt))
+        read = numbers(result)
         assert read == sorted(set(read)) and len(read) >= TICKS - FRAME
-        for tick in ticks_of(found):
+        for tick in ticks_of(result):
             assert same(tick.sample, whole.samples[tick.number])
-        told = losses(found)
+        reports = losses(result)
         rest = scan.tail_loss()
-        lost = sum(item.ticks or 0 for item in told)
+        lost = sum(item.ticks or 0 for item in reports)
         if rest is not None:
             assert rest.size > 0 and rest.sentence
             lost += rest.ticks or 0
         # What is missing in the middle is counted exactly; at the end as far as blocks tell.
-        assert any(item.ticks is None for item in told) == (where < SIZE)
+        assert any(item.ticks is None for item in reports) == (where < SIZE)
         if where < SIZE:  # nothing says with which number it begins
-            assert [entry.ticks for entry in told] == [None] and read == [*range(FRAME, TICKS)]
-            assert told[0].sentence.startswith("an unknown number of ticks lost: ")
+            assert [entry.ticks for entry in reports] == [None] and read == [*range(FRAME, TICKS)]
+            assert reports[0].sentence.startswith("an unknown number of ticks lost: ")
         elif rest is None:
             assert lost == TICKS - len(read)
         elif rest.ticks is not None:
@@ -183,9 +183,9 @@ def test_whatever_is_put_in_or_cut_out_nothing_raises(data: st.DataObject) -> No
     whole = session().data
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, min(len(whole), start + 5000)))
-    found, scan = scanned(whole[:start] + data.draw(st.binary(max_size=300)) + whole[end:])
+    result, scan = scanned(whole[:start] + data.draw(st.binary(max_size=300)) + whole[end:])
     scan.tail_loss()
-    for tick in ticks_of(found):
+    for tick in ticks_of(result):
         assert same(tick.sample, session().samples[tick.number])
 
 
@@ -193,19 +193,19 @@ def test_whatever_is_put_in_or_cut_out_nothing_raises(data: st.DataObject) -> No
 @given(st.binary(max_size=400), st.booleans())
 def test_what_is_no_recording_is_none(data: bytes, behind: bool) -> None:
     point = packed(session().chunks[0].after)
-    found, scan = scanned(point + data if behind else data)
+    result, scan = scanned(point + data if behind else data)
     scan.tail_loss()
-    assert not numbers(found)
+    assert not numbers(result)
 
 
-def test_recordings_stand_behind_each_other_finished_or_not() -> None:
+def test_recordings_stand_behind_one_another_finished_or_not() -> None:
     first, second = session(), taken(3, cpus=2, began_ns=2)
     for before in (first.data, joined(first.chunks), first.data[: first.ends[-1] - 5]):
-        found, scan = scanned(before + second.data)
-        assert numbers(found)[-3:] == [0, 1, 2] and scan.ended
-        assert len(numbers(found)) >= TICKS + 2
+        result, scan = scanned(before + second.data)
+        assert numbers(result)[-3:] == [0, 1, 2] and scan.ended
+        assert len(numbers(result)) >= TICKS + 2
         # How many ticks were in what is cut off before another recording nobody can tell.
-        assert [loss.ticks for loss in losses(found)] in ([], [None])
+        assert [loss.ticks for loss in losses(result)] in ([], [None])
 
 
 def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
@@ -216,9 +216,9 @@ def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
     gap = DroppedTicks(11, "the disk was full")
     chunks.append(encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
     chunks.append(encoder.tick(14, sample))
-    found, _ = scanned(joined(chunks))
-    assert numbers(found) == [*range(4), 14]
-    (loss,) = losses(found)
+    result, _ = scanned(joined(chunks))
+    assert numbers(result) == [*range(4), 14]
+    (loss,) = losses(result)
     assert loss == RecordingLoss(10, 0, "the disk was full")
     assert loss.sentence == "10 ticks lost: the disk was full"
 
@@ -227,26 +227,26 @@ def test_a_growing_file_is_read_as_it_grows() -> None:
     whole = session()
     data = Bytes(b"")
     scan = Scan(data)
-    found: list[ScanItem] = []
+    result: list[ScanItem] = []
     rng = random.Random(3)
     while len(data.data) < len(whole.data):
         size = len(data.data) + rng.choice([1, 7, 500, 3000])
         data.data = whole.data[:size]
-        while (each := scan.next()) is not None:
-            found.append(each)
-    assert numbers(found) == list(range(TICKS)) and scan.ended
+        while (row := scan.next()) is not None:
+            result.append(row)
+    assert numbers(result) == list(range(TICKS)) and scan.ended
 
 
-def test_seek_points_are_found_by_time_from_anywhere() -> None:
+def test_seek_points_are_detected_by_time_from_anywhere() -> None:
     whole = session()
     data = Bytes(whole.data)
-    starts = [place for place in positions(data, 0) if not place.point.end]
-    assert [place.point.number for place in starts] == [0, FRAME, 2 * FRAME]
-    assert [place.point.events for place in starts] == [0, 1, 2]
+    starts = [location for location in positions(data, 0) if not location.point.end]
+    assert [location.point.number for location in starts] == [0, FRAME, 2 * FRAME]
+    assert [location.point.events for location in starts] == [0, 1, 2]
     for number in (0, 1, FRAME - 1, FRAME, FRAME + 1, 2 * FRAME - 1, 2 * FRAME, TICKS - 1):
         wall_ns = whole.samples[number].wall_ns
-        place = last_before(data, beyond(wall_ns))
-        assert place == starts[number // FRAME]
+        location = last_before(data, beyond(wall_ns))
+        assert location == starts[number // FRAME]
     early = last_before(data, lambda _: True)
     assert early == starts[0]
     end = last_position(data)
@@ -272,8 +272,8 @@ def test_many_seek_points_are_bisected() -> None:
 
     data.read = counted  # type: ignore[method-assign]
     for at in (0, 1, 77, 150, 199):
-        place = last_before(data, beyond(at * 60 + 5))
-        assert place is not None and place.point.number == at
+        location = last_before(data, beyond(at * 60 + 5))
+        assert location is not None and location.point.number == at
     assert reads / 5 < 40
 
 
@@ -303,7 +303,7 @@ def flipped(where: int, bit: int) -> bytes:
 def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> None:
     whole = session()
     # FRAME_END and a seek point, then a zstd frame's head; the end has none.
-    heads = [place.at - len(FRAME_END) for place in positions(Bytes(whole.data), 1)]
+    heads = [location.at - len(FRAME_END) for location in positions(Bytes(whole.data), 1)]
     assert len(heads) == 3
     near = {at + index for at in heads for index in range(90)} | set(range(200))
     for where in sorted(item for item in near if item < len(whole.data)):
@@ -316,26 +316,26 @@ def test_a_flip_at_the_beginning_of_any_frame_ends_the_scan_all_the_same() -> No
 @pytest.mark.parametrize("frame", [0, 1, 2])
 def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
     whole = session()
-    place = list(positions(Bytes(whole.data), 0))[frame]
+    location = list(positions(Bytes(whole.data), 0))[frame]
     for at, bit in ((0, 0), (1, 3), (4, 2)):
-        found, scan = scanned(flipped(place.at + SIZE + at, bit))
+        result, scan = scanned(flipped(location.at + SIZE + at, bit))
         kept = [number for number in range(TICKS) if number // FRAME != frame]
-        assert numbers(found) == kept and scan.tail_loss() is None
-        (loss,) = losses(found)
+        assert numbers(result) == kept and scan.tail_loss() is None
+        (loss,) = losses(result)
         assert loss.ticks == TICKS - len(kept) and loss.size > 0 and "Zstandard" not in loss.why
 
 
 def test_zeros_that_a_file_system_left_are_a_loss() -> None:
     whole = session()
-    found, scan = scanned(whole.data[: whole.ends[-1]] + bytes(1 << 16))
+    result, scan = scanned(whole.data[: whole.ends[-1]] + bytes(1 << 16))
     rest = scan.tail_loss()
-    assert numbers(found) == list(range(TICKS))
+    assert numbers(result) == list(range(TICKS))
     assert rest is not None and rest.ticks is None and rest.size == 1 << 16
 
 
 def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
     whole = session()
-    last = [place for place in positions(Bytes(whole.data), 0) if not place.point.end][-1]
-    found, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
+    last = [location for location in positions(Bytes(whole.data), 0) if not location.point.end][-1]
+    result, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
     rest = scan.tail_loss()
-    assert not losses(found) and rest is not None and rest.ticks is None and rest.size > 0
+    assert not losses(result) and rest is not None and rest.ticks is None and rest.size > 0

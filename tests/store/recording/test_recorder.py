@@ -57,8 +57,8 @@ def samples() -> tuple[Sample, ...]:
     return tuple(clocked().sample() for _ in range(40))
 
 
-def numbers(found: list[ScanItem]) -> list[int]:
-    return [tick.number for tick in ticks_of(found)]
+def numbers(result: list[ScanItem]) -> list[int]:
+    return [tick.number for tick in ticks_of(result)]
 
 
 def recorder(flight: FlightRecorder | None = None) -> Recorder:
@@ -78,13 +78,13 @@ def test_a_recording_has_what_was_before_it_began(tmp_path: Path) -> None:
     done = taking.close()
     assert done == Recording(str(file), 29.0, 30, file.stat().st_size, 0, "", before_s=19.0)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    found, ended, rest = everything(file)
+    result, ended, rest = everything(file)
     assert ended and rest is None
-    assert all(same(a, t.sample) for a, t in zip(samples(), ticks_of(found), strict=False))
-    assert numbers(found) == list(range(30))
-    (marker,) = [item for item in found if isinstance(item, Marker)]
+    assert all(same(a, t.sample) for a, t in zip(samples(), ticks_of(result), strict=False))
+    assert numbers(result) == list(range(30))
+    (marker,) = [item for item in result if isinstance(item, Marker)]
     assert marker.text == "here it happens"
-    assert found.index(marker) == 1 + 20
+    assert result.index(marker) == 1 + 20
 
 
 def test_recordings_one_after_the_other_share_what_is_kept(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_recordings_one_after_the_other_share_what_is_kept(tmp_path: Path) -> No
         taking.stop()
     taking.close()
     for number in range(3):
-        found, ended, _ = everything(tmp_path / f"{number}.nftop")
-        assert ended and numbers(found) == list(range(number * 5 + 5))
+        result, ended, _ = everything(tmp_path / f"{number}.nftop")
+        assert ended and numbers(result) == list(range(number * 5 + 5))
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_past_in_a_recording_has_a_bound(
         taking.start(FileSink(file), past_ns)
         taking.take(samples()[-1])
         taking.close()
-    found, ended, rest = everything(file)
-    assert ended and rest is None and least <= len(numbers(found)) - 1 <= most
-    assert numbers(found)[-1] == 39
+    result, ended, rest = everything(file)
+    assert ended and rest is None and least <= len(numbers(result)) - 1 <= most
+    assert numbers(result)[-1] == 39
 
 
 def paced(step_ms: int, count: int) -> list[Sample]:
@@ -169,12 +169,12 @@ def test_recording_at_a_fast_pace_has_every_sample_behind_the_thinned_past(tmp_p
     for sample in fast[45:]:
         taking.take(sample)
     done = taking.close()
-    found, ended, rest = everything(file)
+    result, ended, rest = everything(file)
     assert ended and rest is None
-    times = [tick.sample.wall_ns for tick in ticks_of(found)]
+    times = [tick.sample.wall_ns for tick in ticks_of(result)]
     assert times == [item.wall_ns for item in (*fast[:30:10], *fast[30:])]
-    assert numbers(found) == list(range(33)), "what was thinned is not a loss"
-    assert [item.text for item in found if isinstance(item, Marker)] == ["before", "within"]
+    assert numbers(result) == list(range(33)), "what was thinned is not a loss"
+    assert [item.text for item in result if isinstance(item, Marker)] == ["before", "within"]
     assert done is not None and done.ticks == 33 and flight.size.ticks == 6
 
 
@@ -189,13 +189,13 @@ def test_last_minutes_are_kept_as_a_recording_while_another_goes_on(tmp_path: Pa
         for sample in samples()[30:]:
             taking.take(sample)
         taking.close()
-    found, ended, rest = everything(tmp_path / "last.nftop")
-    assert ended and rest is None and numbers(found) == list(range(20, 30))
+    result, ended, rest = everything(tmp_path / "last.nftop")
+    assert ended and rest is None and numbers(result) == list(range(20, 30))
     assert (kept[0].ticks, kept[0].seconds, kept[0].problem) == (10, 9.0, "")
     assert numbers(everything(tmp_path / "all.nftop")[0]) == list(range(40))
 
 
-def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> None:
+def test_nobody_waits_for_a_disk_and_what_is_lost_is_reported(tmp_path: Path) -> None:
     taking = recorder()
     go_on = threading.Event()
     file = tmp_path / "a.nftop"
@@ -213,10 +213,10 @@ def test_nobody_waits_for_a_disk_and_what_is_lost_is_said(tmp_path: Path) -> Non
     until(lambda: taking._waiting == 0)
     taking.take(samples()[0])
     taking.close()
-    found, ended, _ = everything(file)
-    read = numbers(found)
+    result, ended, _ = everything(file)
+    read = numbers(result)
     assert ended and len(read) < 200 and read[-1] == 200
-    (loss,) = [item for item in found if isinstance(item, RecordingLoss)]
+    (loss,) = [item for item in result if isinstance(item, RecordingLoss)]
     assert loss.ticks == 201 - len(read)
     assert loss.why == "writing took longer than sampling"
 
@@ -251,8 +251,8 @@ def test_a_full_disk_is_waited_for_and_the_recording_stays_whole(tmp_path: Path)
             number += 1
         assert into.problem == "No space left on device"
         first_lost = number - 1
-        found, ended, rest = everything(file)
-        assert numbers(found) == list(range(first_lost)) and rest is None and not ended
+        result, ended, rest = everything(file)
+        assert numbers(result) == list(range(first_lost)) and rest is None and not ended
         for _ in range(3):
             into.write(encoder.tick(number, samples()[number]))
             number += 1
@@ -268,14 +268,14 @@ def test_a_full_disk_is_waited_for_and_the_recording_stays_whole(tmp_path: Path)
         )
         into.write(encoder.tick(number, sample))
         into.finish()
-    found, ended, rest = everything(file)
+    result, ended, rest = everything(file)
     assert ended and rest is None
-    assert numbers(found) == [*range(first_lost), number]
-    assert RecordingLoss(4, 0, "full") in found
+    assert numbers(result) == [*range(first_lost), number]
+    assert RecordingLoss(4, 0, "full") in result
     assert (into.ticks, into.lost) == (first_lost + 1, 4)
 
 
-def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> None:
+def test_the_recorder_goes_on_by_itself_once_room_is_left(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     now = SimpleNamespace(ns=0)
     taking = recorder()
@@ -292,10 +292,10 @@ def test_the_recorder_goes_on_by_itself_once_there_is_room(tmp_path: Path) -> No
             taking.take(sample)
         done = taking.close()
     assert done is not None and done.lost == state.lost and not done.problem
-    found, ended, rest = everything(file)
-    (loss,) = [item for item in found if isinstance(item, RecordingLoss)]
+    result, ended, rest = everything(file)
+    (loss,) = [item for item in result if isinstance(item, RecordingLoss)]
     assert loss.ticks == state.lost and "No space left" in loss.why
-    assert ended and rest is None and numbers(found)[-1] == 39
+    assert ended and rest is None and numbers(result)[-1] == 39
 
 
 def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> None:
@@ -311,9 +311,9 @@ def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> No
             taking.take(sample)
             until(lambda: taking._waiting == 0)
         taking.close()
-    found, ended, rest = everything(file)
-    assert [gap.ticks for gap in found if isinstance(gap, DroppedTicks)] == [10, 5]
-    assert [loss.ticks for loss in found if isinstance(loss, RecordingLoss)] == [10, 5]
+    result, ended, rest = everything(file)
+    assert [gap.ticks for gap in result if isinstance(gap, DroppedTicks)] == [10, 5]
+    assert [loss.ticks for loss in result if isinstance(loss, RecordingLoss)] == [10, 5]
     assert ended and rest is None
 
 
@@ -338,7 +338,7 @@ def test_a_disk_that_does_not_answer_is_not_nothing_recorded(tmp_path: Path) -> 
     until(lambda: taking.last is not None)
 
 
-def test_what_the_disk_does_not_confirm_stays_and_is_said(tmp_path: Path) -> None:
+def test_what_the_disk_does_not_confirm_stays_and_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     now = SimpleNamespace(ns=0)
     encoder = Encoder(header_of(clocked()))
@@ -358,8 +358,8 @@ def test_what_the_disk_does_not_confirm_stays_and_is_said(tmp_path: Path) -> Non
     with mock.patch("nftop.store.recording.sink.os.write", side_effect=full):
         write(3)
     assert into.lost == 1
-    found, ended, rest = everything(file)
-    assert numbers(found) == [0, 1, 2] and rest is None and not ended
+    result, ended, rest = everything(file)
+    assert numbers(result) == [0, 1, 2] and rest is None and not ended
     now.ns += sink.RETRY_AFTER_NS
     write(4)
     assert not into.problem
@@ -379,11 +379,11 @@ def test_a_file_that_nothing_could_be_written_to_is_not_left_behind(tmp_path: Pa
         disk.most = 1 << 30
         into.finish()
     (file,) = tmp_path.iterdir()
-    found, ended, rest = everything(file)
-    assert numbers(found) == [0] and ended and rest is None
+    result, ended, rest = everything(file)
+    assert numbers(result) == [0] and ended and rest is None
 
 
-def test_an_end_that_does_not_fit_is_not_half_there(tmp_path: Path) -> None:
+def test_an_end_that_does_not_fit_is_not_half_written(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     into = FileSink(file)
     with full_disk(1 << 30) as disk:
@@ -391,8 +391,8 @@ def test_an_end_that_does_not_fit_is_not_half_there(tmp_path: Path) -> None:
         disk.most = disk.used + 30
         into.finish()
     assert into.problem == "No space left on device" and into.size == file.stat().st_size
-    found, ended, rest = everything(file)
-    assert numbers(found) == [0] and rest is None and not ended
+    result, ended, rest = everything(file)
+    assert numbers(result) == [0] and rest is None and not ended
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small tmpfs")
@@ -411,15 +411,15 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
         for number in range(400):
             into.write(encoder.tick(number, samples()[number % 40]))
         assert into.problem == "No space left on device" and into.lost
-        found, _, rest = everything(file)
-        assert numbers(found) == list(range(into.ticks)) and rest is None
+        result, _, rest = everything(file)
+        assert numbers(result) == list(range(into.ticks)) and rest is None
         into.finish()
         assert into.ticks + into.lost == 400
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_said(tmp_path: Path) -> None:
+def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     taking = recorder(FlightRecorder())
     taking.start(FileSink(file))
@@ -438,7 +438,7 @@ def test_a_fault_of_the_encoder_s_ends_the_recording_and_is_said(tmp_path: Path)
     assert numbers(everything(tmp_path / "b.nftop")[0]) == [2]
 
 
-def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     file.write_text("mine")
     taking = recorder(FlightRecorder())
@@ -457,7 +457,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_where_nothing_can_be_made_it_says_so_and_ends(tmp_path: Path) -> None:
+def test_where_nothing_can_be_created_it_says_so_and_ends(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     taking = recorder(FlightRecorder())
     taking.start(FileSink(tmp_path / "file" / "a.nftop"))
@@ -497,16 +497,16 @@ def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: FileRotation, files_
         taking.take(sample)
     done = taking.close()
     assert done is not None and done.ticks == 40 and not done.lost
-    made = sorted(entry for entry in tmp_path.iterdir() if entry != other)
+    created = sorted(entry for entry in tmp_path.iterdir() if entry != other)
     assert other.exists() and not path.exists()
-    assert len(made) in (files_made, files_made - 1, files_made + 1)
-    read = [number for item in made for number in numbers(everything(item)[0])]
+    assert len(created) in (files_made, files_made - 1, files_made + 1)
+    read = [number for item in created for number in numbers(everything(item)[0])]
     assert read == list(range(read[0], 40))
-    assert all(everything(item)[1] for item in made)
+    assert all(everything(item)[1] for item in created)
     if rotation.keep is None:
-        assert read[0] == 0 and len(made) > 1
+        assert read[0] == 0 and len(created) > 1
     if rotation.keep is not None and rotation.keep.files:
-        assert len(made) == rotation.keep.files
+        assert len(created) == rotation.keep.files
 
 
 def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Path) -> None:
@@ -548,15 +548,15 @@ def test_the_tenth_file_of_a_second_is_newer_than_its_second(tmp_path: Path) -> 
     assert sorted(remove_oldest(tmp_path / "a.nftop", Keep(files=2))) == sorted(names[:-2])
 
 
-def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:
+def test_owner_of_a_recording_under_sudo(tmp_path: Path) -> None:
     me = SimpleNamespace(pw_uid=1234, pw_gid=1235, pw_dir="/home/me")
     environ = {"SUDO_UID": "1234", "XDG_DATA_HOME": "/root/data"}
     with (
         mock.patch("nftop.store.folders.os.geteuid", lambda: 0),
         mock.patch("nftop.store.folders.pwd.getpwuid", lambda _: me),
     ):
-        who = caller(environ)
-        assert who == Person(1234, 1235, Path("/home/me"))
+        owner = caller(environ)
+        assert owner == Person(1234, 1235, Path("/home/me"))
         path = default_file(environ, "../edge 07", WALL_NS)
         assert path == Path(
             "/home/me/.local/share/nftop/recordings/_edge_07-20260921T141320Z.nftop"
@@ -568,24 +568,24 @@ def test_whose_a_recording_is_under_sudo(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
-def test_a_recording_is_given_away_only_in_a_folder_of_who_gets_it(tmp_path: Path) -> None:
-    who = Person(1234, 1235, tmp_path)
+def test_a_recording_is_chowned_only_in_a_folder_of_its_new_owner(tmp_path: Path) -> None:
+    owner = Person(1234, 1235, tmp_path)
     theirs, roots = tmp_path / "theirs", tmp_path / "roots"
     theirs.mkdir()
     roots.mkdir()
     os.chown(theirs, 1234, 1235)
-    open_folder(theirs / "a" / "b", make_for=who, make=True).close()
-    open_folder(roots / "a" / "b", make_for=who, make=True).close()
+    open_folder(theirs / "a" / "b", make_for=owner, make=True).close()
+    open_folder(roots / "a" / "b", make_for=owner, make=True).close()
     for folder, uid in ((theirs, 1234), (theirs / "a" / "b", 1234), (roots / "a" / "b", 0)):
-        os.close(create(folder / "x.nftop", who))
+        os.close(create(folder / "x.nftop", owner))
         assert (folder / "x.nftop").stat().st_uid == uid
         assert folder.stat().st_uid == uid
 
 
 def table(**changed: Any) -> ResctrlTable:
-    found = samples()[0].readings["resctrl"].value
-    assert isinstance(found, ResctrlTable)
-    return replace(found, **changed)
+    result = samples()[0].readings["resctrl"].value
+    assert isinstance(result, ResctrlTable)
+    return replace(result, **changed)
 
 
 def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> None:
@@ -600,8 +600,8 @@ def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> Non
     )
     old = vpp.caches[0].cbm
     assert isinstance(old, Cbm)
-    said = changes(before, after)
-    assert said == (f"vpp: L3 {wider.l3} {old.hex} -> 007",)
+    message = changes(before, after)
+    assert message == (f"vpp: L3 {wider.l3} {old.hex} -> 007",)
     assert changes(before, before) == ()
     gone = table(groups=tuple(g for g in before.groups if g.name != "vpp"))
     assert changes(before, gone) == ("vpp is gone",)
@@ -619,8 +619,8 @@ def test_changes_of_classes_are_recorded_as_they_are_seen(tmp_path: Path) -> Non
             taking.acted("applied: nftop cat set", classes=True)
         taking.take(sample)
     taking.close()
-    found, _, _ = everything(tmp_path / "a.nftop")
-    act, change = [item for item in found if isinstance(item, Marker)]
+    result, _, _ = everything(tmp_path / "a.nftop")
+    act, change = [item for item in result if isinstance(item, Marker)]
     assert (act.kind, act.text) == ("action", "applied: nftop cat set")
-    assert (change.kind, change.text) == ("change", f"{said[0]} (beside a change by this nftop)")
-    assert [type(item).__name__ for item in found][-2:] == ["Marker", "Tick"]
+    assert (change.kind, change.text) == ("change", f"{message[0]} (beside a change by this nftop)")
+    assert [type(item).__name__ for item in result][-2:] == ["Marker", "Tick"]

@@ -37,7 +37,7 @@ KEPT = Baselines(
 )
 
 
-def test_what_is_kept_is_there_again(tmp_path: Path) -> None:
+def test_what_is_kept_is_present_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "good.json"
     assert read_baselines(path, HOST) is None
     write_baselines(path, HOST, KEPT, None)
@@ -89,8 +89,8 @@ def test_names_stay_in_their_folder(name: str) -> None:
 
 
 def test_the_folder_is_the_users_data_folder(tmp_path: Path) -> None:
-    told = file_of({"XDG_DATA_HOME": str(tmp_path)}, "good")
-    assert told == tmp_path / "nftop/baselines/good.json"
+    reports = file_of({"XDG_DATA_HOME": str(tmp_path)}, "good")
+    assert reports == tmp_path / "nftop/baselines/good.json"
     assert file_of({"XDG_DATA_HOME": "relative"}, "good").name == "good.json"
 
 

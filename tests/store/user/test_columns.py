@@ -29,7 +29,7 @@ def test_the_old_file_stays_if_the_new_one_cannot_be_written(tmp_path: Path) -> 
     assert file.chosen == {}
 
 
-def test_a_link_in_its_place_is_replaced_and_its_target_is_not_written(tmp_path: Path) -> None:
+def test_a_link_at_its_path_is_replaced_and_its_target_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "nftop").mkdir()
     target = tmp_path / "target"
     target.write_text("mine")

@@ -27,10 +27,10 @@ def test_plain_files_are_read_and_nothing_else(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "e.cfg")
     (tmp_path / "f.cfg").write_bytes(b"#" * ((1 << 20) + 1))
     (tmp_path / "g\x1b.cfg").write_text("")
-    found = read_profiles(tmp_path)
-    assert list(found) == ["a.toml", "b.cfg"]
-    assert parse("b.cfg", found["b.cfg"]).statements
-    assert parse("a.toml", found["a.toml"]).problems == ()
+    result = read_profiles(tmp_path)
+    assert list(result) == ["a.toml", "b.cfg"]
+    assert parse("b.cfg", result["b.cfg"]).statements
+    assert parse("a.toml", result["a.toml"]).problems == ()
 
 
 @pytest.mark.parametrize(
