@@ -64,8 +64,8 @@ class Topdown:
         level: by metric in the order of the table, from 1 on.
         parent: by metric below level 1.
         of_cycles: metrics that are shares of the threads' cycles; all others are of slots.
-        estimated: metrics of slots that the vendor only estimates, so that they need not fit
-            their whole.
+        estimated: metrics that the vendor only estimates: of slots, so that they need not fit their
+            whole; of cycles, so that waits that overlap may come to more than there are.
         threshold: by metric, the ratio above which the vendor calls it notable.
         also: by metric, a part of it whose threshold counts as well.
         unreliable_smt: metrics that the vendor calls unreliable with hyper-threading.

@@ -15,7 +15,10 @@ from nftop.uarch.sections import Counters, CpuModel, Topdown, Uncore
 
 _OWN = ("name", "title", "cpuid")
 # Why a group of `Uarch.drill` is not counted.
-NOT_LARGEST = "counted while the level-2 node above it is the core's largest"
+NOT_LARGEST = (
+    "counted while the level-2 node above it is the core's largest, light_operations only where "
+    "notable"
+)
 
 
 def whole(raw: Mapping[str, Any], load: Callable[[str], Mapping[str, Any]]) -> dict[str, Any]:

@@ -37,6 +37,12 @@ CHILD_TOLERANCE = 0.02
 DEFICIT_TOLERANCE = 0.05
 # How far terms that should be equal may differ: PERF_METRICS are four numbers of 8 bits.
 EQUAL_TOLERANCE = 0.05
+# Why an estimate in cycles has no number: it adds up waits as if none ran beside another.
+OVERLAP = Missing(
+    Reason.UNDEFINED,
+    "the vendor's estimate exceeds the cycles there were: it assumes that waits do not overlap, "
+    "and they do here",
+)
 # By event, bool () or (rows,): whether a value was computed from its count.
 Usage: TypeAlias = Mapping[str, Bools]
 
@@ -115,14 +121,14 @@ def evaluate(
 ) -> dict[str, Column]:
     """The top-down method down to `levels` by metric id (`tma.retiring`), ratios 0..1.
 
-    `counts_per_s` are counts of physical cores by event, shape (rows,), in any unit of time: with
+    `counts_per_s` are counts per second of physical cores by event, shape (rows,): with
     hyper-threading (`smt`) as from `sum_siblings`, with `threads` (default 2) and `busiest_...`. If
     groups took turns, scale each event by the cycles of its own group first. Empty for a table
     without top-down.
 
-    A row has no number if an event has none (its reason), a formula divides by zero (IDLE), or the
-    parent has none. All parts of a whole are ERROR in rows in which their counts contradict each
-    other, since any of them may be wrong:
+    A row has no number if an event has none (its reason), a formula divides by zero (IDLE), an
+    estimate in cycles exceeds them (`OVERLAP`), or the parent has none. All parts of a whole are
+    ERROR in rows in which their counts contradict each other, since any of them may be wrong:
 
     - one lies outside 0..1 by more than `RATIO_TOLERANCE`, or exceeds its parent by more than
       `CHILD_TOLERANCE` (the vendor's formulas hide that by bounding the rest to 0);
@@ -156,6 +162,8 @@ def evaluate(
         for name, text in topdown.nodes.items():
             if topdown.level[name] == level:
                 share = _clip(compute(name, text))
+                if name in topdown.of_cycles & topdown.estimated:
+                    share = withhold(share, share.values > 1, OVERLAP)
                 parent = known[topdown.parent[name]] if name in topdown.parent else share
                 known[name] = where(parent.present, share, parent)
         for names, family in _families(topdown, level, known, usage):

@@ -61,7 +61,7 @@ def of(uarch: str) -> dict[str, Vector]:
 def counts(uarch: str, vector: str) -> dict[str, float]:
     """A vector's counts by the table's event names."""
     given = of(uarch)[vector].counts
-    names = loaded(uarch).vendor_names
+    names = {**loaded(uarch).vendor_names, "tsc": "TSC"}
     return {event: given[name] for event, name in names.items() if name in given}
 
 

@@ -502,7 +502,7 @@ def step_focus(
     if asleep_rows(rates, core).any():
         tree = tuple(_asleep(node) for node in tree)
     nodes: dict[str, Reading] = {f"{PREFIX}{node.name}": node.reading for node in tree}
-    unknown = Missing(Reason.HARDWARE, f"{uarch.name}'s table has no such number")
+    unknown = Missing(Reason.HARDWARE, f"the vendor has no formula for it on {uarch.name}")
     absent = {} if uarch.topdown is None else uarch.topdown.absent
     nodes |= {PREFIX + name: Missing(Reason.HARDWARE, why) for name, why in absent.items()}
     readings = {
@@ -521,8 +521,9 @@ def step_focus(
 
 # How much larger another node has to be before what is below that one is counted instead.
 _DRILL_MARGIN = 0.05
-# Useful work is no bottleneck.
-_NOT_DRILLED = frozenset({"light_operations"})
+# Useful work is no bottleneck: it counts only where the vendor calls it notable, which is where
+# nothing else is left to mend.
+_DRILLED_IF_NOTABLE = frozenset({"light_operations"})
 
 
 def drilled_node(focus: CoreDetail | None, before: str) -> str:
@@ -537,7 +538,7 @@ def drilled_node(focus: CoreDetail | None, before: str) -> str:
         node.name: node.reading
         for node in focus.tree
         if node.level == _DRILLED_LEVEL
-        and node.name not in _NOT_DRILLED
+        and (node.beyond or node.name not in _DRILLED_IF_NOTABLE)
         and not isinstance(node.reading, Missing)
     }
     largest = max(shares, key=lambda name: shares[name], default="")

@@ -292,6 +292,236 @@ NODE_METRICS: tuple[Metric, ...] = (
         "PORT3+",
         "Share of cycles in which three or more execution ports had work.",
     ),
+    _node(
+        "l1_latency_dependency",
+        "L1.dep",
+        "Share of cycles in which loads that depend on one another waited for the first-"
+        "level cache; an estimate with a fixed latency.",
+    ),
+    _node(
+        "lock_latency",
+        "LOCK",
+        "Share of cycles spent on locked instructions: counters, rings and locks shared "
+        "between threads.",
+    ),
+    _node(
+        "split_loads",
+        "SPLIT.ld",
+        "Share of cycles spent on loads that cross the border of a cache line; an estimate.",
+    ),
+    _node(
+        "4k_aliasing",
+        "ALIAS.4k",
+        "Share of cycles in which loads waited for an earlier store whose address differs "
+        "only above its lower 12 bits; an estimate.",
+    ),
+    _node(
+        "l2_hit_latency",
+        "L2.lat",
+        "Share of cycles that loads waited for the second-level cache; an estimate with a "
+        "fixed latency.",
+    ),
+    _node(
+        "contested_accesses",
+        "L3.cont",
+        "Share of cycles that loads waited for lines that other cores of the package had "
+        "modified or were asked for in vain; an estimate with fixed latencies.",
+    ),
+    _node(
+        "data_sharing",
+        "L3.share",
+        "Share of cycles that loads waited for unmodified lines that other cores of the "
+        "package have too; an estimate with a fixed latency.",
+    ),
+    _node(
+        "l3_hit_latency",
+        "L3.lat",
+        "Share of cycles that loads waited for the last-level cache with no other core "
+        "involved; an estimate with a fixed latency.",
+    ),
+    _node(
+        "store_latency",
+        "ST.lat",
+        "Share of cycles spent on stores that missed the first-level cache; an estimate.",
+    ),
+    _node(
+        "false_sharing",
+        "ST.false",
+        "Share of cycles that stores waited for lines that other cores had modified: "
+        "threads that write different data of one line; an estimate with fixed latencies.",
+    ),
+    _node(
+        "split_stores",
+        "SPLIT.st",
+        "Share of cycles spent on stores that cross the border of a cache line.",
+    ),
+    _node(
+        "streaming_stores",
+        "ST.strm",
+        "Share of cycles spent on stores past the caches; an estimate with a fixed cost.",
+    ),
+    _node(
+        "fp_divider",
+        "DIV.fp",
+        "Share of cycles in which the divider worked on floating-point numbers.",
+    ),
+    _node(
+        "int_divider",
+        "DIV.int",
+        "Share of cycles in which the divider worked on integers.",
+    ),
+    _node(
+        "slow_pause",
+        "PAUSE",
+        "Share of cycles spent on PAUSE, as in loops that wait for a lock.",
+    ),
+    _node(
+        "c01_wait",
+        "WAIT.c01",
+        "Share of cycles in the light sleep C0.1, by UMWAIT or TPAUSE.",
+    ),
+    _node(
+        "c02_wait",
+        "WAIT.c02",
+        "Share of cycles in the deeper sleep C0.2, by UMWAIT or TPAUSE.",
+    ),
+    _node(
+        "memory_fence",
+        "FENCE",
+        "Share of cycles spent on LFENCE; an estimate with a fixed cost.",
+    ),
+    _node(
+        "amx_busy",
+        "AMX",
+        "Share of cycles in which the unit for matrices (AMX) worked.",
+    ),
+    _node(
+        "ms",
+        "MS.slots",
+        "Slots that stayed empty while the microcode sequencer delivered; an estimate.",
+    ),
+    _node(
+        "decoder0_alone",
+        "DEC0",
+        "Slots that stayed empty because only the first decoder worked; an estimate.",
+    ),
+    _node(
+        "mite_4wide",
+        "MITE.4",
+        "Share of cycles in which the legacy decoders delivered four micro-operations of five.",
+    ),
+    _node(
+        "other_mispredicts",
+        "MISP.oth",
+        "Slots lost to mispredicted branches that never retired.",
+    ),
+    _node(
+        "cond_nt_mispredicts",
+        "MISP.nt",
+        "Slots lost to conditional branches that were not taken; by their share of the "
+        "mispredicted.",
+    ),
+    _node(
+        "cond_tk_mispredicts",
+        "MISP.tk",
+        "Slots lost to conditional branches that were taken; by their share of the mispredicted.",
+    ),
+    _node(
+        "ind_call_mispredicts",
+        "MISP.ic",
+        "Slots lost to indirect calls; by their share of the mispredicted branches.",
+    ),
+    _node(
+        "ind_jump_mispredicts",
+        "MISP.ij",
+        "Slots lost to indirect jumps; by their share of the mispredicted branches.",
+    ),
+    _node(
+        "ret_mispredicts",
+        "MISP.ret",
+        "Slots lost to returns; by their share of the mispredicted branches.",
+    ),
+    _node(
+        "other_nukes",
+        "NUKE.oth",
+        "Slots lost to machine clears for reasons other than memory ordering.",
+    ),
+    _node(
+        "assists",
+        "ASSIST",
+        "Useful slots of microcode that handles rare cases, as denormal numbers or page "
+        "faults; an estimate with a fixed cost.",
+    ),
+    _node(
+        "fp_arith",
+        "FP",
+        "Share of the useful micro-operations that compute with floating-point numbers.",
+    ),
+    _node(
+        "x87_use",
+        "FP.x87",
+        "Share of the useful micro-operations that are x87 instructions.",
+    ),
+    _node(
+        "fp_scalar",
+        "FP.scal",
+        "Share of the useful micro-operations that compute with one floating-point number.",
+    ),
+    _node(
+        "fp_vector",
+        "FP.vec",
+        "Share of the useful micro-operations that compute with vectors of floating-point numbers.",
+    ),
+    _node(
+        "int_operations",
+        "INT.vec",
+        "Share of the useful micro-operations that compute with vectors of integers.",
+    ),
+    _node(
+        "int_vector_128b",
+        "INT.128",
+        "Share of the useful micro-operations that compute with 128-bit vectors of integers.",
+    ),
+    _node(
+        "int_vector_256b",
+        "INT.256",
+        "Share of the useful micro-operations that compute with 256-bit vectors of integers.",
+    ),
+    _node(
+        "memory_operations",
+        "MEM.ops",
+        "Useful slots of loads and stores; an estimate by instructions.",
+    ),
+    _node(
+        "fused_instructions",
+        "FUSED",
+        "Useful slots of instructions fused with the branch that follows; an estimate.",
+    ),
+    _node(
+        "non_fused_branches",
+        "BR.alone",
+        "Useful slots of branches that are not fused; an estimate.",
+    ),
+    _node(
+        "branch_instructions",
+        "BR.inst",
+        "Useful slots of branches; an estimate.",
+    ),
+    _node(
+        "other_light_ops",
+        "LIGHT.ot",
+        "Useful slots of light operations that no other node names.",
+    ),
+    _node(
+        "nop_instructions",
+        "NOP",
+        "Useful slots of instructions that do nothing; an estimate.",
+    ),
+    _node(
+        "shuffles_256b",
+        "SHUF.256",
+        "Useful slots of shuffles of 256-bit vectors; an estimate.",
+    ),
     _node("ifetch_latency", "IF.lat", "Empty slots because the next instructions were late."),
     _node("ifetch_bandwidth", "IF.bw", "Empty slots because too few instructions came at a time."),
     _node(
@@ -321,7 +551,12 @@ NODE_METRICS: tuple[Metric, ...] = (
         "BR.ster",
         "Empty slots because the target of a branch was foretold late and fetched anew.",
     ),
-    _node("cisc", "CISC", "Empty slots while microcode was fetched for an instruction."),
+    _node(
+        "cisc",
+        "CISC",
+        "Useful slots of instructions made of microcode, without assists; on E-cores empty slots "
+        "while microcode was fetched for an instruction.",
+    ),
     _node("decode", "DECODE", "Empty slots because the decoders were too slow."),
     _node(
         "predecode",
