@@ -2,7 +2,9 @@
 
 The fastest memory that the family supports, in every channel: a host with slower or fewer modules
 has less, so a share of it is a lower bound. Sources: product specifications of the processor
-families (ark.intel.com); a channel of DDR is 8 bytes wide, a QPI or UPI link 2 bytes per direction.
+families (ark.intel.com); a channel of DDR is 8 bytes wide. A QPI or UPI link of 20 lanes moves 2
+bytes of data per transfer and direction. A UPI 2.0 link has 24 lanes; how much of a transfer is data
+is not published, so all of it counts, 3 bytes, which again makes a share of it a lower bound.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_CHANNEL_BYTES, _LINK_BYTES = 8, 2
+_CHANNEL_BYTES = 8
+_LANES_20, _LANES_24 = 2, 3  # bytes per transfer
 
 
 class _Speeds(NamedTuple):
@@ -18,7 +21,8 @@ class _Speeds(NamedTuple):
 
     channels: int
     memory_per_s: float
-    link_per_s: float = 0.0
+    link_per_s: float
+    link_bytes: int = _LANES_20
 
 
 _SPEEDS: Mapping[str, _Speeds] = {
@@ -27,34 +31,38 @@ _SPEEDS: Mapping[str, _Speeds] = {
     "SKX": _Speeds(6, 2.666e9, 10.4e9),
     "CLX": _Speeds(6, 2.933e9, 10.4e9),
     "ICX": _Speeds(8, 3.2e9, 11.2e9),
-    "SPR": _Speeds(8, 4.8e9),
-    "EMR": _Speeds(8, 5.6e9),
+    "SPR": _Speeds(8, 4.8e9, 16e9, _LANES_24),
+    "EMR": _Speeds(8, 5.6e9, 20e9, _LANES_24),
+    # 8 channels or 12, by the socket.
+    "GNR": _Speeds(0, 0.0, 24e9, _LANES_24),
 }
 
 
 def memory_peak_bytes_per_s(uarch: str) -> float | None:
     """Peak of the memory of one package, both directions together; None if unknown."""
     speeds = _SPEEDS.get(uarch)
-    return None if speeds is None else speeds.channels * speeds.memory_per_s * _CHANNEL_BYTES
+    if speeds is None or not speeds.channels:
+        return None
+    return speeds.channels * speeds.memory_per_s * _CHANNEL_BYTES
 
 
 def modules_peak_bytes_per_s(uarch: str, modules: int, transfers_per_s: float) -> float | None:
     """Peak of one package with so many modules; None if they or its channels are unknown."""
     speeds = _SPEEDS.get(uarch)
-    if speeds is None or modules < 1 or not transfers_per_s:
+    if speeds is None or not speeds.channels or modules < 1 or not transfers_per_s:
         return None
     return min(modules, speeds.channels) * transfers_per_s * _CHANNEL_BYTES
 
 
 def usual_modules(uarch: str) -> tuple[int, float]:
     """Channels of a package and their highest transfers per second; 0 if unknown."""
-    speeds = _SPEEDS.get(uarch, _Speeds(0, 0.0))
+    speeds = _SPEEDS.get(uarch, _Speeds(0, 0.0, 0.0))
     return speeds.channels, speeds.memory_per_s
 
 
 def link_peak_bytes_per_s(uarch: str, links: int) -> float | None:
     """Peak of `links` links to other packages in one direction; None if unknown."""
     speeds = _SPEEDS.get(uarch)
-    if speeds is None or not speeds.link_per_s or links < 1:
+    if speeds is None or links < 1:
         return None
-    return links * speeds.link_per_s * _LINK_BYTES
+    return links * speeds.link_per_s * speeds.link_bytes

@@ -238,12 +238,28 @@ def test_memory_is_a_share_of_the_peak_that_is_known(
     assert ("utilisation.memory_ratio" in row.estimates) is estimate
 
 
+@pytest.mark.parametrize("capacity", [None, Capacity(16, 6.4e9)])
+def test_memory_of_a_family_with_two_sockets_has_no_known_peak(capacity: Capacity | None) -> None:
+    row = utilisation(linked(), with_capacity(capacity), "GNR")
+    reading = row.readings["utilisation.memory_ratio"]
+    assert isinstance(reading, Missing) and reading.reason is Reason.SOURCE
+
+
 def test_links_are_a_share_of_their_family_s_peak() -> None:
-    row = utilisation(linked(), with_capacity(None), "BDX")
-    share = 64e6 / (2 * 9.6e9 * 2)
-    assert row.readings["utilisation.upi_received_ratio"] == pytest.approx(share)
-    assert "utilisation.upi_sent_ratio" in row.estimates
-    for uarch, links in (("SPR", linked().links), ("generic", linked().links), ("BDX", ())):
+    # Transfers per second and link, bytes per transfer: 16 of 20 lanes; all of 24.
+    for uarch, transfers, size in (
+        ("BDX", 9.6e9, 2),
+        ("SKX", 10.4e9, 2),
+        ("ICX", 11.2e9, 2),
+        ("SPR", 16e9, 3),
+        ("EMR", 20e9, 3),
+        ("GNR", 24e9, 3),
+    ):
+        row = utilisation(linked(), with_capacity(None), uarch)
+        share = 64e6 / (2 * transfers * size)
+        assert row.readings["utilisation.upi_received_ratio"] == pytest.approx(share)
+        assert "utilisation.upi_sent_ratio" in row.estimates
+    for uarch, links in (("SRF", linked().links), ("generic", linked().links), ("BDX", ())):
         row = utilisation(replace(linked(), links=links), with_capacity(None), uarch)
         reading = row.readings["utilisation.upi_received_ratio"]
         assert isinstance(reading, Missing) and reading.reason is Reason.SOURCE
