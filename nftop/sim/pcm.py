@@ -64,7 +64,8 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     awake[core_of] = counted[:, INDEX["core_clocks"]] / (hz * seconds)
     awake = np.clip(awake, 0.0, 1.0)
     core_j = _core_joules(counted, core_of, hz, len(cores))
-    of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds)
+    tsc = float(counted[:, INDEX["tsc"]].max())
+    of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds, tsc)
     of_sockets[:, _PACKAGE["dram_reads"]] *= server_factor(model.scenario, t_ns)
     package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
@@ -156,7 +157,8 @@ def _of_cpus(counted: Floats, awake: Floats, headroom: Floats, hz: Floats) -> Fl
         table[:, _CPU[field]] = 0.0
     c0 = np.clip(counted[:, INDEX["ref_cycles"]] / counted[:, INDEX["tsc"]], 0.0, 1.0)
     c6 = DEEP_RATIO * (1.0 - np.maximum(awake, c0))
-    _residencies(table, _CPU, {0: c0, 1: 1.0 - c0 - c6, 6: c6})
+    tsc = counted[:, INDEX["tsc"]]
+    _residencies(table, _CPU, {0: c0, 1: 1.0 - c0 - c6, 6: c6}, tsc)
     return table
 
 
@@ -165,6 +167,7 @@ def _of_packages(
     of_cores: tuple[Floats, Floats, NDArray[np.int32]],
     uncore: NDArray[np.uint64],
     seconds: float,
+    tsc: float,
 ) -> Floats:
     """float64 (s, len(PACKAGE_FIELDS)); `of_cores` are joules, awake shares and packages."""
     core_j, awake, package_of_core = of_cores
@@ -187,12 +190,16 @@ def _of_packages(
     for field, values in columns.items():
         table[:, _PACKAGE[field]] = values
     c6 = DEEP_RATIO * asleep
-    _residencies(table, _PACKAGE, {0: 1.0 - asleep, 2: asleep - c6, 6: c6})
+    _residencies(table, _PACKAGE, {0: 1.0 - asleep, 2: asleep - c6, 6: c6}, tsc)
     return table
 
 
-def _residencies(table: Floats, places: dict[str, int], states: dict[int, Floats]) -> None:
+def _residencies(
+    table: Floats, places: dict[str, int], states: dict[int, Floats], tsc: Floats | float
+) -> None:
+    """Shares of the time as counters that run with the TSC tell them: whole counts of `tsc`."""
     for name, column in places.items():
         head, _, state = name.rpartition("_")
         if head == "cstateresidency":
-            table[:, column] = np.clip(states.get(int(state), 0.0), 0.0, 1.0)
+            share = np.clip(states.get(int(state), 0.0), 0.0, 1.0)
+            table[:, column] = np.floor(share * tsc) / tsc

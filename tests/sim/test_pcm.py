@@ -89,6 +89,9 @@ def test_states_share_the_time_out_and_places_are_the_hosts(
         states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
         assert ((states >= 0) & (states <= 1)).all()
         assert states.sum(axis=0) == pytest.approx(1.0)
+        # A counter that runs with the TSC has no share between none and one count.
+        counts = states * table.of_cpu("invariant_tsc").max()
+        assert ((counts == 0) | (counts > 0.999)).all()
     places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
     for info in model.layout.topology.cpus:
         together = [cpu for cpu, place in enumerate(places) if place == places[info.cpu]]
