@@ -16,7 +16,7 @@ from nftop.render.base.text import ascii_only
 from nftop.render.cache.monitors import monitor_text
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.feed import Feed, Player
-from nftop.session.focus_target import FocusTarget, frames_of
+from nftop.session.focus_target import FocusFrames, FocusTarget
 
 # Wide enough for every column of the catalogue.
 TEXT_WIDTH = 240
@@ -63,17 +63,20 @@ def run_batch(
     width: int | None = None,
     target: FocusTarget | None = None,
     report: Callable[[str], None] = lambda _: None,
-) -> None:
+) -> bool:
     """Write `count` frames, or all until the feed is stopped, flushing each.
 
+    Whether the core of `target` could be known: False if no network function of its name appeared.
+
     Text is `width` columns wide, TEXT_WIDTH by default. The feed's first frame has no rates and is
-    not written; its losses are in the next. `target` and `report` are those of `frames_of`. Raises
-    OutputError, and errors of the feed.
+    not written; its losses are in the next. `target` and `report` are those of `FocusFrames`.
+    Raises OutputError, and errors of the feed.
     """
     written = FORMATS[form]
     mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
     put(out, written.before())
-    with closing(frames_of(feed, target, written.focus, report)) as frames:
+    focused = FocusFrames(feed, target, written.focus, report)
+    with closing(focused.frames()) as frames:
         first = next(frames, None)
         before = () if first is None else first.lost
         for item in _first(frames, count):
@@ -81,6 +84,7 @@ def run_batch(
             before = ()
             put(out, written.one(frame, width or TEXT_WIDTH, mode))
         feed.stop()
+    return not focused.is_absent()
 
 
 def _first(frames: Iterator[Frame], count: int | None) -> Iterator[Frame]:

@@ -76,43 +76,72 @@ def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
     return exact[0] if exact else component[0] if len(component) == 1 else None
 
 
-def frames_of(
-    feed: Feed, target: FocusTarget | None, focus: Focus, report: Callable[[str], None]
-) -> Generator[Frame, None, None]:
-    """The feed's frames, with `focus` and the target's core counted; to be closed by the caller.
+class FocusFrames:
+    """The feed's frames, with `focus` and the target's core counted.
 
     `report` is called with why the core is not counted, once for each reason.
     """
-    if target is None:
-        feed.set_focus(focus)
-        yield from feed.frames()
-        return
-    core, problem, uncounted = target.cpu, "", 0
-    feed.set_focus(replace(focus, core=core))
-    with closing(feed.frames()) as frames:
-        for frame in frames:
-            wanted = target.core(frame, core)
-            if wanted != core:
-                core, uncounted = wanted, 0
-                feed.set_focus(replace(focus, core=core))
-            uncounted = 0 if frame.focus is not None else uncounted + 1
-            why = _problem(target, frame, core, uncounted)
-            if why and why != problem:
-                report(why)
-            problem = why or problem
-            yield frame
 
+    def __init__(
+        self,
+        feed: Feed,
+        target: FocusTarget | None,
+        focus: Focus,
+        report: Callable[[str], None],
+    ) -> None:
+        self._feed, self._target, self._focus, self._report = feed, target, focus, report
+        self._reported = ""
+        self._core = None if target is None else target.cpu
+        self._nfs: Collection[NfRow] = ()
+        self._appeared = self._core is not None
 
-def _problem(target: FocusTarget, frame: Frame, core: Cpu | None, uncounted: int) -> str:
-    """Why the core is not counted; "" if it is, or if that is not known yet."""
-    if core is None:
-        if frame.interval_s is None:  # the first frame: its sources may have begun only now
-            return ""
-        names = ", ".join(sorted(nf.name for nf in frame.nfs)) or "none"
-        return f"--focus {target.nf}: not one network function of this name polls; there is {names}"
-    if uncounted >= _PATIENCE_FRAMES:
-        return f"--focus: no source counts the core of CPU {core} in detail; see nftop doctor"
-    return ""
+    def frames(self) -> Generator[Frame, None, None]:
+        """All of them; to be closed by the caller."""
+        target = self._target
+        if target is None:
+            self._feed.set_focus(self._focus)
+            yield from self._feed.frames()
+            return
+        uncounted = 0
+        self._feed.set_focus(replace(self._focus, core=self._core))
+        with closing(self._feed.frames()) as frames:
+            for frame in frames:
+                wanted = target.core(frame, self._core)
+                if wanted != self._core:
+                    self._core, uncounted = wanted, 0
+                    self._feed.set_focus(replace(self._focus, core=wanted))
+                self._appeared |= wanted is not None
+                self._nfs = frame.nfs
+                uncounted = 0 if frame.focus is not None else uncounted + 1
+                self._say(self._problem(frame, uncounted))
+                yield frame
+
+    def is_absent(self) -> bool:
+        """Whether no network function of the target's name has polled so far, which is reported."""
+        if self._target is None or self._appeared:
+            return False
+        self._say(self._no_such_nf())
+        return True
+
+    def _problem(self, frame: Frame, uncounted: int) -> str:
+        """Why the core is not counted; "" if it is, or if that is not known yet."""
+        if self._core is None:
+            # The sources of the first frame may have begun only now.
+            return "" if frame.interval_s is None else self._no_such_nf()
+        if uncounted >= _PATIENCE_FRAMES:
+            why = f"no source counts the core of CPU {self._core} in detail; see nftop doctor"
+            return f"--focus: {why}"
+        return ""
+
+    def _no_such_nf(self) -> str:
+        name = "" if self._target is None else self._target.nf
+        names = ", ".join(sorted(nf.name for nf in self._nfs)) or "none"
+        return f"--focus {name}: not one network function of this name polls; there is {names}"
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._reported:
+            self._reported = problem
+            self._report(problem)
 
 
 def _or_zero(reading: float | Missing) -> float:

@@ -9,7 +9,7 @@ import pytest
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
 from nftop.model.struct import replace
-from nftop.session.focus_target import FocusTarget, frames_of, named, target_of
+from nftop.session.focus_target import FocusFrames, FocusTarget, named, target_of
 from tests.frames import frame, topology
 
 TICK = replace(frame(8), interval_s=1.0)
@@ -71,7 +71,7 @@ def test_the_core_of_a_network_function_is_its_busiest_and_stays() -> None:
 def test_frames_come_with_the_core_observed() -> None:
     ticks, reports = Ticks(*(TICK for _ in range(8))), list[str]()
     focus = Focus(traffic=True)
-    frames = list(frames_of(ticks, FocusTarget(cpu=Cpu(2)), focus, reports.append))  # type: ignore[arg-type]
+    frames = list(FocusFrames(ticks, FocusTarget(cpu=Cpu(2)), focus, reports.append).frames())  # type: ignore[arg-type]
     assert frames == list(ticks.given)
     assert ticks.looked == [replace(focus, core=Cpu(2))]
     assert ticks.closed
@@ -81,13 +81,36 @@ def test_frames_come_with_the_core_observed() -> None:
 
 def test_an_unknown_name_is_reported_once() -> None:
     ticks, reports = Ticks(*(TICK for _ in range(4))), list[str]()
-    list(frames_of(ticks, FocusTarget(nf="none"), Focus(), reports.append))  # type: ignore[arg-type]
+    list(FocusFrames(ticks, FocusTarget(nf="none"), Focus(), reports.append).frames())  # type: ignore[arg-type]
     assert ticks.looked == [Focus()]
     assert len(reports) == 1
     assert all(nf.name in reports[0] for nf in ticks.given[0].nfs)
 
 
+def test_a_name_that_never_appears_is_known_at_the_end_even_of_one_frame() -> None:
+    begun = replace(TICK, interval_s=None)
+    for ticks in ((begun,), (begun, TICK)):
+        reports = list[str]()
+        focused = FocusFrames(Ticks(*ticks), FocusTarget(nf="none"), Focus(), reports.append)  # type: ignore[arg-type]
+        list(focused.frames())
+        assert focused.is_absent() and focused.is_absent()
+        assert len(reports) == 1 and TICK.nfs[0].name in reports[0]
+
+
+def test_a_name_that_appears_late_or_goes_is_not_absent() -> None:
+    name, without = TICK.nfs[0].name, replace(TICK, nfs=())
+    for ticks in ((without, TICK), (TICK, without)):
+        focused = FocusFrames(Ticks(*ticks), FocusTarget(nf=name), Focus(), lambda _: None)  # type: ignore[arg-type]
+        list(focused.frames())
+        assert not focused.is_absent()
+    focused = FocusFrames(Ticks(TICK), FocusTarget(cpu=Cpu(1)), Focus(), pytest.fail)  # type: ignore[arg-type]
+    list(focused.frames())
+    assert not focused.is_absent()
+
+
 def test_without_a_target_only_the_rest_is_observed() -> None:
     ticks = Ticks(TICK)
-    assert list(frames_of(ticks, None, Focus(traffic=True), pytest.fail)) == list(ticks.given)  # type: ignore[arg-type]
+    focused = FocusFrames(ticks, None, Focus(traffic=True), pytest.fail)  # type: ignore[arg-type]
+    assert list(focused.frames()) == list(ticks.given)
+    assert not focused.is_absent()
     assert ticks.looked == [Focus(traffic=True)]

@@ -157,7 +157,7 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
     with stopping(feed.stop) as ended:
         try:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            run_batch(
+            complete = run_batch(
                 feed,
                 sys.stdout,
                 form=options.form,
@@ -170,7 +170,9 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)
-    return 128 + ended[0] if ended else OK
+    if ended:
+        return 128 + ended[0]
+    return OK if complete else FAILURE
 
 
 def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:

@@ -24,8 +24,7 @@ from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
 from nftop.session.feed import FeedError
-from nftop.session.focus_target import FocusTarget, frames_of, target_of
-from nftop.session.live import Live
+from nftop.session.focus_target import FocusFrames, target_of
 from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
@@ -67,12 +66,14 @@ def record(options: argparse.Namespace) -> int:
         on_sample=recorder.take,
         on_finding=recorder.record_finding,
     )
+    focused = FocusFrames(feed, target, Focus(), lambda text: say(f"nftop: {printable(text)}"))
     with stopping(feed.stop) as ended:
         try:
-            _run(feed, recorder, options.duration, target)
+            _run(focused, recorder, options.duration)
         finally:
             done = recorder.close()
-    return _exit_code(done, recorder.broken, ended)
+    code = _exit_code(done, recorder.broken, ended)
+    return FAILURE if code == OK and focused.is_absent() else code
 
 
 def _wrong_output(options: argparse.Namespace) -> str:
@@ -116,17 +117,11 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
     return FileSink(Path(options.output).absolute(), owner=caller(os.environ), rotation=rotation)
 
 
-def _run(
-    feed: Live, recorder: Recorder, duration_ns: int | None, target: FocusTarget | None
-) -> None:
+def _run(focused: FocusFrames, recorder: Recorder, duration_ns: int | None) -> None:
     """Record until the time is over, a signal arrives, or nothing more can be written."""
     began_ns: int | None = None
     problem = ""
-
-    def report(text: str) -> None:
-        say(f"nftop: {printable(text)}")
-
-    with closing(frames_of(feed, target, Focus(), report)) as frames:
+    with closing(focused.frames()) as frames:
         for frame in frames:
             began_ns = frame.monotonic_ns if began_ns is None else began_ns
             now = recorder.recording

@@ -17,7 +17,7 @@ from nftop.model.error_text import describe_error
 from nftop.model.frame import Focus
 from nftop.model.rule_settings import RuleSettings
 from nftop.render.base.text import printable
-from nftop.session.focus_target import FocusTarget, frames_of, target_of
+from nftop.session.focus_target import FocusFrames, FocusTarget, target_of
 
 # The first frame, without rates, is served only for this time.
 _SOON_S = 1.0
@@ -67,7 +67,7 @@ def _frames(
     focus = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:
         try:
-            for frame in frames_of(feed, target, focus, _report):
+            for frame in FocusFrames(feed, target, focus, _report).frames():
                 board.publish(frame)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)

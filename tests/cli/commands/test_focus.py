@@ -66,11 +66,19 @@ def test_what_cannot_be_counted_is_a_usage_error(arguments: tuple[str, ...]) -> 
     assert done.stderr.startswith("nftop: --focus")
 
 
-def test_an_unknown_network_function_is_reported_and_the_rest_goes_on() -> None:
-    done = called(*FAST, "-n", "2", "--json", "--focus", "nothing")
-    assert done.returncode == 0
+@pytest.mark.parametrize("frames", [1, 2])
+def test_a_network_function_that_never_appears_fails_in_the_end(frames: int) -> None:
+    done = called(*FAST, "-n", f"{frames}", "--json", "--focus", "nothing")
+    assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "vpp" in done.stderr
-    assert [focus_of(line) for line in done.stdout.splitlines()] == [None, None]
+    assert [focus_of(line) for line in done.stdout.splitlines()] == [None] * frames
+
+
+def test_a_recording_is_kept_even_so(tmp_path: Path) -> None:
+    file = str(tmp_path / "core.nftop")
+    done = nftop(*FAST, "record", "-o", file, "--duration", "1", "--focus", "nothing")
+    assert done.returncode == 1 and "vpp" in done.stderr
+    assert called("replay", file, "--json").returncode == 0
 
 
 def test_a_recording_has_it_too(tmp_path: Path) -> None:
