@@ -81,7 +81,7 @@ def test_a_real_stream_as_a_tree() -> None:
     head, summed, *lines = done.stdout.splitlines()
     assert head.endswith("(EMR), hyper-threading on; counts: perf stat -j")
     assert summed == "added up: 3 intervals"
-    assert "frontend_bound                44.8%  *" in lines
+    assert any(line.split() == ["frontend_bound", "44.8%", "*"] for line in lines)
     assert any(line.split()[:2] == ["serializing_operation", "[s]"] for line in lines)
 
 
@@ -141,6 +141,6 @@ def test_what_to_count() -> None:
         lines[0] == "# Skylake server: Xeon Scalable, first generation (SKX), hyper-threading on."
     )
     assert any("nmi_watchdog" in line for line in lines)
-    assert sum(line.startswith("  -e '{cpu/event=") for line in lines) == 19
+    assert sum(line.startswith("  -e '{cpu/event=") for line in lines) == 31
     assert lines[-1] == "nftop tma --uarch SKX --smt on counts.csv"
     assert "nmi_watchdog" not in tma("--uarch", "SPR", "--events").stdout
