@@ -34,6 +34,8 @@ _EPOCH, _IN_PROGRESS, _DIRECTORY = 16, 24, 32
 _SIMPLE, _COMBINED = 2, 3
 _FREE = 1 << 24  # nothing is there in the capture
 LIVE_NODES = "/sys/node/"
+# Of a worker that is saturated: calls of each node between two moments, packets and clocks of one.
+FULL_CALLS, FULL_FRAME, FULL_CLOCKS = 40_000, 256, 15_000
 
 
 class Peer:
@@ -198,6 +200,26 @@ class Segment:
                         self.put(at, count + int(per_s * elapsed))
             self.put(beat_at, beats)
 
+    def full(self) -> None:
+        """FULL_CALLS later, each of FULL_FRAME packets: no poll of the worker's input was empty."""
+        packets = FULL_CALLS * FULL_FRAME
+        calls, vectors, clocks = (
+            sorted(self.numbers(f"{LIVE_NODES}{what}")) for what in ("calls", "vectors", "clocks")
+        )
+        before = self._before[f"{LIVE_NODES}vectors"]
+        worked = [index for index, at in enumerate(vectors) if self.get(at) > before[at]]
+        for index in worked:
+            self.put(calls[index], self.get(calls[index]) + FULL_CALLS)
+            self.put(vectors[index], self.get(vectors[index]) + packets)
+            self.put(clocks[index], self.get(clocks[index]) + FULL_CALLS * FULL_CLOCKS)
+        for name in ("/if/rx", "/if/tx"):
+            earlier = self._before[name]
+            grown = [at for at, count in self.numbers(name).items() if count > earlier[at]]
+            for at, more in zip(grown, (packets, packets * 60), strict=True):
+                self.put(at, self.get(at) + more)
+        beat_at = self.entry("/sys/heartbeat")[2] + 8
+        self.put(beat_at, self.get(beat_at) + 1)
+
 
 def moments() -> tuple[int, dict[int, bytes], dict[int, bytes]]:
     """The segment's size, its pages at the first moment, and those that differ at the second."""
@@ -316,6 +338,7 @@ def _nameless(vpp: Vpp) -> None:
 COMMANDS: dict[str, Callable[[Vpp], None]] = {
     "hello": lambda vpp: None,
     "second": lambda vpp: vpp.segment.second(),
+    "full": lambda vpp: vpp.segment.full(),
     "live": lambda vpp: threading.Thread(target=vpp.segment.live, daemon=True).start(),
     "lock": lambda vpp: vpp.segment.put(_IN_PROGRESS, 1),
     "unlock": lambda vpp: vpp.segment.put(_IN_PROGRESS, 0),

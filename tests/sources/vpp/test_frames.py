@@ -21,7 +21,7 @@ from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.seekpoint import packed
 from tests.derive.nf_scene import PID, host, vpp_thread
 from tests.derive.scene import START, TSC_HZ, cpu, nf
-from tests.peers.vpp_segment import APART_S, vpp_peer
+from tests.peers.vpp_segment import APART_S, FULL_CALLS, FULL_FRAME, vpp_peer
 from tests.recordings import everything, joined, same, ticks_of
 from tests.samples import S, fold
 
@@ -68,6 +68,22 @@ def test_a_worker_at_50_kpps(tmp_path: Path) -> None:
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / pps) == pytest.approx(51_918, abs=1)
     busy = missing(cpu(frame, "busy_ratio"))
     assert busy.reason is Reason.SOURCE and "between 4% and 37% of its time" in busy.message
+
+
+def test_full_vectors_saturate_a_worker_and_its_cost_is_exact(tmp_path: Path) -> None:
+    frames = fold(START, *samples_of(tmp_path, "second", "full", "full", "full"))
+    few, full = frames[1], frames[-1]
+    assert nf(few, "vector_fill_ratio") == pytest.approx(100_000 / 1916 / FULL_FRAME)
+    assert few.nfs[0].saturated is None and few.cpus.saturated_by.get(Cpu(1), ()) == ()
+    (shown,) = full.nfs
+    assert nf(full, "vector_fill_ratio") == cpu(full, "vector_fill_ratio") == 1.0
+    assert shown.saturated is True and "vectors" in shown.saturated_by
+    assert full.cpus.saturated_by[Cpu(1)] == shown.saturated_by
+    pps = FULL_CALLS * FULL_FRAME / APART_S
+    assert cpu(full, "rx_packets_per_s") == pytest.approx(pps)
+    assert cpu(full, "cpp") == pytest.approx(TSC_HZ / pps)
+    assert nf(full, "room_ratio") == 0.0
+    assert cpu(full, "missed_packets_per_s") == 0.0
 
 
 def test_a_cleared_counter_gives_no_rate(tmp_path: Path) -> None:
