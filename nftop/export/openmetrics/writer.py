@@ -16,10 +16,11 @@ import numpy as np
 
 from nftop.model.column import Column
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
+from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.nodes import NODE_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason

@@ -7,7 +7,7 @@ metric of counter rates has its formula in its row (`compute`) and may be regist
 
 from __future__ import annotations
 
-from nftop.model.metrics.core import CORE_METRICS, NODE_METRICS
+from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.cpu import (
     COUNTED_CPU_METRICS,
     FREQUENCY_METRICS,
@@ -17,6 +17,7 @@ from nftop.model.metrics.cpu import (
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import COVERAGE_METRICS, Metric, registered
 from nftop.model.metrics.nf import NF_METRICS, VS_BASE
+from nftop.model.metrics.nodes import NODE_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_WORDS

@@ -236,15 +236,15 @@ def test_haswell_s_executed_uops_are_the_core_s_on_every_of_its_threads() -> Non
     assert alone["uops_executed_cycles_ge_1"][1] == 8.0
 
 
-def test_useful_work_is_looked_into_where_it_is_notable() -> None:
-    def focus(light: float, *, beyond: bool) -> CoreFocus:
+def test_parts_of_useful_work_are_counted_where_it_is_notable() -> None:
+    def focus(light: float, *, beyond: bool) -> CoreDetail:
         tree = (
             TmaNode("retiring", None, 1, "slots", 0.8, beyond=True),
             TmaNode("light_operations", "retiring", 2, "slots", light, beyond=beyond),
             TmaNode("backend_bound", None, 1, "slots", 0.2, beyond=False),
             TmaNode("core_bound", "backend_bound", 2, "slots", 0.1, beyond=False),
         )
-        return CoreFocus((Cpu(1),), tree, {}, {})
+        return CoreDetail((Cpu(1),), tree, {}, {})
 
     assert drilled_node(focus(0.75, beyond=True), "core_bound") == "light_operations"
     assert drilled_node(focus(0.55, beyond=False), "light_operations") == "core_bound"

@@ -28,8 +28,8 @@ from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Price, Severity
 from nftop.model.metrics.catalogue import METRICS
-from nftop.model.metrics.core import NODE_METRICS
 from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.nodes import NODE_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import Metered, MonitoringGroup
 from nftop.render.base.text import printable

@@ -147,11 +147,11 @@ for number, frame in enumerate(feed.frames()):
 
 
 def ancestors(topdown: Topdown, name: str) -> set[str]:
-    found: set[str] = set()
+    above: set[str] = set()
     while name in topdown.parent:
         name = topdown.parent[name]
-        found.add(name)
-    return found
+        above.add(name)
+    return above
 
 
 @pytest.mark.parametrize(
