@@ -124,7 +124,7 @@ def waits(reading):
     return getattr(reading, "detail", "") == NOT_LARGEST
 from nftop.cli.compose.hosts import open_host
 from nftop.model.frame import Focus
-feed = open_host().feed(interval_s=INTERVAL_S)
+feed = open_host().feed(interval_s={INTERVAL_S})
 for number, frame in enumerate(feed.frames()):
     if number == 2:
         feed.set_focus(Focus(core={CPUS} // 2 - 1))
@@ -187,10 +187,10 @@ def test_the_core_that_is_observed_has_the_model_s_levels_3_and_4(
     hits, misses = (steady.rates(model, name)[cpus].sum() for name in ("drd_hit", "drd_miss"))
     latency = (70 * hits + 200 * misses) / (hits + misses)
     assert readings["load_latency_cycles"] == pytest.approx(latency, rel=1e-3)
-    # Some are but a few hundred a slice.
-    assert readings["local_dram_per_s"] == pytest.approx(0.98 * misses, rel=5e-3)
+    # A slice that begins late has but a hundred of some; test_perf_events has them exactly.
+    assert readings["local_dram_per_s"] == pytest.approx(0.98 * misses, rel=2e-2)
     for probe, share in {"snoop_miss": 0.002, "snoop_hit": 0.001, "snoop_hitm": 0.004}.items():
-        assert readings[f"{probe}_per_s"] == pytest.approx(share * hits, rel=5e-3), probe
+        assert readings[f"{probe}_per_s"] == pytest.approx(share * hits, rel=2e-2), probe
     assert readings["remote_dram_per_s"] > 0
     assert readings["remote_hitm_per_s"] == readings["remote_forward_per_s"] == 0
 
@@ -206,7 +206,7 @@ from nftop.model.frame import Focus
 from nftop.model.missing import Missing
 from nftop.uarch.table import NOT_LARGEST
 LACKING = {set(LACKING)}
-feed = open_host().feed(interval_s=INTERVAL_S)
+feed = open_host().feed(interval_s={INTERVAL_S})
 for number, frame in enumerate(feed.frames()):
     if number == 2:
         feed.set_focus(Focus(core={CPUS} // 2 - 1))
