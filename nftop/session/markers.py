@@ -1,8 +1,8 @@
-"""Markers of a recording: one found without reading all of it, or all of them.
+"""Markers of a recording: all, or one without reading the whole file.
 
-A frame's seek point has the time of its first sample. A marker that was set while that was being
-taken may lie in the frame before, and one behind the last sample of a frame may begin the next. So
-frames are looked at with those beside them.
+A seek point has the time of the first sample after it. A marker that was set while that sample was
+taken may be before the seek point, and one after the last sample of a frame may be in the next. So
+a search includes the adjacent frames.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LOOK_S = 0.25
 
 
 def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | RecordingLoss]:
-    """Every marker there is, in order, and bytes between them that can't be read. Raises OSError.
+    """Every marker in order, and losses between them. Raises OSError.
 
-    Of a pipe until its other end is closed: `news` is set when there is more of it.
+    A pipe is read until its other end is closed; `news` is set when more data are available.
     """
     scan = Scan(data, samples=False)
     while True:
@@ -102,5 +102,5 @@ def _markers(data: Readable, at: int) -> list[Marker]:
         if item is None or (after is not None and scan.at > after.at):
             break
         if isinstance(item, Marker):
-            markers.append(replace(item, detail={}))  # when and what is all that is asked for
+            markers.append(replace(item, detail={}))  # only time and text are used
     return markers

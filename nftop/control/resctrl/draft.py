@@ -44,11 +44,14 @@ _ACTIONS = (SetSchemata, MoveCpus, CreateGroup, RemoveGroup)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Attributes.
+    """Requested changes of classes, not yet written.
 
-    base: the state it starts from. rules: of that host. program: first words of its command lines.
-    target: the state it leads to; for a new group the values it is created with. plan: its
-    proposal, which is never refused.
+    Attributes:
+        base: the state it starts from.
+        rules: of that host.
+        program: first words of its command lines.
+        target: the state it leads to; for a new group the values it is created with.
+        plan: its proposal, which is never refused.
     """
 
     base: State
