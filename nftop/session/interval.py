@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
@@ -15,7 +16,7 @@ from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.reading.bytes import FileBytes, Readable
-from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
+from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seek import last_position, next_position
 
 

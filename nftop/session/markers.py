@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss, Scan
+from nftop.store.reading.scan import Scan
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
@@ -40,7 +41,7 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Reco
             return
         elif isinstance(item, Marker):
             yield item
-        elif isinstance(item, RecordingLoss) and item.size:
+        elif isinstance(item, RecordingLoss) and item.size_bytes:
             yield replace(item, ticks=None)  # samples are passed over, not counted
 
 

@@ -10,13 +10,14 @@ from nftop.derive.compare.baseline import keep as kept_now
 from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
-from nftop.model.frame import Frame, Lost
+from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
+from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
@@ -118,7 +119,7 @@ class Tape:
     def unfinished(self) -> str:
         """Message that the recording has no end, once all was read; else ""."""
         tail_loss = self.tail_loss()
-        off = tail_loss is None or not tail_loss.size or not tail_loss.damage
+        off = tail_loss is None or not tail_loss.size_bytes or not tail_loss.damage
         if self.ended or not off or self._newest_ns is None:
             return ""
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
@@ -309,8 +310,7 @@ class Tape:
             self._state = replace(state, stages=stages, rules=self._resumed.rules)
             self._resumed = None
         if self._lost:
-            lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
-            frame = replace(frame, lost=lost)
+            frame = replace(frame, lost=tuple(self._lost))
             self._lost.clear()
         shown = ReplayedTick(
             tick.number,

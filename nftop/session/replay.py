@@ -9,6 +9,7 @@ from typing import Any
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import FASTEST, SLOWEST, Position
 from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
@@ -18,7 +19,6 @@ from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Re
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss
 from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
 
