@@ -255,9 +255,11 @@ def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_reported() -> None:
         def back_ns() -> int:
             return session().samples[number(feed) - 1].wall_ns
 
+        def begun() -> bool:  # the pipe may be ahead of the first frame
+            return feed.position is not None and number(feed) > 0
+
         while not (
-            feed.position is not None
-            and number(feed) > 0  # the pipe may be ahead of the first frame
+            begun()
             and pipe.first
             and (kept := next_position(pipe, pipe.first))
             and kept.point.wall_ns < back_ns()
