@@ -42,7 +42,7 @@ def _run() -> int:
 def _write_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """A traceback whose texts, which may be a peer's or a recording's, no terminal obeys."""
+    """Print a traceback with its texts escaped: they may come from a peer or a recording."""
     from nftop.export.output import say_lines  # noqa: PLC0415 - only where nftop fails
 
     say_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import Sample
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.bytes import FileBytes
-from nftop.store.reading.scan import RecordingLoss, Scan, ScanItem
+from nftop.store.reading.scan import Scan, ScanItem
 from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.style import Style
 
 from nftop.model.missing import Missing
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import Sample
 from nftop.render.base.line import Line, Span, Tone
 from nftop.session.reader import Tape
@@ -27,7 +28,7 @@ from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import DroppedTicks, Header, Marker, framed, header_body
 from nftop.store.format.zstd import FRAME_END, ZstdCompressor
 from nftop.store.history.history import Ring, TickHistory
-from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
+from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
 from nftop.ui.widgets.lines import Ink
@@ -398,4 +399,4 @@ def test_losses_without_a_tick_between_are_counted_and_not_kept() -> None:
     for ticks in range(100):
         add_loss(many, RecordingLoss(ticks, 2, "why"))
     assert (len(many), sum(item.ticks or 0 for item in many)) == (64, sum(range(100)))
-    assert sum(item.size for item in many) == 200
+    assert sum(item.size_bytes for item in many) == 200

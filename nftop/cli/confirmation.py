@@ -102,7 +102,7 @@ def interrupted(sentence: str) -> Iterator[None]:
 
 
 def agreed(question: str) -> bool:
-    """Whether there is an operator who says yes."""
+    """Whether an operator confirms."""
     if not _interactive():
         return False
     put(sys.stdout, question)

@@ -25,5 +25,5 @@ simulated             backends of the simulated host, with a journal and a guard
 What a crash of the guard cut off stays as it is until an operator runs `nftop recover`. Until then
 nftop reports it and changes nothing else. It never recovers by itself at a start: the operator may
 have continued by hand since, and traffic may run on what is configured by now. Nothing is written
-that nobody confirmed.
+without confirmation.
 """

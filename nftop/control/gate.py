@@ -62,7 +62,7 @@ class BackendGate(Generic[BackendT]):
         return self.host.rules()
 
     def newest(self) -> int:
-        """Number of the last change that stands, or 0."""
+        """Number of the last change in effect, or 0."""
         return max((entry.number for entry in history.in_effect(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:

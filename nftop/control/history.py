@@ -55,7 +55,7 @@ def with_targets(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def in_effect(history: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Changes of `revertible` that no later kept change took back completely, the oldest first."""
+    """Changes of `revertible` that no later kept change reverted completely, the oldest first."""
     entries = revertible(history)
     undone = {number for entry in entries for number in set(entry.undoes) - set(entry.leaves)}
     return tuple(entry for entry in entries if entry.number not in undone and not entry.undoes)
@@ -69,7 +69,7 @@ def tried(history: Iterable[Entry]) -> frozenset[int]:
 
 
 def is_newest(numbers: Sequence[int], history: Iterable[Entry], identity: str) -> bool:
-    """Whether these numbers are exactly that of the newest change that stands on this host.
+    """Whether `numbers` is exactly the newest change in effect on this host.
 
     `history` is that of all backends. Changes of every backend count that were made since the boot
     of `identity`, also those of an earlier mount of resctrl.

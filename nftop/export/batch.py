@@ -24,10 +24,13 @@ TEXT_WIDTH = 240
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Attributes.
+    """Output format of batch mode.
 
-    one: text of a frame for a width in columns and a mode (`LIVE`, `REPLAY`), with its line ends.
-    before: text before the first frame. focus: additional counters to read.
+    Attributes:
+        one: text of a frame, line ends included, for a width in columns and a mode (`LIVE`,
+            `REPLAY`).
+        before: text before the first frame.
+        focus: additional counters to read.
     """
 
     one: Callable[[Frame, int, str], str]

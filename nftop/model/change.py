@@ -277,13 +277,13 @@ Outcome: TypeAlias = Literal[
     "applied",  # and it reverts by itself unless it is kept
     "kept",
     "reverted",
-    "conflict",  # somebody changed the host since the preview; nothing was written
+    "conflict",  # the host changed since the preview; nothing was written
     "locked",  # another program held resctrl's lock; nothing was written
     "refused",  # by the plan, the kernel or a privilege; what was written is undone
-    "differs",  # what was read back was not what was asked for; it is undone
-    "overwritten",  # not all could be undone: somebody changed it since
-    "partial",  # not all could be undone: a CPU or a cache is offline
-    "failed",  # it could not be seen through; `nftop recover` says how far it came, and mends it
+    "differs",  # a value read back differs from the written one; reverted
+    "overwritten",  # reverted in part: another program changed values since
+    "partial",  # reverted in part: a CPU or a cache is offline
+    "failed",  # interrupted; `nftop recover` reports its progress and repairs it
 ]
 
 

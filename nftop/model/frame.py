@@ -26,6 +26,7 @@ from nftop.model.nf.parts import (
 from nftop.model.owner import Owner
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field
@@ -400,21 +401,6 @@ class SelfCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Missing or corrupt data of a recording.
-
-    Attributes:
-        ticks: number of ticks; None if unknown.
-        size_bytes: size of what can't be read.
-        why: reason, a text (untrusted: it may be from the recording).
-    """
-
-    ticks: int | None
-    size_bytes: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
     """One tick as shown.
 
@@ -460,7 +446,7 @@ class Frame:
     findings: tuple[Finding, ...] = ()
     incidents: tuple[Incident, ...] = ()
     past_incidents: tuple[Incident, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[RecordingLoss, ...] = ()
     processes: tuple[ProcessFacts, ...] = ()
     schema: str = SCHEMA
 

@@ -1,4 +1,4 @@
 """Default time to keep a change; a module without imports, for `nftop --help`."""
 
-# How long an applied change waits for somebody to keep it.
+# Time to keep an applied change before it is reverted.
 KEEP_WITHIN_S = 60.0

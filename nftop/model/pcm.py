@@ -17,7 +17,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
-# The server samples once a second, so it is not asked more often however fast the ticks are.
+# The server samples once a second, so it is read at most once a second.
 REQUEST_INTERVAL_S = 0.75
 C_STATES = 11  # CStateResidency[0] to [10], of cores and of packages
 _RESIDENCIES = tuple(f"cstateresidency_{state}" for state in range(C_STATES))

@@ -21,7 +21,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 
 Priority: TypeAlias = Literal["high", "low"]
-# Whether a feature of SST is on; None: this tool or platform does not tell.
+# Whether a feature of SST is on; None: not reported by this tool or platform.
 Switch: TypeAlias = bool | None
 
 NOT_READ = Missing(Reason.SOURCE, "no source tells of frequencies here")

@@ -11,7 +11,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.sample import Counts, event_gaps
 from nftop.model.struct import dataclass, field
 
-# Why what is counted on demand is absent: nobody looks at it.
+# Reason of counts on demand while their page is closed.
 UNWANTED = "sampled every few ticks; counted all the time while the Traffic screen is up"
 
 

@@ -14,13 +14,16 @@ CONTEXT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Attributes.
+    """One interval of a comparison.
 
-    file, host: as typed, and as recorded (untrusted text).
-    simulated: whether any of it is.
-    uarch: of the CPUs. interval_s: from tick to tick, at its end.
-    interval: what its frames told. lost: what is missing in it, sentences.
-    context: the interval with up to `CONTEXT_S` before and after it.
+    Attributes:
+        file, host: as typed, and as recorded (untrusted text).
+        simulated: whether any tick is simulated.
+        uarch: of the CPUs.
+        interval_s: between ticks at its end.
+        interval: its samples.
+        lost: messages on missing data.
+        context: the interval with up to `CONTEXT_S` before and after it.
     """
 
     file: str
@@ -34,9 +37,9 @@ class Side:
 
 
 def side(cut: Cut, other: Cut) -> Side:
-    """Read an interval and what is around it, up to the other one.
+    """Read an interval and its context, up to the other interval.
 
-    Raises OSError, InterruptedError where its data is stopped.
+    Raises OSError, and InterruptedError if reading is stopped.
     """
     interval = Interval()
     simulated, uarch, interval_s = False, "", 0.0

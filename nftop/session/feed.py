@@ -27,13 +27,13 @@ class Feed(Protocol):
         """Change the pace, of the present tick too. Safe from any thread."""
 
     def set_focus(self, focus: Focus) -> None:
-        """From the next tick on count what is looked at, and of the rest nothing more.
+        """Select what is counted only on demand, from the next tick on.
 
-        Safe from any thread. It changes nothing where no counter is read, or not there.
+        Safe from any thread. A feed without counters ignores it.
         """
 
     def baseline(self, *, keep: bool) -> None:
-        """Keep a baseline of the last ticks, or forget the one there is; from the next tick on.
+        """Keep a baseline of the last ticks, or drop the present one, from the next tick on.
 
         Safe from any thread.
         """
@@ -44,48 +44,48 @@ class Feed(Protocol):
     def frames(self) -> Generator[Frame, None, None]:
         """Every frame in order; blocks between ticks and ends after `stop`.
 
-        Who leaves before the end closes it: what closing a source raises is then heard.
+        A consumer that stops early must close it, which raises errors of closing sources.
         """
 
     def stop(self) -> None:
-        """End `frames` soon, even while it blocks. Safe from any thread; no signal handler."""
+        """End `frames` soon, even while it blocks. Safe from any thread, not in signal handlers."""
 
 
 class TimeControl(Protocol):
-    """Movement in time: in a recording, or in what a live session keeps.
+    """Movement in time: in a recording, or in the past that a live session keeps.
 
-    All is safe from any thread and done soon, in the thread of the frames.
+    Methods are safe from any thread; the thread of the frames executes them soon.
     """
 
     @property
     def position(self) -> Position | None:
-        """The moment shown; None before the first frame, and where that is now."""
+        """The moment shown; None before the first frame and while the present is shown."""
 
     def pause(self) -> None:
-        """Stand still, or go on."""
+        """Pause, or continue."""
 
     def step(self, ticks: int) -> None:
-        """So many ticks on, or back, and stand still there."""
+        """Move by `ticks`, backward if negative, and pause."""
 
     def shift(self, span_ns: int) -> None:
-        """So long on, or back, at least one tick, and stand still there."""
+        """Move by `span_ns`, backward if negative, by at least one tick, and pause."""
 
     def seek(self, wall_ns: int) -> None:
-        """To the tick at this time; if there is none, stay and say so."""
+        """Go to the tick at this time; without one, stay and report it."""
 
     def to_marker(self, step: int) -> None:
-        """To the next marker (1), or to the one before (-1), and stand still there."""
+        """Go to the next (1) or previous (-1) marker, and pause."""
 
     def faster(self, steps: int) -> None:
-        """Twice as fast for each step, half as fast for each below 0."""
+        """Multiply the speed by 2 ** `steps`."""
 
 
 @runtime_checkable
 class PastControl(TimeControl, Protocol):
-    """Movement in the past of a live session, whose frames go on meanwhile.
+    """Movement in the past of a live session, which continues in the background.
 
     Attributes:
-        problem: why the last request led nowhere; "" if it did not.
+        problem: why the last request failed; "" if it succeeded.
     """
 
     problem: str
@@ -96,9 +96,9 @@ class PastControl(TimeControl, Protocol):
 
     @property
     def generation(self) -> int:
-        """Number of the way back, another after each begin and each return to now.
+        """Number of this visit to the past; another after each begin and each return to now.
 
-        It does not change while `listen`'s function runs, which is given frames of this one only.
+        Constant while the function given to `listen` runs, which gets frames of this visit only.
         """
 
     @property
@@ -107,10 +107,10 @@ class PastControl(TimeControl, Protocol):
 
     @property
     def kept(self) -> FlightSize:
-        """What can be gone back to."""
+        """Extent of the samples that are kept."""
 
     def listen(self, show: Callable[[Frame | None], None]) -> None:
-        """Call this with every frame of the past, in a thread of its own; None: it is now again."""
+        """Call `show` with every frame of the past, in its own thread; None: the present again."""
 
     def set_rules(self, settings: RuleSettings) -> None:
         """Use these settings of rules in the past too, from the next tick on."""
@@ -124,8 +124,7 @@ class PastControl(TimeControl, Protocol):
 
 @runtime_checkable
 class Player(Feed, TimeControl, Protocol):
-    """A feed of what was recorded: it can stand still, go faster, and go elsewhere.
+    """A feed of recorded frames that can pause, change speed and jump.
 
-    The consumer of the frames need not remember them: a player fills the history itself, with
-    those before a jump's end too.
+    It fills the history itself, with the frames of a jump's warm-up too.
     """

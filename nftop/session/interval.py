@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
@@ -15,7 +16,7 @@ from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.reading.bytes import FileBytes, Readable
-from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
+from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seek import last_position, next_position
 
 
@@ -43,18 +44,18 @@ def named(text: str) -> NamedInterval:
 
 @dataclass(slots=True)
 class Cut:
-    """An interval that was found, and what became of reading it.
+    """An interval of a recording, and losses while reading it.
 
     Attributes:
-        file: its name as it was typed (untrusted).
+        file: name as typed (untrusted).
         from_ns, to_ns: wall clock; ticks between them belong to it.
-        losses: what is missing in it, each with the wall clock of the tick behind it (that of the
-            last one at the end). Filled in as it is read.
-        unfinished: that the recording's end is missing, a sentence, where the interval reaches so
-            far; filled in as it is read.
-        began_ns, host: when the recording began, and of whom: together, which recording it is.
-        tick_ns: from tick to tick, as the recording was begun.
-        data: where it is read from; who opened it closes it.
+        losses: each with the wall clock of the next tick (at the end, of the last one). Filled in
+            during reading.
+        unfinished: message that the recording's end is missing, if the interval reaches it;
+            filled in during reading.
+        began_ns, host: start and host of the recording: together they identify it.
+        tick_ns: time between ticks when the recording began.
+        data: of the recording; closed by whatever opened it.
     """
 
     file: str
@@ -69,7 +70,7 @@ class Cut:
 
     @property
     def expected_samples(self) -> int | None:
-        """How many samples it can give, one a tick but for the first; None where that is unknown.
+        """Expected number of samples, one per tick except the first; None if unknown.
 
         Sources that are read less often give fewer.
         """
@@ -77,7 +78,7 @@ class Cut:
 
     @property
     def damaged(self) -> bool:
-        """Whether something in it could not be read, but for where it just breaks off."""
+        """Whether data were corrupted; a recording that just breaks off is not damaged."""
         return any(loss.damage for _, loss in self.losses)
 
 

@@ -1,8 +1,8 @@
-"""Markers of a recording: one found without reading all of it, or all of them.
+"""Markers of a recording: all, or one without reading the whole file.
 
-A frame's seek point has the time of its first sample. A marker that was set while that was being
-taken may lie in the frame before, and one behind the last sample of a frame may begin the next. So
-frames are looked at with those beside them.
+A seek point has the time of the first sample after it. A marker that was set while that sample was
+taken may be before the seek point, and one after the last sample of a frame may be in the next. So
+a search includes the adjacent frames.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss, Scan
+from nftop.store.reading.scan import Scan
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
@@ -21,9 +22,9 @@ _LOOK_S = 0.25
 
 
 def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | RecordingLoss]:
-    """Every marker there is, in order, and bytes between them that can't be read. Raises OSError.
+    """Every marker in order, and losses between them. Raises OSError.
 
-    Of a pipe until its other end is closed: `news` is set when there is more of it.
+    A pipe is read until its other end is closed; `news` is set when more data are available.
     """
     scan = Scan(data, samples=False)
     while True:
@@ -40,7 +41,7 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Reco
             return
         elif isinstance(item, Marker):
             yield item
-        elif isinstance(item, RecordingLoss) and item.size:
+        elif isinstance(item, RecordingLoss) and item.size_bytes:
             yield replace(item, ticks=None)  # samples are passed over, not counted
 
 
@@ -102,5 +103,5 @@ def _markers(data: Readable, at: int) -> list[Marker]:
         if item is None or (after is not None and scan.at > after.at):
             break
         if isinstance(item, Marker):
-            markers.append(replace(item, detail={}))  # when and what is all that is asked for
+            markers.append(replace(item, detail={}))  # only time and text are used
     return markers

@@ -10,13 +10,14 @@ from nftop.derive.compare.baseline import keep as kept_now
 from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
-from nftop.model.frame import Frame, Lost
+from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss, Scan, add_loss
+from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
@@ -61,11 +62,11 @@ class ReplayedTick:
 
 
 class Tape:
-    """Frames of a recording, forward, and elsewhere. For one thread.
+    """Frames of a recording, forward and by jumps. Not thread-safe.
 
     Attributes:
-        header: the last that was read; None before the first.
-        on_frame: as `__init__` has it.
+        header: the last one read; None before the first.
+        on_frame: as in `__init__`.
     """
 
     def __init__(
@@ -80,9 +81,9 @@ class Tape:
     ) -> None:
         """Without `goes_back` no more than two frames are kept.
 
-        `on_frame` is given every frame once it is folded, those before a jump's end too. `state_at`
-        returns the fold's state before the first sample behind the seek point at an address. With a
-        whole one a jump needs no warm-up; one without a sample has what outlasts a warm-up.
+        `on_frame` gets every folded frame, those of a jump's warm-up too. `state_at` returns the
+        fold's state before the first sample after the seek point at an address. With a complete
+        state a jump needs no warm-up; a state without a sample has only what outlasts a warm-up.
         """
         self.header: Header | None = None
         self._data = data
@@ -112,13 +113,13 @@ class Tape:
         return self._scan.ended
 
     def tail_loss(self) -> RecordingLoss | None:
-        """What is wrong with the end, once there is nothing more."""
+        """Damage at the end of the data, once all was read; None if none."""
         return self._scan.tail_loss()
 
     def unfinished(self) -> str:
-        """Once there is nothing more: that its end is not among what there is; else ""."""
+        """Message that the recording has no end, once all was read; else ""."""
         tail_loss = self.tail_loss()
-        off = tail_loss is None or not tail_loss.size or not tail_loss.damage
+        off = tail_loss is None or not tail_loss.size_bytes or not tail_loss.damage
         if self.ended or not off or self._newest_ns is None:
             return ""
         last = datetime.fromtimestamp(self._newest_ns // 10**9, UTC)
@@ -271,7 +272,7 @@ class Tape:
         """Every minute has a header; only that of another recording, or after a jump, counts."""
         recorded, self._recorded = self._recorded, header.baselines
         if self._state is not None and header.began_ns == self._began_ns:
-            # Where what said so is lost this heals it.
+            # The note of a changed baseline may be lost; the header repeats it.
             if recorded != header.baselines:
                 self._compare()
             return
@@ -289,7 +290,7 @@ class Tape:
         self._compare()
 
     def _fold(self, tick: Tick) -> ReplayedTick | None:
-        """None: what it says can't be, and that is a loss."""
+        """Fold a tick; None if its numbers are invalid, which counts as a loss."""
         if self._state is None or self.header is None:
             raise AssertionError("a tick without a header")
         sample, self._next = tick.sample, None
@@ -309,8 +310,7 @@ class Tape:
             self._state = replace(state, stages=stages, rules=self._resumed.rules)
             self._resumed = None
         if self._lost:
-            lost = tuple(Lost(item.ticks, item.size, item.why) for item in self._lost)
-            frame = replace(frame, lost=lost)
+            frame = replace(frame, lost=tuple(self._lost))
             self._lost.clear()
         shown = ReplayedTick(
             tick.number,

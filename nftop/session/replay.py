@@ -9,6 +9,7 @@ from typing import Any
 
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Focus, Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import FASTEST, SLOWEST, Position
 from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
@@ -18,7 +19,6 @@ from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, Re
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import RecordingLoss
 from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
 
@@ -31,14 +31,14 @@ _LATE_NS = 100_000_000
 
 
 class Pace:
-    """Sets the recording's clock beside that of here.
+    """Maps the recording's clock to this host's.
 
     Attributes:
-        speed: 1 is as fast as it was recorded.
+        speed: 1 is the recorded pace.
     """
 
     def __init__(self, *, paced: bool) -> None:
-        """Not `paced`: everything is due at once."""
+        """Unless `paced`, every tick is due at once."""
         self.speed = 1.0
         self._paced = paced
         self._shown_ns: int | None = None  # of the recording
@@ -49,7 +49,7 @@ class Pace:
 
     @property
     def following(self) -> bool:
-        """What comes is shown as it comes."""
+        """Whether ticks are shown as soon as they arrive."""
         return self._edge is not None
 
     def restart(self) -> None:
@@ -75,7 +75,7 @@ class Pace:
         self._shown_ns, self._next_ns, self._waits_since_ns = monotonic_ns, None, None
 
     def due_ns(self, monotonic_ns: int, interval_ns: int, now_ns: int) -> int:
-        """When a tick of this recorded time is due, by the clock of here."""
+        """When a tick of this recorded time is due, by this host's clock."""
         if not self._paced or self._shown_ns is None or self._due_ns is None:
             return now_ns
         if self._edge is not None:
@@ -98,17 +98,17 @@ _NO_END = (
 
 
 class Opening:
-    """Looks for the first seek point, which on a pipe may still be to come."""
+    """Search for the first seek point, which a pipe may not have delivered yet."""
 
     def __init__(self, data: Readable) -> None:
         self._data = data
         self._searched = 0
 
     def position(self) -> Position | None:
-        """At its first tick; None: that is still to come.
+        """Position of the first tick; None if it has not arrived yet.
 
         Raises:
-            NoRecordingError: it is none, and won't be one.
+            NoRecordingError: the data are no recording.
             OSError: it can't be read.
         """
         data = self._data
@@ -125,11 +125,11 @@ class Opening:
 
 
 def beginning_ns(data: Readable, start: str, here: Position) -> int:
-    """The wall clock that `start` means, as `moment_ns` reads it.
+    """Wall clock in ns of the text `start`, in the format of `moment_ns`.
 
     Raises:
-        NoMomentError: it is no time, or nothing was recorded then; the text says why. Of a pipe
-            only what is before its beginning is known.
+        NoMomentError: it is no time, or nothing was recorded then. For a pipe only times before
+            its beginning can be refused.
     """
     if data.piped and counts_from_end(start):
         raise NoMomentError(_NO_END)
@@ -168,7 +168,7 @@ class Approach:
         self._folding = False
 
     def arrived(self, here: Position) -> bool:
-        """Whether the tape's newest tick is that of the moment; False: it is still to come.
+        """Whether the tape's newest tick is that of the moment; False: not yet.
 
         Raises:
             NoMomentError: the pipe has ended before it.
@@ -193,9 +193,9 @@ class Approach:
         return True
 
     def _is_near(self, *, grows: bool) -> bool:
-        """Look for the last seek point from which all is folded that the moment's numbers rest on.
+        """Search for the last seek point that leaves enough warm-up before the moment.
 
-        As `Tape.go` does in a file, but from the front. Whether it is found.
+        As `Tape.go` does in a file, but forward. Returns whether it was reached.
         """
         data, size = self._data, self._data.size
         while (start := next_position(data, max(self._searched, data.first))) is not None:
@@ -221,11 +221,12 @@ _ANSWER_TICKS = 2
 
 
 class Banner:
-    """Attributes.
+    """Position and remarks shown above a replay.
 
-    position: what is shown.
-    quiet: markers that are passed are no remarks.
-    requested_ns: the time that was last gone to: that of a marker is between two ticks.
+    Attributes:
+        position: of the tick shown.
+        quiet: passed markers cause no remarks.
+        requested_ns: target of the last jump; that of a marker is between two ticks.
     """
 
     def __init__(self) -> None:
@@ -236,16 +237,16 @@ class Banner:
         self.quiet = False
 
     def turn(self, **changed: Any) -> None:
-        """Other fields of the position."""
+        """Change fields of the position."""
         self.position = self.position._replace(**changed)
 
     def answer(self, message: str) -> None:
-        """To a key that has led nowhere."""
+        """Show why a key had no effect."""
         self.turn(remark=message)
         self._left = _ANSWER_TICKS if self.position.paused else _REMARK_TICKS
 
     def shows(self, shown: ReplayedTick, marker: Marker | None, *, following: bool) -> None:
-        """A tick; of the marker that was asked for, where it was."""
+        """Note a shown tick, and the marker that was the target of a jump."""
         if marker is not None:
             self.requested_ns = marker.wall_ns
         elif shown.wall_ns != self._tick_ns:  # an answer leaves one where one is
@@ -268,13 +269,13 @@ class Banner:
         )
 
     def measure(self, data: Readable) -> None:
-        """How far the recording reaches now, as far as its seek points tell."""
+        """Update the end of the recording from its seek points."""
         start = last_position(data)
         if start is not None and start.point.wall_ns > self.position.last_ns:
             self.turn(last_ns=start.point.wall_ns)
 
 
-# How often a file is looked at that may have grown.
+# Interval between checks whether a file has grown.
 _LOOK_S = 0.25
 # A file that did not grow for so many ticks may have been left without its end; a pipe tells.
 _LONG_TICKS = 3
@@ -284,7 +285,7 @@ class Replay:
     """A `Player` of one recording.
 
     Attributes:
-        unfinished: that it has no end, a sentence, once all of it was shown; else "".
+        unfinished: message that the recording has no end, once all was shown; else "".
     """
 
     def __init__(
@@ -308,9 +309,9 @@ class Replay:
 
         Args:
             data: the recording; closed when the frames end.
-            news: set by who knows that there is more of it.
-            at: where to begin, as `moment_ns` reads it: `+` counts from the recording's start, `-`
-                from its end, which a pipe's is not known of.
+            news: set by the writer when more data are available.
+            at: where to begin, in the format of `moment_ns`: `+` counts from the recording's start,
+                `-` from its end, which is unknown for a pipe.
             at_ns: the wall time where to begin, instead of `at`.
             state_at: as `Tape` has it.
             paused: stand still at the first frame.
@@ -353,18 +354,18 @@ class Replay:
 
     @property
     def interval_s(self) -> float:
-        """As it was recorded, whatever the speed."""
+        """The recorded interval, whatever the speed."""
         return 1.0 if self._shown is None else self._shown.interval_ns / 1e9
 
     def set_interval(self, seconds: float) -> None:
-        """So many seconds from one tick to the next: faster or slower than recorded."""
+        """Set the speed so that ticks are `seconds` apart."""
         self._order(lambda: self._speed(self.interval_s / max(seconds, 1e-3)))
 
     def set_focus(self, focus: Focus) -> None:
-        """Changes nothing: what was looked at then was counted then."""
+        """No effect: a recording has the counts of its own session."""
 
     def baseline(self, *, keep: bool) -> None:
-        """One of its own in place of the recording's, from the next tick on; or that one again."""
+        """Use a new baseline instead of the recorded one, or the recorded one again."""
         self._order(lambda: self._baseline(keep=keep))
 
     def on_frame(self, consume: Callable[[Frame], None]) -> None:
@@ -402,10 +403,10 @@ class Replay:
         self._order(lambda: self._speed(self._banner.position.speed * 2.0**steps))
 
     def frames(self) -> Generator[Frame, None, None]:
-        """Every frame from where it begins.
+        """Every frame from the start position on.
 
         Raises:
-            NoRecordingError: there is nothing to replay; the text says why.
+            NoRecordingError: there is nothing to replay.
         """
         try:
             if self._opened():
@@ -424,11 +425,11 @@ class Replay:
     # Opening
 
     def open(self) -> bool:
-        """Look at what is there: whether that is a recording whose beginning has come.
+        """Check the available data; returns whether the recording's start has arrived.
 
         Raises:
-            NoRecordingError: it is none, and won't be one.
-            NoMomentError: where to begin is not in it.
+            NoRecordingError: the data are no recording.
+            NoMomentError: the start position is not in the recording.
         """
         try:
             here = self._opening.position()
@@ -444,7 +445,7 @@ class Replay:
         return True
 
     def _opened(self) -> bool:
-        """Wait for the first of it; whether it came before `stop`."""
+        """Wait for the start of the recording; returns whether it came before `stop`."""
         while not self._stopped:
             self._news.clear()
             if self.open():
@@ -453,7 +454,7 @@ class Replay:
         return False
 
     def _first(self) -> tuple[ReplayedTick, ...]:
-        """The frames to begin with: where that is not the start, the one before it primes."""
+        """The first frames; after a start in the middle the one before it primes the rates."""
         if self._first_ns is None:
             return ()
         if not self._data.piped:
@@ -469,7 +470,7 @@ class Replay:
     # What comes next
 
     def _next(self) -> tuple[Frame, ...]:
-        """The next frame once it is due, or what was ordered meanwhile; none where neither is."""
+        """The next frame once due, or those of a request; empty if neither is available."""
         if self._orders:
             self._pace.restart()
             return tuple(map(self._show, self._orders.popleft()()))
@@ -490,7 +491,7 @@ class Replay:
         return () if shown is None else (self._show(shown),)
 
     def _at_end(self, *, grows: bool) -> tuple[Frame, ...]:
-        """Nothing more for now: the last frame again where something else is said of it."""
+        """No more ticks for now: the last frame again if its remarks have changed."""
         # Behind the end of one recording a pipe may bring another.
         over = (self._tape.ended and not self._data.piped) or not (self._follow and grows)
         position = self._banner.position
@@ -512,7 +513,7 @@ class Replay:
         return ()
 
     def _show(self, shown: ReplayedTick) -> Frame:
-        """What is on screen from now on."""
+        """Note a tick as shown; returns its frame."""
         now_ns = self._clock.monotonic_ns()
         self._pace.shown(shown.monotonic_ns, now_ns)
         self._shown = shown
@@ -537,7 +538,7 @@ class Replay:
         return self._again()
 
     def _again(self) -> tuple[ReplayedTick, ...]:
-        """The frame that is shown, since what is said of it has changed."""
+        """The shown frame again, because its remarks have changed."""
         return () if self._shown is None else (self._shown,)
 
     def _baseline(self, *, keep: bool) -> tuple[ReplayedTick, ...]:

@@ -19,9 +19,9 @@ FORMS = _FORMS.format("UTC")
 
 
 def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
-    """That nothing was recorded then, a sentence; "" where something was.
+    """Message that nothing was recorded at `wall_ns`; "" if something was.
 
-    With `open_end` what is behind the end may still come.
+    With `open_end` times after the end are not refused: they may still be recorded.
     """
     # Times are typed in whole seconds, and ticks come between them.
     if wall_ns >= here.first_ns - NS_PER_S and (open_end or wall_ns <= here.last_ns + NS_PER_S):
@@ -38,14 +38,14 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
 
 
 def not_kept(wall_ns: int, first_ns: int) -> str:
-    """Where nothing before `first_ns` is kept any more, that this is before it; else ""."""
+    """Message if `wall_ns` is before the oldest kept sample, `first_ns`; else ""."""
     if wall_ns >= first_ns - NS_PER_S:
         return ""
     return f"what came before {_clock_text(first_ns, one_day=True)} is not kept any more"
 
 
 def forms(zone: tzinfo | None) -> str:
-    """How times are written, for times without a zone in this one; None: the local one."""
+    """Formats of times; those without a zone are in `zone`, None: the local one."""
     return _FORMS.format(zone_name(zone))
 
 
@@ -55,7 +55,7 @@ def zone_name(zone: tzinfo | None) -> str:
 
 
 def counts_from_end(text: str) -> bool:
-    """Whether a time can't be told before the end of a recording is known."""
+    """Whether a time is relative to the end of a recording."""
     return text.strip().lower() == "end" or text.strip().startswith("-")
 
 
@@ -67,7 +67,7 @@ def _clock_text(wall_ns: int, *, one_day: bool) -> str:
 
 
 def span_ns(text: str) -> int:
-    """`30`, `30s`, `5m`, `2h`, `1d` in ns. Raises ValueError: it is no such span."""
+    """Nanoseconds of `30`, `30s`, `5m`, `2h`, `1d`. Raises ValueError."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no span of time, such as 30s, 5m or 2h")
@@ -75,13 +75,13 @@ def span_ns(text: str) -> int:
 
 
 def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
-    """The wall clock that is meant.
+    """Wall clock in ns of a time as text.
 
     A time of the day is the first one within the recording, `+` counts from its start, `-` from
     its end. A time without a zone is in `zone`; None: the local one.
 
     Raises:
-        ValueError: it is no time; the text says how one is written.
+        ValueError: it is no time; the message lists the formats.
     """
     text = text.strip()
     ends = {"start": here.first_ns, "end": here.last_ns}

@@ -39,13 +39,15 @@ _MOST_OWN = 4 * MOST
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """Attributes.
+    """A change that was written to the host.
 
-    at_ns: CLOCK_MONOTONIC after the write. groups: classes it changes.
-    cpus: CPUs whose frequencies it sets.
-    number: in the history; None if it has none.
-    until_ns: CLOCK_MONOTONIC when it is reverted unless kept; None once it is settled.
-    taken_back_ns: CLOCK_MONOTONIC when the revert or undo began; None: none did.
+    Attributes:
+        at_ns: CLOCK_MONOTONIC after the write.
+        groups: classes it changes.
+        cpus: CPUs whose frequencies it sets.
+        number: in the history; None if it has none.
+        until_ns: CLOCK_MONOTONIC when it is reverted unless kept; None once it is settled.
+        taken_back_ns: CLOCK_MONOTONIC when the revert or undo began; None: none did.
     """
 
     at_ns: int
@@ -58,14 +60,16 @@ class AppliedChange:
 
 @dataclass(frozen=True, slots=True)
 class PendingState:
-    """Attributes.
+    """State of the change in progress, and of the last ones.
 
-    phase: of the change; `none` without one.
-    word: in `settling`, what is being done. until_s: CLOCK_MONOTONIC of the automatic revert.
-    kept: the last change that ended was kept.
-    receipt: of this change or the previous one; None without any.
-    applied, tuned: last applied change of classes, and of frequencies.
-    changed: counts changes of the host; readers compare it to know when to read again.
+    Attributes:
+        phase: of the change; `none` without one.
+        word: in `settling`, what is being done.
+        until_s: CLOCK_MONOTONIC of the automatic revert.
+        kept: the last change that ended was kept.
+        receipt: of this change or the previous one; None without any.
+        applied, tuned: last applied change of classes, and of frequencies.
+        changed: counts changes of the host; readers compare it to know when to read again.
     """
 
     phase: Phase = "none"

@@ -36,12 +36,15 @@ AppliedOutcome: TypeAlias = Literal["open", "kept", "back"]
 
 
 class EditorModel:
-    """Attributes.
+    """Draft and selection of the class editor.
 
-    draft: requested state. selection: class, mask and way.
-    message: shown until the next key.
-    applied: the applied draft until it is kept; if it is reverted it is drafted again.
-    acts: key actions, called with a distance. answers: handlers of prompts, by subject.
+    Attributes:
+        draft: requested state.
+        selection: class, mask and way.
+        message: shown until the next key.
+        applied: the applied draft until it is kept; if it is reverted it is drafted again.
+        acts: key actions, called with a distance.
+        answers: handlers of prompts, by subject.
     """
 
     def __init__(

@@ -26,17 +26,19 @@ Mode: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """Attributes.
+    """One row of a screen's key table.
 
-    keys: Textual's names, comma separated.
-    action: of the screen, or `app.` and one of the application.
-    shown: the keys as the help writes them.
-    help: what they do.
-    by: argument of the action: a distance, direction or index.
-    hint: key and word in the footer; None: not in the footer.
-    rank: of the hint; a lower one stays longer where the footer is narrow.
-    when: modes in one of which the hint is shown; empty: always.
-    asks: opens a prompt; handled first, since keys typed after it belong to the prompt.
+    Attributes:
+        keys: Textual's names, comma separated.
+        action: of the screen, or `app.` and one of the application.
+        shown: the keys as the help writes them.
+        help: what they do.
+        by: argument of the action: a distance, direction or index.
+        hint: key and word in the footer; None: not in the footer.
+        rank: of the hint; a lower one stays longer where the footer is narrow.
+        when: modes in one of which the hint is shown;
+        empty: always.
+        asks: opens a prompt; handled first, since keys typed after it belong to the prompt.
     """
 
     keys: str

@@ -23,24 +23,25 @@ ColorChoice = Literal["auto", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Attributes.
+    """Options of the terminal application.
 
-    color: use colours; bold, dim and reverse are always used.
-    theme: colours, see `theme.theme_name`.
-    light_ground: COLORFGBG names a light background.
-    ascii_only: draw ASCII characters only.
-    utc: times of day are in UTC, not in the local zone.
-    gate: changes the host that is shown; None: it cannot be changed.
-    no_gate, no_frequencies: why classes, and frequencies, cannot be changed; "": they can.
-    rw: editors are unlocked; `gate.apply` is called only then.
-    profiles: profiles for the class editor, by name.
-    recorder: records what is shown into a sink of `new_sink`; None: no recording.
-    rules: keeps settings of rules that are made on screen; None: they last for the session.
-    examine: all checks of the host, and what they are about; takes a second or more, so a thread
-        calls it; None: a replay has no host.
-    columns: keeps the columns chosen on screen; None: they last for the session.
-    past: goes back in a live session; None: nothing is kept.
-    events: what happened, for the timeline.
+    Attributes:
+        color: use colours; bold, dim and reverse are always used.
+        theme: colours, see `theme.theme_name`.
+        light_ground: COLORFGBG names a light background.
+        ascii_only: draw ASCII characters only.
+        utc: times of day are in UTC, not in the local zone.
+        gate: changes the host that is shown; None: it cannot be changed.
+        no_gate, no_frequencies: why classes, and frequencies, cannot be changed; "": they can.
+        rw: editors are unlocked; `gate.apply` is called only then.
+        profiles: profiles for the class editor, by name.
+        recorder: records what is shown into a sink of `new_sink`; None: no recording.
+        rules: keeps settings of rules that are made on screen; None: they last for the session.
+        examine: all checks of the host, and what they are about; called in a thread, since it takes
+            a second or more; None: a replay has no host.
+        columns: keeps the columns chosen on screen; None: they last for the session.
+        past: goes back in a live session; None: nothing is kept.
+        events: what happened, for the timeline.
     """
 
     color: bool = True

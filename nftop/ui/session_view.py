@@ -53,26 +53,28 @@ _SPANS_NS = (
 
 @dataclass
 class SessionView:
-    """Attributes.
+    """What the screens of one session share: history, cursor, filter, time shown.
 
-    ticks: history of the feed's frames.
-    time: goes back and forth in time; None: neither a replay nor a past is there.
-    events: what happened, for the timeline.
-    past: the frame of the moment gone back to; None: the screen shows now.
-    newest: the newest frame; None before the first.
-    frozen: the frame of a frozen screen; None while it follows the feed.
-    ended: why frames have ended, "" if requested; None while they come.
-    view: filter and order of CPUs.
-    rows: of the frame on screen.
-    cursor: the selected CPU.
-    page: rows of a page. lines: of the table's body.
-    search: text of the last search.
-    recording: state of the recording, for the header.
-    message: shown in the footer until the next key.
-    facts: what rows of the frame have beside its columns; of `arrange`.
-    own_changes: class changes written by nftop; other observed changes are of others.
-    until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
-    columns: keys chosen by the operator, by table.
+    Attributes:
+        ticks: history of the feed's frames.
+        time: goes back and forth in time; None: neither a replay nor a past is there.
+        events: what happened, for the timeline.
+        past: the frame of the moment gone back to; None: the screen shows now.
+        newest: the newest frame; None before the first.
+        frozen: the frame of a frozen screen; None while it follows the feed.
+        ended: why frames have ended, "" if requested; None while they come.
+        view: filter and order of CPUs.
+        rows: of the frame on screen.
+        cursor: the selected CPU.
+        page: rows of a page.
+        lines: of the table's body.
+        search: text of the last search.
+        recording: state of the recording, for the header.
+        message: shown in the footer until the next key.
+        facts: what rows of the frame have beside its columns; of `arrange`.
+        own_changes: class changes written by nftop; other observed changes are of others.
+        until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
+        columns: keys chosen by the operator, by table.
     """
 
     feed: Feed

@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.backend import CLASSES
 from nftop.control.gate import HostGate
@@ -40,22 +41,22 @@ def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
     return HostGate({CLASSES: inner}, {}, tell), kinds, inner
 
 
-def test_what_is_done_and_what_becomes_of_it_is_reported_once() -> None:
+def test_what_is_done_and_what_becomes_of_it_is_reported_once(snapshot: SnapshotAssertion) -> None:
     gate, kinds, inner = gate_of(Receipt("applied", ("keep it within 60 s",)))
     pending = gate.apply(PROPOSAL, keep_within_s=60.0, undoes=(3,))
     inner.apply.assert_called_once_with(PROPOSAL, keep_within_s=60.0, undoes=(3,))
-    assert kinds == ["applied: nftop cat set --group vpp --l3 0=ff; keep it within 60 s"]
+    assert kinds == snapshot
     assert pending.settled(0.1) is None and len(kinds) == 1
     assert pending.keep().outcome == "kept"
     assert pending.settled(5).outcome == "kept"
-    assert kinds[1:] == ["kept: nftop cat set --group vpp --l3 0=ff"]
+    assert kinds[1:] == snapshot
 
 
-def test_a_change_without_a_command_is_reported_too() -> None:
+def test_a_change_without_a_command_is_reported_too(snapshot: SnapshotAssertion) -> None:
     gate, kinds, _ = gate_of(Receipt("refused", ()))
     pending = gate.apply(replace(PROPOSAL, commands=()))
     pending.revert()
-    assert kinds == ["refused: a change of 1 cells", "reverted: a change of 1 cells; taken back"]
+    assert kinds == snapshot
 
 
 @pytest.mark.parametrize(("identity", "classes"), [("boot cpufreq", False), ("boot 0:41", True)])

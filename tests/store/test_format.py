@@ -11,11 +11,11 @@ import pytest
 
 from nftop import store
 from nftop.export.json.frame import frame_json
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import CounterTable
 from nftop.session.replay import Replay
 from nftop.store.format.records import Header, Marker
 from nftop.store.format.schema import described
-from nftop.store.reading.scan import RecordingLoss
 from nftop.store.reading.seekpoint import SIZE
 from tests.recordings import everything, joined, taken, ticks_of
 from tests.store.reading.test_scan import Bytes

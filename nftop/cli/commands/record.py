@@ -20,6 +20,7 @@ from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.frame import Focus, Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
@@ -33,7 +34,6 @@ from nftop.store.folders import caller, open_file, open_folder
 from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
-from nftop.store.reading.scan import RecordingLoss
 from nftop.store.recording.recorder import Recorder, Recording
 from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
 from nftop.store.user.rules import RulesFile

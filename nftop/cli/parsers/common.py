@@ -97,23 +97,21 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
 
 def interval(text: str) -> float:
     """Parse an option: seconds between frames."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("between 0.1 and 3600 seconds")
-    return seconds
+    return _between(text, 0.1, 3600, "seconds")
 
 
 def bandwidth(text: str) -> float:
     """Parse an option: GB/s, 0 for unknown."""
+    return _between(text, 0, 100_000, "GB/s")
+
+
+def _between(text: str, least: float, most: float, unit: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GB/s") from None
-    if not 0 <= value <= 100_000:
-        raise argparse.ArgumentTypeError("between 0 and 100000 GB/s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit}") from None
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"between {least:g} and {most:g} {unit}")
     return value
 
 

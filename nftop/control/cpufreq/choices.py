@@ -25,10 +25,13 @@ CP_CLASSES = range(4)
 
 @dataclass(frozen=True, slots=True)
 class FrequencyChoice:
-    """Attributes.
+    """One row of the frequency editor.
 
-    key: its id in a footer or test. text: what it does, with untrusted names. action: for the gate.
-    command: the equivalent command line.
+    Attributes:
+        key: its id in a footer or test.
+        text: what it does, with untrusted names.
+        action: for the gate.
+        command: the equivalent command line.
     """
 
     key: str

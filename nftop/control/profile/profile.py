@@ -115,10 +115,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class ExportedProfile:
-    """Attributes.
+    """The classes of a host as a profile.
 
-    statements: of every group, the root group first; a mask in all domains names none.
-    notes: messages on state of the host that a profile can't contain.
+    Attributes:
+        statements: of every group, the root group first; a mask in all domains names none.
+        notes: messages on state of the host that a profile can't contain.
     """
 
     statements: tuple[Statement, ...]

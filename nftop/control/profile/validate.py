@@ -43,10 +43,11 @@ _COMPONENTS: tuple[CdpType, ...] = ("", "CODE", "DATA")
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Attributes.
+    """A profile adapted to a host.
 
-    actions: in the order in which they can be planned; empty after a fatal problem.
-    problems: those of the listing and those of this host, in the order of their lines.
+    Attributes:
+        actions: in the order in which they can be planned; empty after a fatal problem.
+        problems: those of the listing and those of this host, in the order of their lines.
     """
 
     actions: tuple[ClassAction, ...]

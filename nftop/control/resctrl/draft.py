@@ -16,6 +16,7 @@ from typing import TypeAlias
 from nftop.control.backend import goal
 from nftop.control.resctrl.plan import propose, result_of
 from nftop.control.rules import MB, MaskRule, Rules
+from nftop.derive.cache.changes import schemata_cells
 from nftop.model.change import (
     Cell,
     Change,
@@ -31,7 +32,7 @@ from nftop.model.change import (
 )
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Reason
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
 from nftop.model.struct import dataclass, replace
 
@@ -44,11 +45,14 @@ _ACTIONS = (SetSchemata, MoveCpus, CreateGroup, RemoveGroup)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Attributes.
+    """Requested changes of classes, not yet written.
 
-    base: the state it starts from. rules: of that host. program: first words of its command lines.
-    target: the state it leads to; for a new group the values it is created with. plan: its
-    proposal, which is never refused.
+    Attributes:
+        base: the state it starts from.
+        rules: of that host.
+        program: first words of its command lines.
+        target: the state it leads to; for a new group the values it is created with.
+        plan: its proposal, which is never refused.
     """
 
     base: State
@@ -397,16 +401,4 @@ def _cells(group: GroupRow) -> Iterator[tuple[Cell, str]]:
         yield Cell("group", group.name), ""
     for cpu in group.cpus:
         yield Cell("cpu", "", number=cpu), group.name
-    for cache in group.caches:
-        data = "L3" if cache.code is None else "L3DATA"
-        if not isinstance(cache.cbm, Missing):
-            yield Cell("schemata", group.name, data, cache.l3), f"{cache.cbm.bits:x}"
-        if cache.code is not None:
-            yield Cell("schemata", group.name, "L3CODE", cache.l3), f"{cache.code.bits:x}"
-        if not isinstance(cache.mba, Missing):
-            yield Cell("schemata", group.name, "MB", cache.l3), f"{cache.mba:.0f}"
-    for item in group.l2:
-        data = "L2" if item.code is None else "L2DATA"
-        yield Cell("schemata", group.name, data, item.l2), f"{item.cbm.bits:x}"
-        if item.code is not None:
-            yield Cell("schemata", group.name, "L2CODE", item.l2), f"{item.code.bits:x}"
+    yield from schemata_cells(group)

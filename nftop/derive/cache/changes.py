@@ -9,6 +9,7 @@ from nftop.derive.cache.table import classes_reading
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.change import Cell, Change, Noticed, OwnChange, parts
+from nftop.model.frame import GroupRow
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
 from nftop.model.sample import SourceReading
@@ -160,12 +161,13 @@ def _cells(table: ResctrlTable) -> dict[Cell, str]:
     for group in sorted(table.groups, key=lambda group: group.name != ROOT):
         if group.name != ROOT:
             result[Cell("group", group.name)] = str(group.inode)
-        result |= dict(_schemata(group))
+        result |= dict(schemata_cells(group))
         result |= dict.fromkeys((Cell("cpu", "", "", cpu) for cpu in group.cpus), group.name)
     return result
 
 
-def _schemata(group: ResctrlGroup) -> Iterator[tuple[Cell, str]]:
+def schemata_cells(group: ResctrlGroup | GroupRow) -> Iterator[tuple[Cell, str]]:
+    """Cells of a group's known masks and limits, with the values as the kernel writes them."""
     for cache in group.caches:
         data = "L3" if cache.code is None else "L3DATA"
         if not isinstance(cache.cbm, Missing):
@@ -173,7 +175,7 @@ def _schemata(group: ResctrlGroup) -> Iterator[tuple[Cell, str]]:
         if cache.code is not None:
             yield Cell("schemata", group.name, "L3CODE", cache.l3), f"{cache.code.bits:x}"
         if not isinstance(cache.mba, Missing):
-            yield Cell("schemata", group.name, "MB", cache.l3), str(cache.mba)
+            yield Cell("schemata", group.name, "MB", cache.l3), f"{cache.mba:.0f}"
     for mask in group.l2:
         data = "L2" if mask.code is None else "L2DATA"
         yield Cell("schemata", group.name, data, mask.l2), f"{mask.cbm.bits:x}"

@@ -1,4 +1,4 @@
-"""Where findings are looked for in a frame: CPUs on which a network function polls, their cores."""
+"""Input of finding rules: a frame, CPUs on which a network function polls, their cores."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NOBODY = -1
 
 @dataclass(frozen=True)
 class FindingInputs:
-    """A frame, as rules look at it. What several rules need is worked out once.
+    """A frame as input of rules; values that several rules need are computed once.
 
     Attributes:
-        frame: of one tick, its findings aside.
-        other_pollers: by row of its CPUs, descriptions of the threads that never sleep there beside
-            the function's own (`Occupant.others`, untrusted text); rows without any may be absent.
+        frame: of one tick, without findings.
+        other_pollers: by row of its CPUs, descriptions of other threads that never sleep there
+            (`Occupant.others`, untrusted text); rows without any may be absent.
         gone: functions that departed a while ago.
         recent: rates of the last minutes by `NfRow.key`.
     """
@@ -53,31 +53,31 @@ class FindingInputs:
 
     @cached_property
     def cpus(self) -> Sequence[tuple[str, object]]:
-        """Of each of `rows`, what it is called and who polls there."""
+        """For each of `rows` the CPU's name and the pid of the process that polls there."""
         infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
         return tuple((f"cpu {infos[row].cpu}", pids[row]) for row in self.rows.tolist())
 
     @cached_property
     def nf_names(self) -> Sequence[str]:
-        """Of each of `rows`, whose it is."""
+        """For each of `rows` the name of its network function."""
         names = self.frame.cpus.nf
         return tuple(names[row] or "" for row in self.rows.tolist())
 
     @cached_property
     def cores(self) -> tuple[tuple[int, ...], ...]:
-        """Of each core with pollers, the places of its CPUs in `rows`."""
+        """For each core with pollers the indices of its CPUs in `rows`."""
         infos = self.frame.cpus.topology.cpus
         result: dict[object, list[int]] = {}
         for index, row in enumerate(self.rows.tolist()):
             info = infos[row]
-            # Where the kernel tells of no cores, each CPU is one.
+            # If the kernel reports no cores, each CPU is one.
             key = info.cpu if info.core is None else (info.package, info.l3, info.core)
             result.setdefault(key, []).append(index)
         return tuple(tuple(places) for places in result.values())
 
     @cached_property
     def first_of_core(self) -> Rows:
-        """intp (c,): of each of `cores` the place of its first CPU in `rows`."""
+        """intp (c,): for each of `cores` the index of its first CPU in `rows`."""
         return np.array([places[0] for places in self.cores], dtype=np.intp)
 
     @cached_property
@@ -95,7 +95,7 @@ class FindingInputs:
 
     @cached_property
     def core_nfs(self) -> Sequence[str]:
-        """Of each of `cores`, whose it is: of several all names."""
+        """For each of `cores` the names of its network functions."""
         names = self.nf_names
         return tuple(
             ", ".join(dict.fromkeys(names[index] for index in places)) for places in self.cores
@@ -103,9 +103,9 @@ class FindingInputs:
 
     @cached_property
     def core_load(self) -> tuple[Column, Column]:
-        """Of each of `cores` how busy its busiest thread is, and its packets per second.
+        """For each of `cores` the busy ratio of its busiest thread, and its packets per second.
 
-        A thread that does not tell leaves either unknown.
+        Unknown if that of a thread is unknown.
         """
         busy = self.of("busy_ratio")
         reasons = np.array(

@@ -158,7 +158,7 @@ register(
 
 
 def left(inputs: FindingInputs) -> Measured:
-    """1 for each function that was here a while ago; who it was, and the last it was told of."""
+    """1 for each function that ended recently, with its pid and the time of its last reading."""
     return Measured(
         [FindingKey(f"nf {item.name}", item.key) for item in inputs.gone],
         numbers([1.0] * len(inputs.gone)),

@@ -1,4 +1,4 @@
-"""Rules of findings about pollers: their CPUs, cores, packets; each beside what it measures."""
+"""Rules of findings about pollers: their CPUs, cores, packets; each rule next to its measure."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def _own_counts(inputs: FindingInputs, of_rows: Column) -> Column:
 
 
 def others_here(inputs: FindingInputs) -> Measured:
-    """How many threads never sleep on a CPU beside that of its network function, and who."""
+    """Number and names of other threads that never sleep on a network function's CPU."""
     others = [inputs.other_pollers.get(row, ()) for row in inputs.rows.tolist()]
     words = {"nf": inputs.nf_names, "who": [", ".join(other) for other in others]}
     return Measured(
@@ -420,7 +420,7 @@ register(
 
 
 def sources_apart(inputs: FindingInputs) -> Measured:
-    """1 where perf and a sensor server have told different numbers in some readings, else 0."""
+    """1 if perf and a sensor server disagreed in several readings, else 0."""
     message = inputs.frame.apart
     server = inputs.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:

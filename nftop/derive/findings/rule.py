@@ -1,6 +1,6 @@
 """Rules of findings and their registry.
 
-A rule is registered beside the function that measures it; nothing else lists it.
+A rule is registered next to the function that measures it; nothing else lists it.
 """
 
 from __future__ import annotations

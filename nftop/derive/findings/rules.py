@@ -1,6 +1,6 @@
 """All rules of findings, the most severe first.
 
-Limits are their sources' where these name one. Where they do not, `own` says why nftop took this.
+A limit is its source's, if that names one; else `own` explains nftop's choice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules of findings about packages and cache classes, each beside what it measures."""
+"""Rules of findings about packages and cache classes, each next to its measure."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ from nftop.export.tables.tables import (
     table_of,
 )
 from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
 from nftop.store.folders import Folder, Person, open_folder
 from nftop.store.format.records import Marker
-from nftop.store.reading.scan import RecordingLoss
 
 
 class TableWriter(Protocol):

@@ -24,10 +24,10 @@ from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
 from nftop.store.format.records import BASELINE, Marker
-from nftop.store.reading.scan import RecordingLoss
 
 # `time` is a wall clock in ns; `text` may be untrusted.
 FieldType: TypeAlias = Literal["int", "float", "bool", "text", "time"]
@@ -76,7 +76,7 @@ def event_columns(host: Host, marker: Marker) -> Columns:
 def gap_columns(host: Host, losses: Iterable[tuple[int, RecordingLoss]]) -> Columns:
     """Rows of `gaps`; `time` is that of the next tick, at the end that of the last one."""
     own = (host.name, host.simulated)
-    rows = [(wall_ns, *own, loss.ticks, loss.size, loss.why) for wall_ns, loss in losses]
+    rows = [(wall_ns, *own, loss.ticks, loss.size_bytes, loss.why) for wall_ns, loss in losses]
     return turned(GAP, rows)
 
 

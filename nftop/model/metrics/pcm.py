@@ -185,7 +185,7 @@ _SAMPLED = (
     "PCM, src/pcm-pcie-collector.h: PCIeCollector, and src/pcm-pcie.h: LegacyPlatform; March to "
     "June 2026)"
 )
-# What to know of a number where the server told it, by the head of the metric's id.
+# Caveats for values from the server, by the head of the metric's id.
 CAVEATS: Mapping[str, str] = MappingProxyType({"pcie.": _SAMPLED, "mmio.": _SAMPLED})
 
 

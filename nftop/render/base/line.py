@@ -146,11 +146,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Attributes.
+    """A line of styled text.
 
-    spans: from left to right.
-    fill: tone behind the whole line.
-    click: what a click does on a span without its own, and right of the text.
+    Attributes:
+        spans: from left to right.
+        fill: tone behind the whole line.
+        click: what a click does on a span without its own, and right of the text.
     """
 
     spans: tuple[Span, ...] = ()

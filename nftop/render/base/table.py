@@ -227,9 +227,11 @@ _LEAD = {True: "│> ", False: "│  "}
 
 @dataclass(frozen=True, slots=True)
 class MenuRow:
-    """Attributes.
+    """Row of a menu.
 
-    mark: before the label: state of the row. label, note: name and what stands right of it.
+    Attributes:
+        mark: before the label: state of the row.
+        label, note: name and what stands right of it.
     """
 
     label: str
@@ -240,7 +242,7 @@ class MenuRow:
 def menu_lines(
     title: str, rows: Sequence[MenuRow], at: int, top: int, height: int
 ) -> tuple[list[Line], int]:
-    """A title and the rows around the cursor in `height` lines of `WIDTH` cells.
+    """A title and the rows around the cursor in `height` lines of `MENU_WIDTH` cells.
 
     Returns:
         The lines, and the first row shown. A click on a row is the action `pick` with its index.

@@ -33,10 +33,11 @@ from nftop.render.frame.changes import about, author, texts
 
 @dataclass(frozen=True, slots=True)
 class Trends:
-    """Attributes.
+    """Histories for the graphs of a cache class.
 
-    past: history of a metric of a class in a cache: number of points, seconds.
-    interval_s: of the feed; sets the span of the graphs.
+    Attributes:
+        past: history of a metric of a class in a cache: number of points, seconds.
+        interval_s: of the feed; sets the span of the graphs.
     """
 
     past: Callable[[str, ClassKey, int, float], NDArray[np.float32]]

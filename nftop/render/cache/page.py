@@ -23,11 +23,12 @@ _TABLE_LEAST, _LOWER_LEAST = 6, 4
 
 @dataclass(frozen=True, slots=True)
 class CachePage:
-    """Attributes.
+    """Lines of the cache screen in three parts.
 
-    fixed: lines that stay on top: budget and header.
-    table: lines of the table, of which `room` are in view; `keys`: the class of each line.
-    lower: lines below it.
+    Attributes:
+        fixed: lines that stay on top: budget and header.
+        table: lines of the table, of which `room` are in view; `keys`: the class of each line.
+        lower: lines below it.
     """
 
     fixed: tuple[Line, ...]

@@ -1,6 +1,6 @@
 """Cells of the ways of cache classes, and the letter and hue of each class: the same everywhere.
 
-A cell is 3, 2 or 1 wide. What a colour says, a glyph says too.
+A cell is 3, 2 or 1 wide. Every colour has a glyph with the same meaning.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _PQOS_CLASS = re.compile(r"COS([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class ClassLook:
-    """Attributes.
+    """Hue and letter of a cache class.
 
-    number: selects the hue: the hardware's number, or a stable one where that is unknown.
-    letter: in cells of ways; no other class of the host has it as long as letters suffice.
+    Attributes:
+        number: selects the hue: the hardware's number, or a stable one where that is unknown.
+        letter: in cells of ways; no other class of the host has it as long as letters suffice.
     """
 
     number: int

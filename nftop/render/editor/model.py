@@ -54,18 +54,23 @@ class MaskRow(NamedTuple):
 
 @dataclass(frozen=True)
 class EditorState:
-    """Attributes.
+    """Everything that the class editor's page shows.
 
-    base: state of the host. target: that of the draft. plan: from one to the other.
-    rules: of masks, by line. selection: class, mask and way. unit: of limits on bandwidth.
-    io: by L3, ways that devices write into, and the source of that.
-    threads: number of threads by class, from the last frame.
-    filled: classes with lines in a last-level cache, from the last frame.
-    where: resctrl's mount.
-    trouble: alerts above the table.
-    locked: why nothing can be applied; "": it can.
-    waits: what the draft waits for; "": nothing.
-    keep_within_s: time to keep an applied change.
+    Attributes:
+        base: state of the host.
+        target: that of the draft.
+        plan: from one to the other.
+        rules: of masks, by line.
+        selection: class, mask and way.
+        unit: of limits on bandwidth.
+        io: by L3, ways that devices write into, and the source of that.
+        threads: number of threads by class, from the last frame.
+        filled: classes with lines in a last-level cache, from the last frame.
+        where: resctrl's mount.
+        trouble: alerts above the table.
+        locked: why nothing can be applied; "": it can.
+        waits: what the draft waits for; "": nothing.
+        keep_within_s: time to keep an applied change.
     """
 
     base: State

@@ -166,10 +166,12 @@ class _RowText(NamedTuple):
 
 
 class EditorTable(NamedTuple):
-    """Attributes.
+    """Lines of the class editor's table.
 
-    head: numbers of the ways, names of the columns, ways of devices. rows: a line per mask.
-    pointer: below the rows, the selected way and what the draft does with it.
+    Attributes:
+        head: numbers of the ways, names of the columns, ways of devices.
+        rows: a line per mask.
+        pointer: below the rows, the selected way and what the draft does with it.
     """
 
     head: list[Line]

@@ -91,12 +91,14 @@ class Tab(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """Attributes.
+    """Tabs, sort column and filter in the footer's line.
 
-    tabs: the screens. up: index of the current one.
-    sort: label of the column that rows are sorted by; "": none is; None: they cannot be sorted.
-    descending: high first.
-    search: the filter; None: the screen has none.
+    Attributes:
+        tabs: the screens.
+        up: index of the current one.
+        sort: label of the column that rows are sorted by; "": none is; None: they cannot be sorted.
+        descending: high first.
+        search: the filter; None: the screen has none.
     """
 
     tabs: tuple[Tab, ...]

@@ -81,11 +81,12 @@ SORTS: tuple[str, ...] = tuple(col.key for col in _COLS)
 
 @dataclass(frozen=True, slots=True)
 class NfOrder:
-    """Attributes.
+    """Order and filter of network functions.
 
-    sort: the key of a column, "" for the order by harm.
-    inverted: against the column's own direction: numbers high first, names low first.
-    sought: only those that match it; all if empty.
+    Attributes:
+        sort: the key of a column, "" for the order by harm.
+        inverted: against the column's own direction: numbers high first, names low first.
+        search: filter of names; all if empty.
     """
 
     sort: str = ""

@@ -197,7 +197,7 @@ class Cells:
         return best
 
     def char(self, at: int) -> str:
-        """What stands in a cell."""
+        """The character of a cell."""
         return self._texts[at]
 
     def line(self, *, ascii_only: bool) -> Line:

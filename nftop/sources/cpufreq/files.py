@@ -60,7 +60,7 @@ class FrequencyFiles:
         return int(hit[1]) if hit else cpu
 
     def settings(self, cpu: Cpu, policy: int) -> CpuFrequency | None:
-        """What a policy keeps, by one of its CPUs; None if it is not in use (CPUs offline)."""
+        """Settings of a policy, from the files of one CPU; None if not in use (CPUs offline)."""
         at = f"cpu{cpu}/cpufreq"
         driver = self._word(f"{at}/scaling_driver", cpu)
         high = self._hz(f"{at}/cpuinfo_max_freq", cpu)

@@ -83,7 +83,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
     def __init__(
         self, clock: Callable[[], int], wanted: Callable[[], bool] = lambda: False
     ) -> None:
-        """`wanted`: whether all counters are kept, not only those that nftop knows."""
+        """`wanted`: whether to keep all counters, not only those with a metric."""
         self._clock = clock
         self._wanted = wanted
         self._link: TelemetryLink | None = None

@@ -235,7 +235,7 @@ class NfClient(ABC, Generic[Q, A, T]):
 
     @abstractmethod
     def sample(self, status: NfStatus) -> T:
-        """What a sample has of it."""
+        """This session's entry in a sample."""
 
 
 class DialogueSession(SocketSession[RequestLink[Q, A], T], Generic[Q, A, T]):

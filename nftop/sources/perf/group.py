@@ -64,7 +64,7 @@ def close_group(kernel: Kernel, group: CounterGroup) -> None:
 
 
 class Fault(Enum):
-    """What is wrong with a group that was read."""
+    """Failure of reading a group."""
 
     ENDED = "its CPU went offline since it was opened"
     STALLED = "enabled, but it does not run"

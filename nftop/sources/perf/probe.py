@@ -328,7 +328,7 @@ class _Trial:
         return names if fits and plan.needs <= set(names) else ()
 
     def further_members(self, listed: tuple[str, ...], *, alongside: Collection[str]) -> Members:
-        """What of a further group opened; nothing if it adds nothing to `alongside`."""
+        """Events of a further group that opened; empty if `alongside` has all of them."""
         names, _ = self._open(listed, stop=False)
         return self.group_of(names) if set(names) - set(alongside) else Members()
 

@@ -102,7 +102,7 @@ class Meters:
             self._stop(key)
 
     def _start(self, key: MeterKey, cores: tuple[int, ...], state: MsrState) -> tuple[str, str]:
-        """Start one; why it failed, as a reason's name and a sentence."""
+        """Start libpqos; on failure the name of a reason and a message."""
         clos, cache = key
         members = [cpu for cpu in state.cpus[cache] if cpu in state.class_of]
         try:

@@ -164,7 +164,7 @@ def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
 
 
 def _reads(table: ResctrlTable) -> tuple[Check, ...]:
-    """What reading the counters disturbs."""
+    """Side effects of reading the counters, as a check."""
     cpus = [domain.read_on for domain in table.domains if domain.read_on is not None]
     if not cpus:
         return ()
@@ -181,7 +181,7 @@ def _used(count: int, limit: int | None) -> str:
 
 
 def _boot(hidden: list[str]) -> str:
-    """The fix for what the CPU has and the kernel does not offer."""
+    """Fix for features that the CPU has and the kernel does not offer."""
     if not hidden:
         return ""
     # Skylake-SP: CAT always, and monitors up to stepping 4 (arch/x86/kernel/cpu/resctrl/core.c).

@@ -89,7 +89,7 @@ def nics(tree: SysTree, root: Path) -> tuple[Nic, ...]:
 
 
 def express(root: Path, address: str) -> Express | None:
-    """The settings of its link; None if it has none, such as a virtual device.
+    """PCI Express settings of a device; None if it has none, such as a virtual device.
 
     Raises PermissionError: only root may read them.
     """

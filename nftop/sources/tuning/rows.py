@@ -89,7 +89,7 @@ def callbacks(inputs: CheckInputs) -> HostFinding:
 
 
 def idle_states(inputs: CheckInputs) -> HostFinding:
-    """How deep the CPUs may sleep."""
+    """Deepest idle state that the CPUs may enter."""
     try:
         request_us, unseen = _request_us(inputs), ""
     except PermissionError:

@@ -281,7 +281,7 @@ class UncoreCounters:
         self._online.close()
 
     def _follow(self) -> None:
-        """Open what is new, close what has gone, and retry what failed a while ago."""
+        """Open new boxes, close removed ones, and retry failed ones after a pause."""
         online = self._online.latest()  # if it can't be read, there is no hotplug to follow
         retry = self._retry_at_ns is not None and self._clock_ns() >= self._retry_at_ns
         if online == self._seen and not retry:

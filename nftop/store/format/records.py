@@ -96,7 +96,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class DroppedTicks:
-    """So many ticks before this are not in the recording, and why."""
+    """Number of ticks before this that were not recorded, and why."""
 
     ticks: int
     why: str

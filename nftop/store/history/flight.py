@@ -235,7 +235,7 @@ class FlightBytes:
         return self._flight.ends[1]
 
     def passed(self, at: int) -> None:
-        """Nothing is let go because it was read."""
+        """No effect: reading does not release memory."""
 
     def check(self) -> None:
         if self._stopped:

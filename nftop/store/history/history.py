@@ -59,7 +59,7 @@ class SampleRings:
         self._metered_at_ns: dict[ClassKey, int] = {}
 
     def append(self, frame: Frame, covers_ns: int) -> None:
-        """Keep what is new in a frame; a source that is late has nothing new."""
+        """Append the new values of a frame; a late source adds none."""
         renewed = self._times.renewed(frame).keys()
         self._append_nfs(frame, covers_ns, renewed)
         if frame.groups:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from nftop.model.struct import dataclass, replace
+from nftop.model.recording_loss import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss
+from nftop.model.struct import replace
 from nftop.store.format.columns import DamagedRecordingError
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.records import DroppedTicks, Header, Marker, Tick, unframed
@@ -29,39 +30,6 @@ _PLAIN_AT_MOST = 1 << 17
 _SEARCHED_AT_ONCE = 1 << 20
 # Limit between two ticks: a small file can contain a million records.
 MANY_LOSSES = 64
-BREAKS_OFF = "it breaks off within a tick"
-BREAKS_OFF_BETWEEN = "it breaks off behind a tick"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingLoss:
-    """Ticks or bytes that are missing.
-
-    Attributes:
-        ticks: number of lost samples; None if unknown.
-        size: bytes that can't be read.
-        why: message.
-        senseless: the bytes are intact, but their content is invalid.
-    """
-
-    ticks: int | None
-    size: int
-    why: str
-    senseless: bool = False
-
-    @property
-    def damage(self) -> bool:
-        """Whether data were corrupted, and not just cut off or never recorded."""
-        off = self.why in (BREAKS_OFF, BREAKS_OFF_BETWEEN)
-        return self.senseless or (self.size > 0 and not off)
-
-    @property
-    def sentence(self) -> str:
-        if self.ticks is None and not self.size:  # another session: nothing that ever was is lost
-            return self.why
-        count = "an unknown number of" if self.ticks is None else self.ticks
-        ticks = f"{count} tick{'' if self.ticks == 1 else 's'} lost"
-        return f"{ticks}: {self.why}" + (f" ({self.size} bytes)" if self.size else "")
 
 
 def add_loss(losses: list[RecordingLoss], loss: RecordingLoss) -> None:
@@ -72,7 +40,9 @@ def add_loss(losses: list[RecordingLoss], loss: RecordingLoss) -> None:
     last = losses[-1]
     ticks = None if last.ticks is None or loss.ticks is None else last.ticks + loss.ticks
     senseless = last.senseless or loss.senseless
-    losses[-1] = replace(last, ticks=ticks, size=last.size + loss.size, senseless=senseless)
+    losses[-1] = replace(
+        last, ticks=ticks, size_bytes=last.size_bytes + loss.size_bytes, senseless=senseless
+    )
 
 
 ScanItem: TypeAlias = Header | Tick | Marker | DroppedTicks | RecordingLoss

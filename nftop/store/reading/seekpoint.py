@@ -23,11 +23,12 @@ _KIND_AT = len(_SIGNATURE) + 4
 
 @dataclass(frozen=True, slots=True)
 class SeekPoint:
-    """Attributes.
+    """Position in a recording at which reading can start.
 
-    wall_ns, monotonic_ns, number: of the first sample after it.
-    events: number of markers, actions and changes before it.
-    end: nothing follows: the recording was finished here.
+    Attributes:
+        wall_ns, monotonic_ns, number: of the first sample after it.
+        events: number of markers, actions and changes before it.
+        end: nothing follows: the recording was finished here.
     """
 
     wall_ns: int

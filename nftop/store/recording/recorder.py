@@ -65,7 +65,7 @@ def _settings(group: ResctrlGroup) -> dict[str, str]:
 
 # Samples that may wait to be written; later ones are lost, and counted.
 _WAITING = 64
-# A recording that is started includes so much of the past, unless told otherwise.
+# A new recording includes so much of the past by default.
 PAST_NS = 600_000_000_000
 # The flight recorder keeps at most one sample in this time.
 FLIGHT_STEP_NS = 1_000_000_000
@@ -146,7 +146,7 @@ class Recorder:
         self._note("marker", text, wall_ns)
 
     def acted(self, text: str, *, classes: bool) -> None:
-        """Note a change that the operator has made with nftop; `classes`: of cache classes."""
+        """Record a change that the operator made with nftop; `classes`: of cache classes."""
         if classes:
             self._jobs.put(self._acts)
         self._note("action", text, None)
@@ -303,7 +303,7 @@ class Recorder:
         if lost:
             gap = DroppedTicks(lost, f"it could not be written: {sink.problem}")
             self._put_note(gap, sample.wall_ns, sample.monotonic_ns)
-        # A gap that could not be written either tells nobody.
+        # A failed note of a gap is not reported again.
         if sink.size > size:
             self._reported_lost += lost
 

@@ -23,10 +23,12 @@ _HEAD = "# Written by nftop: columns chosen on screen.\n"
 
 @dataclass(slots=True)
 class ColumnsFile:
-    """Attributes.
+    """File with the chosen columns of tables.
 
-    path: of the file. owner: of a new file, under sudo; None: the process' user.
-    chosen: keys of columns from left to right, by table.
+    Attributes:
+        path: of the file.
+        owner: of a new file, under sudo; None: the process' user.
+        chosen: keys of columns from left to right, by table.
     """
 
     path: Path

@@ -22,10 +22,11 @@ Result = TypeVar("Result")
 
 
 class BannerScreen(Screen[Result]):
-    """Attributes.
+    """Screen with the banner of a pending change and a footer.
 
-    changes: control of the pending change.
-    follows: redrawn with every frame.
+    Attributes:
+        changes: control of the pending change.
+        follows: redrawn with every frame.
     """
 
     changes: ChangeControl

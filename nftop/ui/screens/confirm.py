@@ -32,10 +32,13 @@ PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PreviewPlan:
-    """Attributes.
+    """A proposal as the confirmation page shows it.
 
-    proposal, undoes: for the gate. writes: in order.
-    ways, unit: for the preview. foreign: changes by others since the operator's draft.
+    Attributes:
+        proposal, undoes: for the gate.
+        writes: in order.
+        ways, unit: for the preview.
+        foreign: changes by others since the operator's draft.
     """
 
     proposal: Proposal

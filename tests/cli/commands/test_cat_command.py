@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.commands import apply as change
 from nftop.cli.commands import cat, undo
@@ -210,7 +211,9 @@ def test_what_somebody_changes_before_keep_is_reported(desk: Desk) -> None:
     assert desk.journal.history()[-1].outcome == "kept"
 
 
-def test_undo_of_the_newest_change_is_final_after_one_yes(desk: Desk) -> None:
+def test_undo_of_the_newest_change_is_final_after_one_yes(
+    desk: Desk, snapshot: SnapshotAssertion
+) -> None:
     before = desk.host.state()
     desk.run(f"{SET} --yes")
     assert desk.run("undo --keep-within 5", "y\n") == 0
@@ -221,7 +224,7 @@ def test_undo_of_the_newest_change_is_final_after_one_yes(desk: Desk) -> None:
     last = desk.journal.history()[-1]
     assert (last.outcome, last.undoes) == ("kept", (1,))
     assert desk.run("undo") == 0
-    assert desk.text == "there is nothing to take back\n"
+    assert desk.text == snapshot
 
 
 def test_undo_of_an_older_change_asks_whether_to_keep_it(desk: Desk) -> None:
@@ -261,27 +264,25 @@ def test_undo_is_no_way_back_where_nothing_of_a_change_is_left(desk: Desk) -> No
     )
 
 
-def test_what_is_requested_and_kept_is_fine(desk: Desk) -> None:
+def test_what_is_requested_and_kept_is_fine(desk: Desk, snapshot: SnapshotAssertion) -> None:
     assert desk.run(SET, "y\n", "y\n") == 0
     assert "kept: `nftop undo` takes it back\n" in desk.text
     assert desk.run(f"{SET} --yes") == 0
     assert "nothing to change: it is so already\n" in desk.text
     assert desk.run("cat reset --yes") == 0
     assert desk.run("undo") == 0
-    assert desk.text == "there is nothing to take back\n"
+    assert desk.text == snapshot
 
 
 @pytest.mark.parametrize("command", ["undo", "cat reset"])
-def test_an_undo_that_leaves_all_alone_is_not_as_requested(desk: Desk, command: str) -> None:
+def test_an_undo_that_leaves_all_alone_is_not_as_requested(
+    desk: Desk, command: str, snapshot: SnapshotAssertion
+) -> None:
     desk.run(f"{SET} --yes")
     desk.host.lab.echo("L3:0=1;1=1", "/vpp/schemata")
     count = desk.host.writes
     assert desk.run(f"{command} --yes") == 5
-    assert desk.text == (
-        "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now\n"
-        "not done: L3 1 of vpp was changed by somebody else since: left alone, 1 now\n"
-        "there is nothing else to change\n"
-    )
+    assert desk.text == snapshot
     assert desk.host.writes == count
 
 
@@ -298,19 +299,16 @@ def test_an_undo_that_skips_one_backend_does_the_others(desk: Desk, command: str
     assert desk.host.lab.state.groups["vpp"].values["L3"] == {0: 1, 1: 0x7FF}
 
 
-def test_an_older_change_is_not_taken_back_past_one_that_was_overwritten(desk: Desk) -> None:
+def test_an_older_change_is_not_taken_back_past_one_that_was_overwritten(
+    desk: Desk, snapshot: SnapshotAssertion
+) -> None:
     desk.run("cat set --group ovs --l3 0=3 --yes")
     desk.run("cat set --group vpp --l3 0=f --yes")
     desk.host.lab.echo("L3:0=1", "/vpp/schemata")
     count = desk.host.writes
     for _ in range(2):
         assert desk.run("undo --yes") == 5
-        assert desk.text == (
-            "not done: L3 0 of vpp was changed by somebody else since: left alone, 1 now\n"
-            "warning: nothing older is taken back before change 2: `nftop undo --past` passes over "
-            "it, `nftop cat reset` takes back all that can be\n"
-            "there is nothing else to change\n"
-        )
+        assert desk.text == snapshot
     assert desk.host.writes == count
     assert desk.run("undo --past --yes") == 5
     assert (
@@ -327,7 +325,7 @@ def test_an_older_change_is_not_taken_back_past_one_that_was_overwritten(desk: D
     assert desk.run("undo --yes") == 0  # it can be had now
     assert desk.host.lab.state.groups["vpp"].values["L3"][0] == 0x7FF
     assert desk.run("undo") == 0
-    assert desk.text == "there is nothing to take back\n"
+    assert desk.text == snapshot
 
 
 def test_what_was_taken_back_partly_is_called_so_and_tried_again(desk: Desk) -> None:
@@ -546,7 +544,9 @@ def test_the_form_of_a_profile_is_what_its_text_says(desk: Desk, tmp_path: Path)
         assert "vpp L3 0" in desk.text
 
 
-def test_nothing_is_changed_while_something_is_cut_off(desk: Desk, tmp_path: Path) -> None:
+def test_nothing_is_changed_while_something_is_cut_off(
+    desk: Desk, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     """Neither is it taken back by itself: `nftop recover` is for an operator to give."""
     desk.run("cat create --group nftop.a --yes")
     gate = BackendClassGate(desk.host, desk.journal, start_guard, "nftop")
@@ -565,5 +565,5 @@ def test_nothing_is_changed_while_something_is_cut_off(desk: Desk, tmp_path: Pat
         "cat remove --group nftop.a", "cat reset", "undo", f"cat import {profile}",
     ):  # fmt: skip
         assert desk.run(f"{line} --yes") == 1
-        assert desk.text == "nftop: change 2 was cut off: `nftop recover` takes it back\n"
+        assert desk.text == snapshot
     assert desk.host.writes == count

@@ -19,6 +19,7 @@ import pytest
 from nftop.cli.commands import record as deeds
 from nftop.derive.fold import FoldState
 from nftop.export.batch import FORMATS, run_batch
+from nftop.model.recording_loss import BREAKS_OFF
 from nftop.session.live import Live
 from nftop.session.replay import Replay
 from nftop.sources.runtime.affinity import Affinity
@@ -26,7 +27,6 @@ from nftop.sources.runtime.self_usage import OwnSource
 from nftop.sources.simulated import simulated_host
 from nftop.store.format.records import Header, Marker
 from nftop.store.reading.bytes import FileBytes
-from nftop.store.reading.scan import BREAKS_OFF
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from tests.command import NFTOP, PATIENCE_S, called

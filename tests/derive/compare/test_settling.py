@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.compare.settling import MOST_S, SPAN_S, UNMETERED_S, Term
@@ -111,7 +112,9 @@ def test_a_change_that_was_not_noticed_yet_is_judged_by_its_time() -> None:
     assert result.noticed == () and part(result, "fwd").word == "better"
 
 
-def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out() -> None:
+def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out(
+    snapshot: SnapshotAssertion,
+) -> None:
     def unmetered(_: int, element: ResctrlTable) -> ResctrlTable:
         return replace(element, groups=tuple(
             replace(own, caches=tuple(
@@ -120,7 +123,7 @@ def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out() -> None:
 
     result = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
     assert result.left_out_s == UNMETERED_S
-    assert result.notes == ("occupancy is not metered here",)
+    assert result.notes == snapshot
     assert word(result, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
     assert part(result, "fwd").word == "better"
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
 from nftop.derive.findings.inputs import FindingInputs
@@ -102,7 +103,7 @@ def test_it_ends_with_hysteresis() -> None:
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!", "it has to last again"
 
 
-def test_while_it_ends_it_says_what_was_beyond_and_what_is_now() -> None:
+def test_while_it_ends_it_says_what_was_beyond_and_what_is_now(snapshot: SnapshotAssertion) -> None:
     bench = Bench()
     bench.ticks(*[9] * 9)
     message = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}
@@ -115,7 +116,7 @@ def test_while_it_ends_it_says_what_was_beyond_and_what_is_now() -> None:
         8: "8 is above 5 at 10",
     }
     bench.load = 1.0
-    assert bench.tick(7)[0].text == "8 is above 5 at 10; its conditions are no longer met, ending"
+    assert bench.tick(7)[0].text == snapshot
     worded = Bench(changes={"when": "there is such"})
     worded.ticks(*[9] * 9)
     assert worded.tick(1)[0].text == f"{was}; no longer so, ending", "its number says nothing"

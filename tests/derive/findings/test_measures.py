@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
@@ -160,18 +161,18 @@ def grouped(frame: Frame, name: str, *, mbm: Reading, cbm: int | None = None) ->
     return replace(frame, groups=tuple(groups))
 
 
-def test_a_neighbour_is_a_class_in_the_same_ways() -> None:
+def test_a_neighbour_is_a_class_in_the_same_ways(snapshot: SnapshotAssertion) -> None:
     apart = grouped(healthy(), "tenant", mbm=9e9)
     assert isinstance(at(noisy_neighbour(seen(apart)), "class vpp, L3 0"), Missing)
     near = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=9e9, cbm=0x007)))
     assert at(near, "class vpp, L3 0") == 9e9
     message = dict(zip([key.where for key in near.keys], near.words["who"], strict=True))
-    assert message["class vpp, L3 0"] == "class tenant, 1 way in common"
+    assert message["class vpp, L3 0"] == snapshot
     unknown = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=GONE, cbm=0x007)))
     assert isinstance(at(unknown, "class vpp, L3 0"), Missing)
 
 
-def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
+def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class(snapshot: SnapshotAssertion) -> None:
     frame = grouped(healthy(), "vpp", mbm=7e9)
     vpp = frame.cpus.group[1]
     groups = tuple(vpp if row == 10 else item for row, item in enumerate(frame.cpus.group))
@@ -180,7 +181,7 @@ def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class() -> None:
     busy = with_column(frame, "cpu_time_ratio", {10: 0.8})
     result = noisy_neighbour(seen(busy))
     assert at(result, "class vpp, L3 0") == 7e9
-    assert result.words["who"][0] == "cpu 10 in the same class"
+    assert result.words["who"][0] == snapshot
     # Whose memory traffic it is can't be told then.
     mixed = at(memory_per_packet(seen(busy)), "class vpp, L3 0")
     assert isinstance(mixed, Missing) and mixed.reason is Reason.UNDEFINED

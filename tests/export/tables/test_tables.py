@@ -16,9 +16,9 @@ from nftop.export.tables.outputs import TEXT_WRITERS, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES, event_columns, gap_columns
 from nftop.model.frame import Finding, Frame, MonitorRow
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
-from nftop.store.reading.scan import RecordingLoss
 from tests.frames import HOSTILE, hostile
 from tests.recordings import taken
 

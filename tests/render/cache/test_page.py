@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.changes import ObservedClasses, step_changes
 from nftop.model.change import Cell, Change, Noticed, OwnChange
@@ -183,14 +184,14 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     assert "CPU 2 default → vpp" in detail(MOVED, ROOT)
 
 
-def test_what_nftop_changed_is_distinguished_from_it() -> None:
+def test_what_nftop_changed_is_distinguished_from_it(snapshot: SnapshotAssertion) -> None:
     [noticed] = MOVED.noticed
     created = (OwnChange(noticed.changes, noticed.since_ns, noticed.at_ns),)
     result = upper(MOVED, 200, created, folded=True)
     assert any(" *3f0 " in line.text for line in result.lines)
     assert "00:00:02Z by nftop: vpp L3" in detail(MOVED, "vpp", created=created)
     first = replace(created[0], changes=noticed.changes[:1])
-    assert author(noticed, [first]) == "by nftop, in part by another program"
+    assert author(noticed, [first]) == snapshot
 
 
 def test_changes_in_few_words() -> None:
@@ -242,13 +243,10 @@ def test_a_class_that_is_gone_has_nothing_to_say() -> None:
     assert class_lines(MOCK_UP, ("vpp", L3Domain(7)), 80, Trends(flat, 1.0), ()) == []
 
 
-def test_chosen_columns_of_the_available_ones() -> None:
+def test_chosen_columns_of_the_available_ones(snapshot: SnapshotAssertion) -> None:
     limits = Limits(16, 176, 2, sparse=True, cdp=True, mba_least=10, mba_step=10)
     text = budget_line(limits, MOCK_UP.groups, 120).text
-    assert text == (
-        "COS 3 of 16; RMID 3 of 176; masks of 2 ways or more, any ways; CDP; "
-        "limits from 10 in steps of 10"
-    )
+    assert text == snapshot
     assert budget_line(Limits(), (), 120).text == "COS 0; RMID 0"
 
 
@@ -267,12 +265,12 @@ def test_an_absent_value_is_its_mark_and_its_reason_is_below(reason: Reason) -> 
     assert detail(shown, "vpp").count(why.message) == 5
 
 
-def test_without_classes_it_says_why() -> None:
+def test_without_classes_it_says_why(snapshot: SnapshotAssertion) -> None:
     shown = frame(8)
     assert rows(shown)[1] == "    resctrl is not read"
     state = SourceState(Reason.SOURCE, "resctrl is not mounted: mount it", 0.1, 0.1)
     shown = replace(shown, sources={"resctrl": state})
-    assert rows(shown)[1] == "[s] resctrl is not mounted: mount it"
+    assert rows(shown)[1] == snapshot
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from syrupy.assertion import SnapshotAssertion
+
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.sample import ProcessFacts
@@ -12,7 +14,9 @@ from nftop.render.pages.help import explain_lines
 from tests.frames import frame
 
 
-def test_processes_of_the_cpu_are_lines_of_safe_text_cut_at_the_width() -> None:
+def test_processes_of_the_cpu_are_lines_of_safe_text_cut_at_the_width(
+    snapshot: SnapshotAssertion,
+) -> None:
     facts = (
         ProcessFacts(4711, Cpu(1), "testpmd -l 1 \x1b[31m", "dpdk", "/nf.slice", -5, None),
         ProcessFacts(4712, Cpu(1), "", "", "", None, None),
@@ -20,10 +24,7 @@ def test_processes_of_the_cpu_are_lines_of_safe_text_cut_at_the_width() -> None:
     )
     shown = replace(frame(4), processes=facts)
     lines = process_lines(shown, Cpu(1), 200)
-    assert [item.text for item in lines] == [
-        "pid 4711 dpdk nice -5 /nf.slice: testpmd -l 1 ?[31m",
-        "pid 4712",
-    ]
+    assert [item.text for item in lines] == snapshot
     assert [item.width for item in process_lines(shown, Cpu(1), 20)] == [20, 8]
     assert process_lines(shown, Cpu(3), 200) == []
 

@@ -35,8 +35,8 @@ def test_a_fault_comes_before_a_setting_and_that_before_what_is_absent() -> None
     assert next_step((WORKS,)) is None
 
 
-def test_summary_counts_by_mark() -> None:
-    assert summary(EVERY) == "1 work, 1 to tune, 1 fail, 1 absent"
+def test_summary_counts_by_mark(snapshot: SnapshotAssertion) -> None:
+    assert summary(EVERY) == snapshot
     assert summary((WORKS, WORKS)) == "2 work"
 
 

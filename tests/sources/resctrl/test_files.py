@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
@@ -76,7 +77,9 @@ def test_it_is_waited_for(tmp_path: Path) -> None:
             assert lock.held
 
 
-def test_a_long_holder_of_the_lock_is_named_without_waiting(tmp_path: Path) -> None:
+def test_a_long_holder_of_the_lock_is_named_without_waiting(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     root = write(tmp_path, plain())
     mount = root / MOUNT
     result = mount.stat()
@@ -91,7 +94,7 @@ def test_a_long_holder_of_the_lock_is_named_without_waiting(tmp_path: Path) -> N
     with held(mount):
         table = read(root)
     assert [group.name for group in table.groups] == ["/", "vpp"]
-    assert table.notes == ("read without resctrl's lock, which pqos (pid 7) holds",)
+    assert table.notes == snapshot
     assert read(root).notes == ()
 
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.model.recording_loss import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import DroppedTicks, Header, Marker
 from nftop.store.format.zstd import FRAME_END
-from nftop.store.reading.scan import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss, Scan, ScanItem
+from nftop.store.reading.scan import Scan, ScanItem
 from nftop.store.reading.seek import last_before, last_position, positions
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
@@ -124,12 +125,12 @@ def test_cut_off_anywhere_all_before_is_present() -> None:
             assert len(behind) < len(FRAME_END) + SIZE + 18
         elif cut < whole.ends[-1]:
             assert not rest.damage and rest.ticks in (1, None)
-            assert 0 < rest.size < cut + 1
+            assert 0 < rest.size_bytes < cut + 1
             assert rest.why == (BREAKS_OFF if rest.ticks else BREAKS_OFF_BETWEEN)
             if rest.ticks is None:  # a frame has ended or is about to: what was next is not told
-                ends = whole.data[: cut - rest.size].endswith(FRAME_END)
-                ends |= FRAME_END.startswith(whole.data[cut - rest.size : cut])
-                assert rest.size < SIZE and (ends or cut == rest.size)
+                ends = whole.data[: cut - rest.size_bytes].endswith(FRAME_END)
+                ends |= FRAME_END.startswith(whole.data[cut - rest.size_bytes : cut])
+                assert rest.size_bytes < SIZE and (ends or cut == rest.size_bytes)
 
 
 def test_cut_off_within_the_end_no_tick_is_lost() -> None:
@@ -144,7 +145,7 @@ def test_cut_off_within_the_end_no_tick_is_lost() -> None:
             continue
         assert rest is not None and not rest.damage
         assert rest.ticks == (0 if left <= SIZE - 24 else None)
-        assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({rest.size} bytes)")
+        assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({rest.size_bytes} bytes)")
 
 
 def test_bits_flipped_anywhere_cost_one_frame_and_it_is_reported() -> None:
@@ -164,7 +165,7 @@ def test_bits_flipped_anywhere_cost_one_frame_and_it_is_reported() -> None:
         rest = scan.tail_loss()
         lost = sum(item.ticks or 0 for item in reports)
         if rest is not None:
-            assert rest.size > 0 and rest.sentence
+            assert rest.size_bytes > 0 and rest.sentence
             lost += rest.ticks or 0
         # What is missing in the middle is counted exactly; at the end as far as blocks tell.
         assert any(item.ticks is None for item in reports) == (where < SIZE)
@@ -322,7 +323,9 @@ def test_a_frame_that_is_spoilt_at_its_beginning_is_counted(frame: int) -> None:
         kept = [number for number in range(TICKS) if number // FRAME != frame]
         assert numbers(result) == kept and scan.tail_loss() is None
         (loss,) = losses(result)
-        assert loss.ticks == TICKS - len(kept) and loss.size > 0 and "Zstandard" not in loss.why
+        assert (
+            loss.ticks == TICKS - len(kept) and loss.size_bytes > 0 and "Zstandard" not in loss.why
+        )
 
 
 def test_zeros_that_a_file_system_left_are_a_loss() -> None:
@@ -330,7 +333,7 @@ def test_zeros_that_a_file_system_left_are_a_loss() -> None:
     result, scan = scanned(whole.data[: whole.ends[-1]] + bytes(1 << 16))
     rest = scan.tail_loss()
     assert numbers(result) == list(range(TICKS))
-    assert rest is not None and rest.ticks is None and rest.size == 1 << 16
+    assert rest is not None and rest.ticks is None and rest.size_bytes == 1 << 16
 
 
 def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
@@ -338,4 +341,4 @@ def test_nobody_counts_the_ticks_of_a_frame_that_does_not_begin() -> None:
     last = [location for location in positions(Bytes(whole.data), 0) if not location.point.end][-1]
     result, scan = scanned(flipped(last.at + SIZE, 0)[:-100])
     rest = scan.tail_loss()
-    assert not losses(result) and rest is not None and rest.ticks is None and rest.size > 0
+    assert not losses(result) and rest is not None and rest.ticks is None and rest.size_bytes > 0
