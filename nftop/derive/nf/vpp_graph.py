@@ -1,4 +1,4 @@
-"""VPP's packet graph: clocks of its nodes, and busy time from them.
+"""VPP's packet graph: clocks of its nodes, busy time from them, and their error counters.
 
 Clocks of an input node include empty polls, so work lies between two bounds: the clocks of all
 other nodes, and those of all nodes. A known number of queues narrows them: a call returns at most a
@@ -10,15 +10,20 @@ second, that is clocks per second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 import numpy as np
 
+from nftop.derive.nf.counter_rates import Rated, rate_counters, rate_of
 from nftop.model.column import Bools, Floats
 from nftop.model.metrics.saturation import VPP_FRAME
-from nftop.model.missing import Missing, Reading, Reason, quotient
-from nftop.model.nf.parts import NfNode
-from nftop.model.nf.vpp import VppNodes
+from nftop.model.missing import Missing, Reading, Reason, quotient, total
+from nftop.model.nf.parts import NfDrop, NfNode, NfXstat
+from nftop.model.nf.vpp import VppErrors, VppInstance, VppNodes
+from nftop.model.nf.vpp_drops import counts_vpp_drops
 from nftop.model.sample import Counts
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 
 # VPP's nodes of type INPUT that bring packets from outside, by its source code's
 # VLIB_REGISTER_NODE. An unknown one shows by its calls without packets: other nodes have none.
@@ -201,3 +206,103 @@ def _counted(nodes: VppNodes) -> tuple[Counts, Counts, Counts]:
 
 def _shape(nodes: VppNodes) -> tuple[int, ...]:
     return nodes.clocks.shape
+
+
+# Node and name.
+VppError: TypeAlias = tuple[str, str]
+
+_WARMING = Missing(Reason.WARMING)
+_MISMATCH = Missing(Reason.ERROR, "names and counts of its errors do not match")
+_NODES_AT_ITS_PACE = Missing(
+    Reason.SOURCE, "VPP refreshes its counters per node when it likes, and does not tell when"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatedErrors:
+    """One VPP's error counters when last rated, of all threads together.
+
+    `epoch`: of the directory they are of.
+    """
+
+    epoch: int
+    rated: Rated[VppError]
+
+    def rate(self, error: VppError) -> Reading:
+        return rate_of(self.rated, error, _WARMING)
+
+
+def rate_errors(before: RatedErrors | None, vpp: VppInstance) -> RatedErrors | None:
+    """Fold one reading in; None without error counters.
+
+    A counter that was left out before was 0 if the directory is the same, so its first packets
+    have a rate.
+    """
+    counters = _counters(vpp.errors)
+    if isinstance(counters, Missing) or isinstance(vpp.errors, Missing):
+        return None
+    known = None if before is None else before.rated
+    if before is not None and known is not None and before.epoch == vpp.errors.epoch:
+        known = replace(known, counters={**dict.fromkeys(counters, 0), **known.counters})
+    return RatedErrors(vpp.errors.epoch, rate_counters(known, counters, vpp.read_at_ns))
+
+
+def dropped_with_error(rated: RatedErrors | None) -> tuple[NfDrop, ...]:
+    """The counters that are drops by `vpp_drops`."""
+    if rated is None:
+        return ()
+    return tuple(
+        NfDrop(node, name, rated.rate((node, name)))
+        for node, name in rated.rated.counters
+        if counts_vpp_drops(node, name)
+    )
+
+
+def error_drops_per_s(vpp: VppInstance, rated: RatedErrors | None) -> Reading:
+    """All drops with an error; 0 where none of the known reasons ever counted."""
+    if vpp.problem is not None:
+        return vpp.problem
+    if rated is None:
+        known = _counters(vpp.errors)
+        return known if isinstance(known, Missing) else _WARMING
+    if rated.rated.interval_s is None:
+        return next(iter(rated.rated.rates.values()), _WARMING)
+    dropped = dropped_with_error(rated)
+    return total(drop.packets_per_s for drop in dropped) if dropped else 0.0
+
+
+def counters_of_nodes(vpp: VppInstance, rated: RatedErrors | None) -> tuple[NfXstat, ...]:
+    """Every error counter that ever counted, then packets, calls and clocks of every node."""
+    counters = {} if rated is None else rated.rated.counters
+    errors = tuple(
+        NfXstat(
+            node,
+            name,
+            count,
+            vpp.problem or (_WARMING if rated is None else rated.rate((node, name))),
+            drops=counts_vpp_drops(node, name),
+        )
+        for (node, name), count in counters.items()
+    )
+    return errors if vpp.nodes is None else errors + _of_nodes(vpp.nodes)
+
+
+def _of_nodes(nodes: VppNodes) -> tuple[NfXstat, ...]:
+    tables = {"vectors": nodes.vectors, "calls": nodes.calls, "clocks": nodes.clocks}
+    columns = [counts.sum(axis=0).tolist() for counts in tables.values()]
+    return tuple(
+        NfXstat(node, what, count, _NODES_AT_ITS_PACE)
+        for node, *counts in zip(nodes.names, *columns, strict=False)
+        for what, count in zip(tables, counts, strict=True)
+    )
+
+
+def _counters(errors: VppErrors | Missing) -> Mapping[VppError, int] | Missing:
+    """Counts by node and name, of all threads."""
+    if isinstance(errors, Missing):
+        return errors
+    counts = errors.counts
+    if counts.ndim != 2 or not len(errors.nodes) == len(errors.names) == counts.shape[1]:
+        return _MISMATCH
+    keys = zip(errors.nodes, errors.names, strict=True)
+    return dict(zip(keys, counts.sum(axis=0).tolist(), strict=True))
