@@ -19,11 +19,19 @@ from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_METRICS, NF_NODES
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
-from nftop.model.metrics.ports import PORT_METRICS
+from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfPort, NfQueue, NfThread
+from nftop.model.nf.parts import (
+    NO_ERROR_DROPS,
+    NO_MONITOR,
+    NO_PORT_LOSSES,
+    ONLY_OVS,
+    NfPort,
+    NfQueue,
+    NfThread,
+)
 from nftop.model.sst import CpuSetting
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 
@@ -351,6 +359,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}
     readings |= {metric.id: ONLY_OVS for metric in FLOW_TABLE_METRICS}
     readings |= {metric.id: NO_PORT_LOSSES for metric in PORT_METRICS}
+    readings |= {metric.id: NO_ERROR_DROPS for metric in GRAPH_METRICS}
     busy = max((columns["busy_ratio"].values[row] for row in rows), default=0.5)
     room = room_of_all([Room(1.0 - float(busy), 0.0)], nf.readings["rx_packets_per_s"])
     readings |= {"room_ratio": room.ratio, "room_packets_per_s": room.packets_per_s}

@@ -72,10 +72,12 @@ EVENTS = 1 << 12
 MEGABYTES = _up_to((1 << 32) - 1, "Linux, resctrl: limits on bandwidth are 32 bits")
 VPP_THREADS = 1 << 12
 VPP_ROWS = 1 << 16
+VPP_ERRORS = 1 << 12
 TEXTS = 1 << 16
 SMT_THREADS = 1 << 8  # 8 at most in hardware; hypervisors give whole sockets as one core
 
 _VPP = "VPP, src/vlib/threads.h: VLIB_MAX_CPUS is 256"
+_VPP_ERRORS = "VPP has some 3000 error counters with every plugin, of which dozens ever count"
 _EVENT_ROWS = "events of a CPU's table: below 1000 for the largest"
 _L3 = "Linux, CPU topology: a cache has a CPU at least"
 _RESCTRL = "resctrl: a control group has a class of service (CLOSID)"
@@ -155,6 +157,9 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
     "VppThread": {"index": _up_to(VPP_THREADS, _VPP), "cpu": CPU, "rx_queues": QUEUE},
     "VppInterfaces": {"names": _rows(VPP_ROWS, "VPP: hardware interfaces in its segment")},
     "VppNodes": {"names": _rows(VPP_ROWS, "VPP: graph nodes; some 2000 with every plugin")},
+    "VppErrors": {
+        "nodes": _rows(VPP_ERRORS, _VPP_ERRORS), "names": _rows(VPP_ERRORS, _VPP_ERRORS),
+    },
     "VppInstance": {"pid": TASK, "threads": _rows(VPP_THREADS, _VPP)},
     "PcmTable": {
         "cpus": CPU.of(MAX_CPUS), "cores": CPU.of(MAX_CPUS), "packages": CPU.of(MAX_CPUS),

@@ -9,7 +9,15 @@ import numpy as np
 
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
-from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
+from nftop.model.nf.vpp import (
+    VppErrors,
+    VppInstance,
+    VppInterfaces,
+    VppNodes,
+    VppTable,
+    VppThread,
+)
+from nftop.model.nf.vpp_drops import counts_vpp_drops
 from nftop.model.sample import Counts, DpdkApp, DpdkLcore, DpdkPort, DpdkTable
 from nftop.model.struct import replace
 from nftop.sim import workloads
@@ -266,6 +274,7 @@ def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
                 heartbeat=beats,
                 interfaces=_interfaces(placed, now),
                 read_at_ns=at_ns,
+                errors=_errors(placed, now),
             )
             for order, placed in placed_as(model, ("vpp",))
         )
@@ -310,13 +319,45 @@ def _threads(
 
 
 def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
+    """Two ports; what comes in on one and is not dropped with an error goes out on the other."""
     shape = len(placed.cpus) + 1, len(_INTERFACES)
-    received, sent, missed = (np.zeros(shape, dtype=np.uint64) for _ in range(3))
+    received, sent, missed, dropped = (np.zeros(shape, dtype=np.uint64) for _ in range(4))
+    errors = _errors(placed, counts)
+    is_drop = [counts_vpp_drops(*error) for error in zip(errors.nodes, errors.names, strict=True)]
+    lost = errors.counts[:, is_drop].sum(axis=1)
     for index, cpu in enumerate(placed.cpus, 1):
         port = 1 + (index - 1) % 2
-        received[index, port] = sent[index, 3 - port] = counts[cpu, INDEX["packets"]]
+        received[index, port] = counts[cpu, INDEX["packets"]]
+        dropped[index, port] = lost[index]
+        sent[index, 3 - port] = received[index, port] - lost[index]
         missed[0, port] += counts[cpu, INDEX["missed"]]  # as the main thread reads it from the NIC
-    return VppInterfaces(_INTERFACES, received, sent, missed, np.zeros(shape, dtype=np.uint64))
+    zeros = np.zeros(shape, dtype=np.uint64)
+    return VppInterfaces(
+        _INTERFACES,
+        received,
+        sent,
+        missed,
+        dropped,
+        rx_bytes=received * np.uint64(_FRAME_BYTES),
+        rx_no_buffers=zeros,
+        rx_errors=zeros,
+        tx_errors=zeros,
+    )
+
+
+def _errors(placed: Placed, counts: Counts) -> VppErrors:
+    """The scenario's, of each worker one of so many packets that it received."""
+    errors = placed.task.errors
+    split = [name.split("/", 1) for name in errors]
+    packets = counts[list(placed.cpus), INDEX["packets"]].astype(np.uint64)
+    of_workers = packets[:, None] // np.array(list(errors.values()), dtype=np.uint64)
+    main = np.zeros((1, len(errors)), dtype=np.uint64)
+    return VppErrors(
+        1,
+        tuple(node for node, _ in split),
+        tuple(name for _, name in split),
+        np.vstack([main, of_workers]),
+    )
 
 
 def _nodes(placed: Placed, counts: Counts) -> VppNodes:

@@ -61,6 +61,7 @@ class Task:
         stolen: what else runs on one of its CPUs.
         frame_bytes: size of its frames, whose requests of NICs are then as in Table 16 of the FD.io
             paper; None: 64 bytes, with the requests of its Table 7.
+        errors: of a `vpp`: by `node/name` of an error counter, one packet of so many.
         sibling_of: of a `vm`: an earlier task, on whose CPUs' hyper-thread siblings it runs.
     """
 
@@ -75,6 +76,7 @@ class Task:
     stolen: Stolen | None = None
     sibling_of: str = ""
     frame_bytes: Annotated[int, Meta(ge=64, le=9000)] | None = None
+    errors: Mapping[str, Annotated[int, Meta(ge=2, le=1 << 40)]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,11 @@ def _check_tasks(tasks: Sequence[Task]) -> None:
             (
                 not task.sibling_of or (task.kind == "vm" and task.sibling_of in before),
                 "sibling_of is for a vm, and names an earlier task",
+            ),
+            (
+                not task.errors
+                or (task.kind == "vpp" and all("/" in name for name in task.errors)),
+                "errors are a vpp's, by node/name",
             ),
             (
                 task.stolen is None or task.stolen.thread < task.threads,

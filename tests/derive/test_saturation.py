@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nftop.derive.nf.kinds.vpp import fills, rate_packets, step_nodes
+from nftop.derive.nf.kinds.vpp import rate_packets
 from nftop.derive.nf.rates import NfCore
+from nftop.derive.nf.vpp_graph import fills, step_nodes
 from nftop.derive.saturation import (
     Room,
     Saturation,

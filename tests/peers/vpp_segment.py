@@ -30,7 +30,7 @@ DATA = Path(__file__).parent.parent / "data" / "vpp" / "segment-26.06.xz"
 _PAGE = 4096
 _ENTRY = struct.Struct("IQ128s")
 # Of the header.
-_EPOCH, _IN_PROGRESS, _DIRECTORY = 16, 24, 32
+_EPOCH, _IN_PROGRESS, _DIRECTORY, _ERRORS = 16, 24, 32, 40
 _SIMPLE, _COMBINED = 2, 3
 _FREE = 1 << 24  # nothing is there in the capture
 LIVE_NODES = "/sys/node/"
@@ -112,6 +112,11 @@ class Segment:
         self.memory = mmap.mmap(self.fd, size)
         self._second = second
         self.write(first)
+        # Where the pointers to vectors of errors begin, by thread, and each error's index in them.
+        self.errors = self.vector(self.entry("/node/errors")[1])[0]
+        self.error_index = {
+            name: value >> 32 for name, _, value, _ in self.directory() if name.startswith("/err/")
+        }
         self._before = {name: self.numbers(name) for name in self.counters()}
 
     def write(self, pages: dict[int, bytes]) -> None:
@@ -152,6 +157,10 @@ class Segment:
 
     def entry(self, wanted: str) -> tuple[int, int, int]:
         return next(rest for name, *rest in self.directory() if name == wanted)  # type: ignore[return-value]
+
+    def error(self, path: str, thread: int) -> int:
+        """Where a thread counts an error."""
+        return self.vector(self.get(self.errors + 8 * thread))[0] + 8 * self.error_index[path]
 
     def counters(self) -> list[str]:
         return [
@@ -319,6 +328,60 @@ def _no_nodes(vpp: Vpp) -> None:
                 vpp.segment.memory[at + 16 : at + 21] = b"/gone"
 
 
+def _drop(vpp: Vpp) -> None:
+    """The worker drops 100 packets of which the checksum is wrong, and the main thread 7."""
+    segment = vpp.segment
+    for thread, packets in ((0, 7), (1, 100)):
+        at = segment.error("/err/ip4-input/bad_checksum", thread)
+        segment.put(at, segment.get(at) + packets)
+
+
+def _older(vpp: Vpp) -> None:
+    """As VPP 20.09 to 22.02 number types, and refer to errors: by index, from the header."""
+    segment = vpp.segment
+    _, errors, _ = segment.entry("/node/errors")
+    newer = {4: 5, 5: 6, 6: 7}
+    with segment.changing():
+        for name, kind, value, at in list(segment.directory()):
+            if name.startswith("/err/"):
+                _ENTRY.pack_into(segment.memory, at, 4, value >> 32, name.encode())
+            elif kind in newer:
+                segment.memory[at : at + 4] = newer[kind].to_bytes(4, "little")
+            elif name == "/node/errors":
+                segment.memory[at + 16 : at + 21] = b"/gone"
+        segment.put(_ERRORS, errors)
+
+
+def _no_errors(vpp: Vpp) -> None:
+    with vpp.segment.changing():
+        at = vpp.segment.entry("/node/errors")[2]
+        vpp.segment.memory[at + 16 : at + 21] = b"/gone"
+
+
+def _wild_errors(vpp: Vpp) -> None:
+    """The vector of errors is beyond the segment."""
+    with vpp.segment.changing():
+        vpp.segment.put(vpp.segment.entry("/node/errors")[2] + 8, (1 << 62) + 8)
+
+
+def _far_errors(vpp: Vpp) -> None:
+    """Every error is beyond the end of its vector."""
+    segment = vpp.segment
+    with segment.changing():
+        for name, _, value, at in list(segment.directory()):
+            if name.startswith("/err/"):
+                segment.put(at + 8, (value & 0xFFFFFFFF) | ((value >> 32) + (1 << 20) << 32))
+
+
+def _all_errors(vpp: Vpp) -> None:
+    """Every error has counted, and far more than any VPP has."""
+    segment = vpp.segment
+    for thread in (0, 1):
+        start, length = segment.vector(segment.get(segment.errors + 8 * thread))
+        for at in range(start, start + 8 * length, 8):
+            segment.put(at, 1)
+
+
 def _keep_it(vpp: Vpp) -> None:
     vpp.hands_out = False
 
@@ -353,6 +416,12 @@ COMMANDS: dict[str, Callable[[Vpp], None]] = {
     "endless": _endless,
     "no nodes": _no_nodes,
     "nameless": _nameless,
+    "drop": _drop,
+    "older": _older,
+    "no errors": _no_errors,
+    "wild errors": _wild_errors,
+    "far errors": _far_errors,
+    "all errors": _all_errors,
     "silent": lambda vpp: vpp.accepting.clear(),
     "talk": lambda vpp: vpp.accepting.set(),
     "keep it": _keep_it,

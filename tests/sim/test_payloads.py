@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.model.missing import Reason
+from nftop.model.nf.vpp import VppErrors
 from nftop.model.sample import CounterTable
 from nftop.sim import network_functions, payloads, scenario, workloads
 from nftop.sim.events import count
@@ -150,6 +151,30 @@ def test_vpp_s_nodes_are_those_of_its_last_heartbeat(model: Model) -> None:
     assert [thread.loops_per_s for thread in one.threads[1:]] == pytest.approx(
         [10.5e6 / 256] * 4, rel=0.004
     )
+
+
+def test_a_vpp_s_errors_are_shares_of_its_packets_and_drops_do_not_go_out() -> None:
+    noisy = model_of(scenario.load("noisy"), 88)
+    (one,) = network_functions.vpp_table(noisy, 90 * S, S).instances
+    assert isinstance(one.errors, VppErrors)
+    assert (one.errors.nodes, one.errors.names) == (
+        ("ip4-input", "ip4-icmp-input"),
+        ("bad_checksum", "echo_replies_sent"),
+    )
+    received = one.interfaces.rx_packets.sum(axis=1)
+    np.testing.assert_array_equal(one.errors.counts[:, 0], received // 20_000)
+    np.testing.assert_array_equal(one.errors.counts[:, 1], received // 100_000)
+    np.testing.assert_array_equal(one.interfaces.drops.sum(axis=1), one.errors.counts[:, 0])
+    sent = one.interfaces.tx_packets.sum(axis=1)
+    np.testing.assert_array_equal(received - sent, one.errors.counts[:, 0])
+    assert one.errors.counts[1:, 0].all() and one.interfaces.rx_misses.any()
+
+
+def test_a_vpp_without_errors_counts_none(model: Model) -> None:
+    (one,) = network_functions.vpp_table(model, 9 * S, S).instances
+    assert isinstance(one.errors, VppErrors)
+    assert one.errors.names == () and one.errors.counts.shape == (5, 0)
+    assert not one.interfaces.drops.any()
 
 
 @pytest.mark.parametrize("name", workloads.names_of_vpp())

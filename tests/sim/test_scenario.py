@@ -60,6 +60,13 @@ def test_the_small_one_parses() -> None:
         (GOOD + "ht = 1", r"\$\.tasks\[0\]\.ht"),
         (GOOD + "load = 1.5", r"\$\.tasks\[0\]\.load"),
         (GOOD + "load_swing = 0.1", "tasks.a: load_swing"),
+        (GOOD + 'errors = { "a/b" = 5 }', "tasks.a: errors are a vpp's"),
+        (
+            GOOD.replace('"l3fwd"', '"vpp"', 1).replace('"l3fwd"', '"vpp_ip4"')
+            + "errors = { b = 5 }",
+            "tasks.a: errors are a vpp's",
+        ),
+        (GOOD + 'errors = { "a/b" = 1 }', r"\$\.tasks\[0\]\.errors"),
         (GOOD + "colour = 1", "tasks.0.'colour' is unknown"),
         (GOOD + "stolen = 1", r"\$\.tasks\[0\]\.stolen"),
         (GOOD + "stolen = { thread = 2, share = 0.1 }", "tasks.a: stolen.thread"),

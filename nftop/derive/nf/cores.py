@@ -18,9 +18,9 @@ from nftop.model.frame import CacheClass, CpuTable, GroupRow, MonitorRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_NODES
-from nftop.model.metrics.ports import PORT_METRICS
+from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfThread
+from nftop.model.nf.parts import NO_ERROR_DROPS, NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfThread
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 
@@ -60,6 +60,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
             **row.readings,
             **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
             **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
+            **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
             **nf.readings,
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,

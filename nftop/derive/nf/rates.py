@@ -198,9 +198,10 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
         twin = twins.get(nf.pid)
         if twin is None:
             return nf
-        if isinstance(nf.drop_packets_per_s, Missing):
+        counts_missed = not isinstance(nf.drop_packets_per_s, Missing)
+        if not counts_missed:
             nf = _with_ports(nf, twin)
-        return _with_losses(nf, twin)
+        return _with_losses(nf, twin, counts_missed=counts_missed)
 
     return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)
 
@@ -213,14 +214,17 @@ def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL)
     return of_all if isinstance(of_all, Missing) or cores == 1 or of_all == 0 else unknown
 
 
-def _with_losses(nf: NfRates, twin: NfRates) -> NfRates:
-    """The NF with what only its DPDK knows: losses of ports, drivers' counters."""
-    of_ports = () if isinstance(twin.drops, Missing) else twin.drops
+def _with_losses(nf: NfRates, twin: NfRates, *, counts_missed: bool) -> NfRates:
+    """The NF with what only its DPDK knows: losses of ports, drivers' counters.
+
+    An NF that `counts_missed` packets of its ports itself has their other losses, too.
+    """
+    of_ports = () if isinstance(twin.drops, Missing) or counts_missed else twin.drops
     own = () if isinstance(nf.drops, Missing) else nf.drops
     return replace(
         nf,
         drops=(*own, *of_ports) or nf.drops,
-        xstats=twin.xstats,
+        xstats=(*nf.xstats, *twin.xstats),
         readings={**twin.readings, **nf.readings},
     )
 

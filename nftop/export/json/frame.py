@@ -179,7 +179,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     )
     readings["drops"] = _rows(nf.drops, "where reason", "packets_per_s")
     if nf.xstats:
-        readings["xstats"] = _rows(nf.xstats, "port name count", "per_s")
+        readings["xstats"] = _rows(nf.xstats, "port name count drops", "per_s")
     return with_missing(named, readings)
 
 

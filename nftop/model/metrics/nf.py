@@ -6,7 +6,7 @@ from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
-from nftop.model.metrics.ports import PORT_METRICS
+from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.struct import replace
@@ -203,6 +203,7 @@ NF_METRICS: tuple[Metric, ...] = (
     *SATURATION_NF_METRICS,
     *FLOW_TABLE_METRICS,
     *PORT_METRICS,
+    *GRAPH_METRICS,
     _monitored(
         "occupancy_bytes",
         "L3MiB",

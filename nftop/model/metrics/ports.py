@@ -1,11 +1,11 @@
-"""Metrics of what the ports of a network function lose."""
+"""Metrics of what the ports and graph nodes of a network function lose."""
 
 from __future__ import annotations
 
 from nftop.model.metrics.metric import Metric, Unit
 
 
-def _loss(name: str, label: str, meaning: str, counter: str) -> Metric:
+def _loss(name: str, label: str, meaning: str, counter: str, of_vpp: str) -> Metric:
     return Metric(
         id=name,
         label=label,
@@ -13,7 +13,7 @@ def _loss(name: str, label: str, meaning: str, counter: str) -> Metric:
         scope="nf",
         meaning=f"{meaning} Of all its ports; `drops` has each.",
         formula=f"delta({counter}) / delta(the NF's clock)",
-        origin=f"DPDK ethdev xstats {counter}, OVS' ports' too",
+        origin=f"DPDK ethdev xstats {counter}, OVS' ports' too; VPP {of_vpp}",
         good="low",
         bad_above=0.0,
     )
@@ -26,12 +26,14 @@ PORT_METRICS: tuple[Metric, ...] = (
         "Received packets per second that its NICs dropped because they were invalid: checksum, "
         "length, or what else the driver counts so (ierrors).",
         "rx_errors",
+        "/if/rx-error",
     ),
     _loss(
         "tx_errors_per_s",
         "TX.err",
         "Packets per second that its NICs or drivers could not send (oerrors).",
         "tx_errors",
+        "/if/tx-error",
     ),
     _loss(
         "rx_nombuf_per_s",
@@ -39,6 +41,25 @@ PORT_METRICS: tuple[Metric, ...] = (
         "Failures per second to get a buffer for a received packet: its memory pool is empty. "
         "The packets stay in the NIC, which drops what comes then.",
         "rx_mbuf_allocation_errors",
+        "/if/rx-no-buf",
+    ),
+)
+GRAPH_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="error_drops_per_s",
+        label="ERR.drop",
+        unit=Unit.PER_S,
+        scope="nf",
+        meaning="Packets per second that its graph nodes dropped with a reason, by policy too; "
+        "`drops` has each by node and reason. VPP calls every counter of a node an error: what "
+        "counts here are those that VPP documents as drops (severity error in its API files, or "
+        "sent to error-drop in its source). Packets that leave the graph in other ways are in the "
+        "drops of the interfaces only.",
+        formula="sum(delta(/err/<node>/<name>)) / delta(the NF's clock), of counters that are "
+        "drops",
+        origin="VPP's stats segment /err/; nftop/model/nf/vpp_drops.py has the counters",
+        good="low",
+        bad_above=0.0,
     ),
 )
 # Reason of a drop, its metric, and its field of `DpdkPort`.

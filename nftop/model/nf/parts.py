@@ -8,7 +8,10 @@ from nftop.model.struct import dataclass
 
 NO_MONITOR = Missing(Reason.UNDEFINED, "its threads have no monitoring group: M makes one")
 NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
-NO_PORT_LOSSES = Missing(Reason.UNDEFINED, "only DPDK's telemetry has this counter of ports")
+NO_PORT_LOSSES = Missing(
+    Reason.UNDEFINED, "only DPDK's telemetry and VPP have this counter of ports"
+)
+NO_ERROR_DROPS = Missing(Reason.UNDEFINED, "it has no graph nodes that count errors: VPP has")
 ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
 
 
@@ -83,12 +86,19 @@ class NfQueue:
 
 @dataclass(frozen=True, slots=True)
 class NfXstat:
-    """One counter of a port, by its driver's name (untrusted text), as is the port's."""
+    """One counter, by its driver's or node's name for it (untrusted text).
+
+    Attributes:
+        port: port, or node of a packet graph (untrusted text).
+        count: since the application began to count.
+        drops: it counts packets that a graph node dropped.
+    """
 
     port: str
     name: str
     count: int
     per_s: Reading
+    drops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

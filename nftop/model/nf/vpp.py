@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nftop.model.ids import Cpu
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.owner import Owner
 from nftop.model.sample import Counts, nf_gaps
 from nftop.model.struct import dataclass
@@ -38,6 +38,12 @@ class VppInterfaces:
         rx_packets, tx_packets: uint64 (t, i).
         rx_misses: uint64 (t, i), dropped by a NIC for lack of descriptors (/if/rx-miss).
         drops: uint64 (t, i), dropped by the graph (/if/drops), by policy too.
+        rx_bytes: uint64 (t, i), without the frames' check sequence; None in older recordings, as
+            are the next.
+        rx_no_buffers, rx_errors: uint64 (t, i), of a NIC by its driver's rx_nombuf and ierrors
+            (/if/rx-no-buf, /if/rx-error).
+        tx_errors: uint64 (t, i), packets that could not be sent (/if/tx-error); a DPDK interface
+            counts them in its tx node's errors too.
         kinds: by VPP's API (`interface_dev_type`: `dpdk`, `bond`, `Loopback`); () if only the
             segment was read.
     """
@@ -48,6 +54,10 @@ class VppInterfaces:
     rx_misses: Counts
     drops: Counts
     kinds: tuple[str, ...] = ()
+    rx_bytes: Counts | None = None
+    rx_no_buffers: Counts | None = None
+    rx_errors: Counts | None = None
+    tx_errors: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +81,28 @@ class VppNodes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class VppErrors:
+    """/err/<node>/<name>, of e counters and the t threads, cumulative.
+
+    VPP calls every counter of a node an error; `vpp_drops` has those that are drops. Counters that
+    never counted are left out. `clear errors` does not change them.
+
+    Attributes:
+        epoch: of the segment's directory: while it stays, a counter that is left out is 0.
+        nodes, names: of each counter (untrusted text).
+        counts: uint64 (t, e).
+    """
+
+    epoch: int
+    nodes: tuple[str, ...]
+    names: tuple[str, ...]
+    counts: Counts
+
+
+ERRORS_NOT_RECORDED = Missing(Reason.SOURCE, "the recording is older than nftop's reading of them")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class VppInstance:
     """One VPP.
 
@@ -86,6 +118,7 @@ class VppInstance:
         nodes: None if VPP keeps no counters per node, which is its default.
         read_at_ns: CLOCK_MONOTONIC at the middle of the read of its interfaces.
         owner: of the socket; None in older recordings.
+        errors: its error counters, or why they were not read.
     """
 
     pid: int
@@ -101,6 +134,7 @@ class VppInstance:
     read_at_ns: int
     took_ns: int
     owner: Owner | None = None
+    errors: VppErrors | Missing = ERRORS_NOT_RECORDED
 
 
 @dataclass(frozen=True, slots=True)

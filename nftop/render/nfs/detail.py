@@ -19,6 +19,7 @@ from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
 from nftop.model.owner import suffix
 from nftop.model.struct import dataclass
+from nftop.model.topology import Host
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
@@ -396,40 +397,70 @@ def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     ]
 
 
-_NAME, _COUNT, _RATE = 44, 22, 12
-_NONE = (
+_NAME, _COUNT, _RATE, _MARK = 44, 22, 12, 7
+_DPDK = (
     "No counters yet: they are read with the next tick, of DPDK's telemetry (/ethdev/xstats), "
-    "while this page is open. Recordings have them of the times at which it was; other kinds of "
-    "network functions have none."
+    "while this page is open. Recordings have them of the times at which it was."
+)
+_NONE = (
+    "It has no such counters: DPDK's telemetry has those of ports (/ethdev/xstats), VPP's stats "
+    "segment those of graph nodes."
 )
 
 
-def xstat_lines(nf: NfRow, width: int) -> list[Line]:
-    """A table for each port, in the driver's order."""
+def xstat_lines(host: Host, nf: NfRow, width: int) -> list[Line]:
+    """Counters by port or node, in the application's order, and why some are absent."""
+    badges = (crop(badge, width) for badge in badge_lines(host))
+    title = text_cell(f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip(), width, tone=Tone.TITLE)
+    return [*badges, line(title), *_counter_lines(nf, width)]
+
+
+def _counter_lines(nf: NfRow, width: int) -> list[Line]:
     if isinstance(nf.problem, Missing):
         return paragraph(nf.problem.message, width, tone=Tone.BAD)
+    absent = reason_lines(by_reason(_absent(nf)), width)
     if not nf.xstats:
-        return paragraph(_NONE, width, tone=Tone.DIM)
+        text = _DPDK if _has_telemetry(nf) else _NONE
+        return absent or paragraph(text, width, tone=Tone.DIM)
     by_port: dict[str, list[NfXstat]] = {}
     for item in nf.xstats:
         by_port.setdefault(item.port, []).append(item)
-    name = max(16, min(_NAME, width - _COUNT - _RATE))
-    lines: list[Line] = []
+    name = max(16, min(_NAME, width - _COUNT - _RATE - _MARK))
+    heads = [
+        TableColumn("COUNTER", "PORT" if nf.kind != "vpp" else "NODE", name, right=False),
+        TableColumn("COUNT", "COUNT", _COUNT),
+        TableColumn("per s", "per s", _RATE),
+    ]
+    lines = [header_line(heads)]
     for port, items in by_port.items():
-        heads = (
-            TableColumn("PORT", "PORT", name, right=False),
-            TableColumn("COUNT", "COUNT", _COUNT),
-            TableColumn("per s", "per s", _RATE),
-        )
-        lines += [BLANK] if lines else []
-        lines += [header_line(heads), line(text_cell(port, width, tone=Tone.TITLE))]
+        lines += [BLANK] if len(lines) > 1 else []
+        lines += [line(text_cell(port, width, tone=Tone.TITLE))]
         lines += [*(_line(item, name) for item in items)]
-    return lines
+    return [*lines, BLANK, *absent] if absent else lines
+
+
+def _has_telemetry(nf: NfRow) -> bool:
+    """Whether a DPDK's telemetry counts its ports, of OVS and VPP too."""
+    errors = nf.readings["rx_errors_per_s"]
+    return not isinstance(errors, Missing) or errors.reason is not Reason.UNDEFINED
+
+
+def _absent(nf: NfRow) -> list[tuple[str, object]]:
+    """What the page lacks, with reasons; kinds that have no such counters give none."""
+    groups = [("errors", nf.readings["error_drops_per_s"]), ("nodes", nf.nodes)]
+    rates = [("per s", item.per_s) for item in nf.xstats]
+    return [
+        (label, value)
+        for label, value in (*groups, *rates)
+        if isinstance(value, Missing) and value.reason not in (Reason.UNDEFINED, Reason.WARMING)
+    ]
 
 
 def _line(item: NfXstat, name: int) -> Line:
+    dropping = item.drops and not isinstance(item.per_s, Missing) and item.per_s > 0
     return line(
-        text_cell(item.name, name),
+        text_cell(f"  {item.name}", name),
         text_cell(f"{item.count:,}", _COUNT, right=True),
         number_cell(item.per_s, Unit.PER_S, _RATE),
+        text_cell("  drop" if item.drops else "", _MARK, tone=Tone.BAD if dropping else Tone.DIM),
     )

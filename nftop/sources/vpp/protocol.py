@@ -26,17 +26,32 @@ class NodeReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorReading:
+    """/err/*, of the e counters that ever counted: node and name of each, t lists of e counts.
+
+    `epoch`: of the segment's directory.
+    """
+
+    epoch: int
+    nodes: list[str]
+    names: list[str]
+    counts: Rows
+
+
+@dataclass(frozen=True, slots=True)
 class VppReading:
     """One reading, of t threads and i interfaces.
 
     Attributes:
         heartbeat: /sys/heartbeat, before the nodes were read.
         names: of the interfaces.
-        rx_packets, tx_packets, rx_misses, drops: t lists of i counts.
+        rx_packets, tx_packets, rx_misses, drops, rx_bytes, rx_no_buffers, rx_errors, tx_errors: t
+            lists of i counts.
         loops_per_s, vector_rate: of each thread; empty if VPP does not count them.
         counts_nodes: whether VPP keeps counters per node.
         nodes: None where it does not, or has not refreshed them since the question's heartbeat.
         began_ns, ended_ns: CLOCK_MONOTONIC around the reading of the interfaces.
+        errors: or why they are not read, a text.
     """
 
     heartbeat: int
@@ -45,12 +60,17 @@ class VppReading:
     tx_packets: Rows
     rx_misses: Rows
     drops: Rows
+    rx_bytes: Rows
+    rx_no_buffers: Rows
+    rx_errors: Rows
+    tx_errors: Rows
     loops_per_s: list[int]
     vector_rate: list[int]
     counts_nodes: bool
     nodes: NodeReading | None
     began_ns: int
     ended_ns: int
+    errors: ErrorReading | str
 
 
 @dataclass(frozen=True, slots=True)

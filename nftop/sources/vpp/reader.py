@@ -14,11 +14,18 @@ import numpy as np
 
 from nftop.model.bounds import VPP_ROWS
 from nftop.model.missing import Missing, Reason
-from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppThread
+from nftop.model.nf.vpp import VppErrors, VppInstance, VppInterfaces, VppNodes, VppThread
 from nftop.model.sample import Counts
 from nftop.model.struct import replace
 from nftop.sources.runtime import helper
-from nftop.sources.vpp.protocol import NodeReading, Question, ReadAnswer, Rows, VppReading
+from nftop.sources.vpp.protocol import (
+    ErrorReading,
+    NodeReading,
+    Question,
+    ReadAnswer,
+    Rows,
+    VppReading,
+)
 
 _MODULE = "nftop.sources.vpp.worker"
 _LONGEST_LINE = 1 << 24
@@ -160,8 +167,17 @@ def interfaces_of(reading: VppReading) -> VppInterfaces:
     than a recording holds.
     """
     tables = [
-        _counts(r)
-        for r in (reading.rx_packets, reading.tx_packets, reading.rx_misses, reading.drops)
+        _counts(rows)
+        for rows in (
+            reading.rx_packets,
+            reading.tx_packets,
+            reading.rx_misses,
+            reading.drops,
+            reading.rx_bytes,
+            reading.rx_no_buffers,
+            reading.rx_errors,
+            reading.tx_errors,
+        )
     ]
     width = len(reading.names)
     if {table.shape for table in tables} != {(len(reading.rx_packets), width)}:
@@ -171,8 +187,20 @@ def interfaces_of(reading: VppReading) -> VppInterfaces:
     own = [i for i, (of, dot, n) in enumerate(split) if not (dot and n.isdecimal() and of in known)]
     _check_count(len(own), "interfaces")
     names = tuple(reading.names[index][:_NAME_LIMIT] for index in own)
-    received, sent, misses, drops = (table[:, own] for table in tables)
-    return VppInterfaces(names, received, sent, misses, drops)
+    received, sent, misses, drops, size, no_buffers, errors, unsent = (
+        table[:, own] for table in tables
+    )
+    return VppInterfaces(
+        names,
+        received,
+        sent,
+        misses,
+        drops,
+        rx_bytes=size,
+        rx_no_buffers=no_buffers,
+        rx_errors=errors,
+        tx_errors=unsent,
+    )
 
 
 def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
@@ -186,6 +214,19 @@ def nodes_of(reading: NodeReading, threads: int) -> VppNodes:
     if {table.shape for table in tables} != {(threads, len(names))}:
         raise ValueError(f"it names {len(names)} nodes but counts others")
     return VppNodes(names, *tables)
+
+
+def errors_of(reading: ErrorReading | str, threads: int) -> VppErrors | Missing:
+    """The error counters of so many threads. Raises ValueError: names and counters do not match."""
+    if isinstance(reading, str):
+        return Missing(Reason.SOURCE, reading)
+    nodes, names = (
+        tuple(text[:_NAME_LIMIT] for text in texts) for texts in (reading.nodes, reading.names)
+    )
+    counts = _counts(reading.counts)
+    if len(nodes) != len(names) or counts.shape != (threads, len(names)):
+        raise ValueError(f"it names {len(names)} errors but counts others")
+    return VppErrors(reading.epoch, nodes, names, counts)
 
 
 def _check_count(count: int, kind: str) -> None:
@@ -242,6 +283,7 @@ def after(before: VppInstance, reading: VppReading) -> VppInstance:
         nodes=nodes if reading.nodes is None else nodes_of(reading.nodes, threads),
         read_at_ns=(reading.began_ns + reading.ended_ns) // 2,
         took_ns=reading.ended_ns - reading.began_ns,
+        errors=errors_of(reading.errors, threads),
     )
 
 

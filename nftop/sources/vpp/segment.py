@@ -6,11 +6,15 @@ vpp-papi then discards what it read; counters change at any time.
 A segment whose VPP died during a change has `in_progress` set for ever, so it is checked before
 each call of vpp-papi, which would wait without end. vpp-papi's own connect has no limit either, so
 the mapping is made here.
+
+vpp-papi knows the types of directory entries as VPP numbers them since 22.06. VPP 20.09 to 22.02
+had one more, an index into a vector of errors that the header points to: those are renumbered.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +22,9 @@ from typing import Any
 
 from vpp_papi import vpp_stats
 
+from nftop.model.bounds import VPP_ERRORS
 from nftop.model.missing import Reason
-from nftop.sources.vpp.protocol import NodeReading, Rows, VppReading
+from nftop.sources.vpp.protocol import ErrorReading, NodeReading, Rows, VppReading
 
 _VERSION = 2
 _HEADER_BYTES = 64
@@ -36,6 +41,23 @@ _MOST_THREADS = 1024
 MAX_ELEMENTS = 1 << 21
 MAX_VECTOR = 1 << 18
 _OTHER = "Optimistic lock failed"
+# Types of entries (stat_directory_type_t), and those of VPP 20.09 to 22.02 by vpp-papi's.
+_NAMES, _EMPTY, _SYMLINK = 4, 5, 6
+_OLDER_ERROR, _OLDER_NAMES = 4, 5
+_OLDER = {_OLDER_ERROR: _EMPTY, _OLDER_NAMES: _NAMES, 6: _EMPTY, 7: _SYMLINK}
+# Counters of interfaces by field of `VppReading`.
+_LOSSES = {
+    "rx_misses": "/if/rx-miss", "drops": "/if/drops", "rx_no_buffers": "/if/rx-no-buf",
+    "rx_errors": "/if/rx-error", "tx_errors": "/if/tx-error",
+}  # fmt: skip
+_ERROR_VECTOR_AT = 40  # of the header of VPP 20.09 to 22.02
+_ERROR_VECTOR = "/node/errors"  # that symlinks of errors point into since 22.06
+_ERROR = "/err/"
+# Nodes of an interface have its name, which may have slashes: GigabitEthernet3/0/0-tx.
+_ERROR_PATH = re.compile(
+    r"/err/([^/]+(?:(?:/[0-9a-f]+)+(?:\.[0-9]+)*-(?:tx|output))?)/(.+)", re.DOTALL
+)
+_NO_ERRORS = "its stats segment has no error counters"
 
 
 class UnreadableError(Exception):
@@ -104,6 +126,8 @@ class Segment:
         self._stats: Any = None
         self._names: list[str] = []
         self._ran: set[int] = set()
+        self._directory: object = None  # of which `_errors` is
+        self._errors = _ErrorIndex(0, {})
 
     def read(self, heartbeat: int | None) -> VppReading:
         """Everything now; nodes if VPP has refreshed them since `heartbeat`.
@@ -136,13 +160,14 @@ class Segment:
         _wait_unlocked(stats)
         if stats.last_epoch != stats.epoch or not stats.directory:
             stats.refresh(blocking=False)
+        if stats.directory is not self._directory:
+            self._errors, self._directory = _prepared(stats), stats.directory
         epoch = stats.epoch
         began_ns = time.monotonic_ns()
-        received, sent = (  # counters of packets and bytes
-            [[item[0] for item in row] for row in _few(self._get(name))]
-            for name in ("/if/rx", "/if/tx")
-        )
-        misses, drops = (_rows(self._get(name)) for name in ("/if/rx-miss", "/if/drops"))
+        both = _few(self._get("/if/rx"))  # counters of packets and bytes
+        received, received_bytes = ([[item[at] for item in row] for row in both] for at in (0, 1))
+        sent = [[item[0] for item in row] for row in _few(self._get("/if/tx"))]
+        losses = {field: _rows(self._get(name)) for field, name in _LOSSES.items()}
         ended_ns = time.monotonic_ns()
         names = list(self._get("/if/names"))
         heartbeat = int(self._get("/sys/heartbeat"))
@@ -153,6 +178,7 @@ class Segment:
         counts_nodes = "/sys/node/clocks" in stats.directory
         wanted = counts_nodes and heartbeat != known
         nodes = self._nodes(len(received)) if wanted else None
+        errors = self._errors.read(stats, len(received))
         if stats.epoch != epoch:
             raise OSError(_OTHER)
         width = max(map(len, received), default=0)
@@ -162,14 +188,15 @@ class Segment:
             names=names[:width],
             rx_packets=_even(received, width),
             tx_packets=_even(sent, width, len(received)),
-            rx_misses=_even(misses, width, len(received)),
-            drops=_even(drops, width, len(received)),
+            rx_bytes=_even(received_bytes, width),
+            **{field: _even(rows, width, len(received)) for field, rows in losses.items()},
             loops_per_s=loops,
             vector_rate=rates,
             counts_nodes=counts_nodes,
             nodes=nodes,
             began_ns=began_ns,
             ended_ns=ended_ns,
+            errors=errors,
         )
 
     def _mapped(self) -> Any:
@@ -219,6 +246,76 @@ class Segment:
             [names[index] for index in ran],
             *([[row[index] for index in ran] for row in table] for table in tables),
         )
+
+
+class _ErrorIndex:
+    """Where the errors of a directory are counted: vectors by thread that `at` points to.
+
+    Their number is that of all errors of all nodes, some thousands, so each vector is unpacked at
+    once, and only what ever counted is looked up.
+    """
+
+    def __init__(self, at: int, paths: dict[int, str]) -> None:
+        self._at = at  # pointer to a vector of pointers, by thread
+        self._paths = paths  # by index
+        self._counted: set[int] = set()
+
+    def read(self, stats: Any, threads: int) -> ErrorReading | str:
+        """Errors that ever counted, or why there are none."""
+        if not self._paths:
+            return _NO_ERRORS
+        _wait_unlocked(stats)
+        rows = [_unpacked(stats, at) for at in _few(_unpacked(stats, self._at))[:threads]]
+        for row in rows:
+            self._counted.update(
+                index for index, count in enumerate(row) if count and index in self._paths
+            )
+        counted = [index for index in self._paths if index in self._counted]
+        if len(counted) > VPP_ERRORS:
+            return f"{len(counted)} error counters are more than {VPP_ERRORS}, the most nftop reads"
+        split = [_ERROR_PATH.fullmatch(self._paths[index]) for index in counted]
+        named = [
+            (index, match[1], match[2])
+            for index, match in zip(counted, split, strict=True)
+            if match is not None
+        ]
+        counts = [[row[at] if at < len(row) else 0 for at, _, _ in named] for row in rows]
+        return ErrorReading(
+            epoch=stats.last_epoch,
+            nodes=[node for _, node, _ in named],
+            names=[name for _, _, name in named],
+            counts=_even(counts, len(named), threads),
+        )
+
+
+def _prepared(stats: Any) -> _ErrorIndex:
+    """Renumber the types of an older VPP's directory; where its errors are."""
+    directory = stats.directory
+    names = directory.get("/if/names")
+    errors = {path: entry for path, entry in directory.items() if path.startswith(_ERROR)}
+    if names is not None and names.type == _OLDER_NAMES:
+        paths = {entry.value: path for path, entry in errors.items() if entry.type == _OLDER_ERROR}
+        for path, entry in list(directory.items()):
+            kind = _OLDER.get(entry.type, entry.type)
+            directory[path] = vpp_stats.StatsEntry(kind, entry.value, entry.index)
+        return _ErrorIndex(struct.unpack_from("=Q", stats.statseg, _ERROR_VECTOR_AT)[0], paths)
+    vector = directory.get(_ERROR_VECTOR)
+    if vector is None:
+        return _ErrorIndex(0, {})
+    paths = {}
+    for path, entry in errors.items():
+        target, index = entry.value & 0xFFFFFFFF, entry.value >> 32
+        if entry.type == _SYMLINK and target == vector.index:
+            paths[index] = path
+    return _ErrorIndex(vector.value, paths)
+
+
+def _unpacked(stats: Any, pointer: int) -> tuple[int, ...]:
+    """The vector of 64-bit numbers at `pointer`; none there is empty."""
+    if not pointer:
+        return ()
+    vector = vpp_stats.StatsVector(stats, pointer, "Q")
+    return struct.unpack_from(f"={vector.vec_len}Q", stats.statseg, vector.vec_start)
 
 
 def _wait_unlocked(stats: Any) -> None:

@@ -109,7 +109,7 @@ class NfsView(ScreenView):
     def counters(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         now = {nf.key: nf for nf in frame.nfs}
         nf = None if self._key is None else now.get(self._key)
-        return None if nf is None else partial(xstat_lines, nf)
+        return None if nf is None else partial(xstat_lines, frame.host, nf)
 
     def enter(self) -> bool:
         self._open, self._scroll = not self._open and bool(self._rows), 0

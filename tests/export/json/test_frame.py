@@ -35,6 +35,7 @@ from tests.derive.scene import START, forwarding, tick
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.render.incidents.scenes import incident
 from tests.samples import fold
+from tests.sim.hosts import Frozen, S
 from tests.story import Story
 
 CONTRACT_CPU = {
@@ -435,3 +436,20 @@ def test_a_state_is_never_changed_by_a_step() -> None:
     before = FoldState(START.host, START.topology)
     fold(before, tick(1, forwarding(1)), tick(2, forwarding(2)))
     assert before == FoldState(START.host, START.topology)
+
+
+def test_json_has_a_vpp_s_drops_and_every_error() -> None:
+    host = Frozen("noisy", cpus=16)
+    frame = [host.tick(S) for _ in range(3)][-1]
+    shown = json.loads(frame_json(frame))["nfs"]
+    (nf,) = (nf for nf in shown if nf["kind"] == "vpp")
+    (drop,) = (drop for drop in nf["drops"] if drop["where"] == "ip4-input")
+    assert drop["reason"] == "bad_checksum"
+    assert drop["packets_per_s"] == nf["error_drops_per_s"] > 0
+    errors = {(row["port"], row["name"]): row for row in nf["xstats"]}
+    assert errors["ip4-input", "bad_checksum"]["drops"] is True
+    echo = errors["ip4-icmp-input", "echo_replies_sent"]
+    assert (echo["drops"], echo["missing"]) == (False, {}) and echo["per_s"] > 0
+    assert "per_s" in errors["ip4-input", "clocks"]["missing"]
+    others = [other for other in shown if other["kind"] != "vpp"]
+    assert others and all("error_drops_per_s" in other["missing"] for other in others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -355,3 +356,20 @@ def test_a_host_by_its_sensor_server() -> None:
 def test_the_interval_is_reported_not_to_be_that_of_a_servers_rates() -> None:
     assert "sensor server" in writer.INTERVAL.help
     assert "cover its last second, whatever -d is" in writer.INTERVAL.help
+
+
+def test_a_vpp_s_drops_are_by_node_and_reason_and_no_other_error_is() -> None:
+    host = Frozen("noisy", cpus=16)
+    frame = [host.tick(S) for _ in range(3)][-1]
+    (nf,) = (nf for nf in frame.nfs if nf.kind == "vpp")
+    pages = read_page(frame)
+    drops = where(pages["nftop_nf_drops_by_reason_per_second"], kind="vpp")
+    by_reason = {(key["where"], key["reason"]): value for key, value in drops}
+    assert set(by_reason) == {
+        *product(("local0", "port0", "port1"), ("rx-miss", "rx-error", "rx-no-buf")),
+        ("ip4-input", "bad_checksum"),
+    }
+    wrong = by_reason["ip4-input", "bad_checksum"]
+    assert wrong > 0 and wrong == nf.readings["error_drops_per_s"]
+    ((_, summed),) = where(pages["nftop_nf_error_drops_per_second"], kind="vpp")
+    assert summed == wrong

@@ -38,17 +38,17 @@ def samples_of(root: Path, *commands: str) -> list[Sample]:
         vpp_peer(root / "run/vpp") as peer,
         closing(VppSource(root, deadline_s=120.0)) as source,
     ):
-        found = []
+        samples = []
         for number, command in enumerate(("hello", *commands)):
             peer.do(command)
             second = 10 + number * APART_S
             # Others of this machine listen too, and /proc/net/unix names them all.
-            there = source.read().instances
-            (vpp,) = [item for item in there if item.socket.startswith(str(root))]
+            instances = source.read().instances
+            (vpp,) = [item for item in instances if item.socket.startswith(str(root))]
             vpp = replace(vpp, pid=PID, start_ticks=4000, read_at_ns=int(second * S))
             rows = (vpp_thread(0, second, run=0.01), vpp_thread(1, second))
-            found.append(host(second, *rows, vpp=VppTable((vpp,))))
-        return found
+            samples.append(host(second, *rows, vpp=VppTable((vpp,))))
+        return samples
 
 
 def missing(reading: Reading) -> Missing:
@@ -66,6 +66,11 @@ def test_a_worker_at_50_kpps(tmp_path: Path) -> None:
     assert nf(frame, "tx_packets_per_s") == pytest.approx(pps)
     assert nf(frame, "drop_packets_per_s") == 0.0
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / pps) == pytest.approx(51_918, abs=1)
+    assert isinstance(shown.ports, tuple)
+    sizes = {port.name: port.frame_bytes for port in shown.ports}
+    assert sizes["host-h4a1"] == 64.0  # 60 bytes and their check sequence
+    assert missing(sizes["loop0"]).reason is Reason.UNDEFINED
+    assert missing(sizes["local0"]).reason is Reason.IDLE
     busy = missing(cpu(frame, "busy_ratio"))
     assert busy.reason is Reason.SOURCE and "between 4% and 37% of its time" in busy.message
 
@@ -101,8 +106,26 @@ def test_a_segment_that_is_locked_takes_the_numbers_away_and_gives_them_back(
     assert missing(cpu(frames[2], "cpp")).reason is Reason.STALE
 
 
+def test_what_it_drops_has_node_and_reason(tmp_path: Path) -> None:
+    """Both threads'; what else VPP counts as errors are no drops."""
+    for layout in ("hello", "older"):
+        frame = fold(START, *samples_of(tmp_path / layout, layout, "drop"))[-1]
+        (shown,) = frame.nfs
+        assert isinstance(shown.drops, tuple)
+        rates = {(drop.where, drop.reason): drop.packets_per_s for drop in shown.drops}
+        assert rates.pop(("ip4-input", "bad_checksum")) == pytest.approx(107 / APART_S)
+        assert {reason for _, reason in rates} == {"rx-miss", "rx-error", "rx-no-buf"}
+        assert not any(rates.values())
+        assert nf(frame, "error_drops_per_s") == pytest.approx(107 / APART_S)
+        assert shown.readings["rx_errors_per_s"] == shown.readings["rx_nombuf_per_s"] == 0.0
+        counts = {(item.port, item.name): item.count for item in shown.xstats}
+        assert counts["ethernet-input", "no error"] == 38
+        assert counts["af-packet-input", "vectors"] == 518_950  # of 537,523 when refreshed last
+        assert (len(counts), sum(item.drops for item in shown.xstats)) == (4 + 3 * 37, 1)
+
+
 def test_a_recording_has_it_all(tmp_path: Path) -> None:
-    samples = samples_of(tmp_path, "second", "lock")
+    samples = samples_of(tmp_path, "drop", "second", "lock")
     encoder = Encoder(Header(1, START.host, START.topology, "generic", False, S))
     encoder.restart()
     chunks = [encoder.tick(number, sample) for number, sample in enumerate(samples)]
@@ -114,6 +137,8 @@ def test_a_recording_has_it_all(tmp_path: Path) -> None:
         same(ours.readings, theirs.readings) for ours, theirs in zip(samples, again, strict=True)
     )
     assert _shown(samples) == _shown(again)
+    (shown,) = fold(FoldState(START.host, START.topology), *again)[1].nfs
+    assert shown.readings["error_drops_per_s"] == pytest.approx(107 / APART_S)
 
 
 def _shown(samples: list[Sample]) -> list[object]:

@@ -19,7 +19,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.vpp import session as liveness
-from nftop.sources.vpp.protocol import NodeReading
+from nftop.sources.vpp.protocol import ErrorReading, NodeReading, VppReading
 from nftop.sources.vpp.reader import NOTHING_READ, after, interfaces_of, nodes_of
 from nftop.sources.vpp.session import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.source import StatsSearch, VppSource
@@ -157,13 +157,26 @@ def test_one_whose_main_thread_hangs_is_known_by_its_own_pace() -> None:
     assert why_still(lived(*beats, *forwards), 99 * S) is None
 
 
+_OF_INTERFACES = (
+    "rx_packets", "tx_packets", "rx_misses", "drops", "rx_bytes", "rx_no_buffers", "rx_errors",
+    "tx_errors",
+)  # fmt: skip
+
+
+def of_all(names: list[str], rows: list[list[int]]) -> VppReading:
+    """Interfaces that have counted the same of everything."""
+    counts: dict[str, Any] = dict.fromkeys(_OF_INTERFACES, rows)
+    return replace(TOLD, names=names, **counts)
+
+
 def test_sub_interfaces_are_left_out() -> None:
     names = ["local0", "eth0", "eth0.100", "eth1.5", "host-a.b", "eth0.x", "eth1.5.7"]
     rows = [[1, 2, 3, 4, 5, 6, 7]]
-    told = replace(TOLD, names=names, rx_packets=rows, tx_packets=rows, rx_misses=rows, drops=rows)
+    told = of_all(names, rows)
     found = interfaces_of(told)
     assert found.names == ("local0", "eth0", "eth1.5", "host-a.b", "eth0.x")
-    assert found.rx_packets.tolist() == found.drops.tolist() == [[1, 2, 4, 5, 6]]
+    for field in _OF_INTERFACES:
+        assert getattr(found, field).tolist() == [[1, 2, 4, 5, 6]]
 
 
 @pytest.mark.parametrize("kind", ["interfaces", "nodes"])
@@ -175,9 +188,7 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
             nodes = NodeReading(names, row, row, row)
             read: Callable[[], VppInterfaces | VppNodes] = partial(nodes_of, nodes, 1)
         else:
-            told = replace(
-                TOLD, names=names, rx_packets=row, tx_packets=row, rx_misses=row, drops=row
-            )
+            told = of_all(names, row)
             read = partial(interfaces_of, told)
         if count == most:
             assert len(read().names) == most
@@ -187,13 +198,15 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
 
 
 def test_parts_that_do_not_fit_are_no_reading() -> None:
-    assert TOLD.nodes is not None
+    assert TOLD.nodes is not None and isinstance(TOLD.errors, ErrorReading)
     broken: tuple[dict[str, Any], ...] = (
         {"names": ["eth0", "eth1"]},
         {"rx_packets": [[1], [2], [3]]},
         {"drops": [[1], [2, 3]]},
         {"drops": [[1], [-1]]},
         {"drops": [[1], [2**64]]},
+        {"rx_bytes": [[1]]},
+        {"errors": replace(TOLD.errors, names=["a", "b"])},
         {"nodes": replace(TOLD.nodes, clocks=[[1]])},
         {"nodes": replace(TOLD.nodes, names=["a", "b"])},
     )

@@ -19,7 +19,7 @@ from nftop.sources.runtime import helper
 from nftop.sources.trust import trust
 from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp import session
-from nftop.sources.vpp.protocol import NodeReading, Question, ReadAnswer, VppReading
+from nftop.sources.vpp.protocol import ErrorReading, NodeReading, Question, ReadAnswer, VppReading
 from nftop.sources.vpp.reader import ReaderError, SegmentReader
 from nftop.sources.vpp.segment import Segment as StatsSegment
 from nftop.sources.vpp.segment import UnreadableError
@@ -28,9 +28,12 @@ from tests.waiting import until
 
 TOLD = VppReading(
     heartbeat=7, names=["eth0"], rx_packets=[[1], [2]], tx_packets=[[3], [4]],
-    rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], loops_per_s=[1, 2], vector_rate=[],
+    rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], rx_bytes=[[60], [120]],
+    rx_no_buffers=[[0], [0]], rx_errors=[[0], [0]], tx_errors=[[0], [0]],
+    loops_per_s=[1, 2], vector_rate=[],
     counts_nodes=True, nodes=NodeReading(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
     began_ns=5, ended_ns=6,
+    errors=ErrorReading(3, ["ip4-input"], ["time_expired"], [[0], [2**64 - 1]]),
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nftop.derive.nf.kinds.vpp import clocks_per_packet, step_nodes
+from nftop.derive.nf.vpp_graph import clocks_per_packet, step_nodes
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInstance
 from nftop.sources.vpp import reader

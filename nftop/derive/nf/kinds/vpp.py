@@ -1,14 +1,7 @@
-"""Rates of VPP: packets of each thread by interface, and busy time from the clocks of graph nodes.
+"""Rates of VPP: packets of each thread by interface.
 
 VPP counts a packet on each interface it passes: NIC, bond, tunnel. Only interfaces that consist of
 no others are summed.
-
-Clocks of an input node include empty polls, so work lies between two bounds: the clocks of all
-other nodes, and those of all nodes. A known number of queues narrows them: a call returns at most a
-frame of each queue, so some calls must have found packets, and an empty call costs no more.
-
-VPP refreshes node counters at its own pace, so clocks per packet are kept; times packets per
-second, that is clocks per second.
 """
 
 from __future__ import annotations
@@ -21,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nftop.derive.nf.counter_rates import RESTARTED, held, identity, rate_process
+from nftop.derive.nf.line_rate import frame_size
 from nftop.derive.nf.rates import (
     NfContext,
     NfCore,
@@ -34,202 +28,46 @@ from nftop.derive.nf.rates import (
     where_it_runs,
 )
 from nftop.derive.nf.registry import register
+from nftop.derive.nf.vpp_graph import (
+    NODES_OFF,
+    NodeState,
+    RatedErrors,
+    busy_ratio,
+    clocks_per_packet,
+    counters_of_nodes,
+    dropped_with_error,
+    error_drops_per_s,
+    fills,
+    nodes_counted,
+    rate_errors,
+    step_nodes,
+)
 from nftop.derive.threads import ThreadRate
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.missing import Missing, Reading, Reason, quotient
-from nftop.model.nf.parts import NfNode, NfPort
+from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, field, replace
 
-# VPP's nodes of type INPUT that bring packets from outside, by its source code's
-# VLIB_REGISTER_NODE. An unknown one shows by its calls without packets: other nodes have none.
-_DEVICE_INPUTS = (
-    "dpdk-input", "af-packet-input", "af_xdp-input", "avf-input", "memif-input", "netmap-input",
-    "pg-input", "rdma-input", "tap-input", "vhost-user-input", "virtio-input", "vmxnet3-input",
-)  # fmt: skip
-# Bounds closer than this count as one number; half of it is the error.
-_NEAR_ENOUGH = 0.05
-
-_OFF = Missing(
-    Reason.SOURCE,
-    "VPP counts nothing per node unless told to: 'per-node-counters on' in its statseg section",
-)
-_NO_INPUT = Missing(Reason.IDLE, "its input nodes brought no packets since VPP counted last")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeState:
-    """One VPP's nodes when last refreshed.
-
-    Attributes:
-        heartbeat, nodes: as read then.
-        delta: counts since the previous refresh, or why there are none.
-    """
-
-    heartbeat: int
-    nodes: VppNodes
-    delta: VppNodes | Missing
-
-
-def step_nodes(
-    before: NodeState | None, heartbeat: int, nodes: VppNodes | None
-) -> NodeState | None:
-    """Fold one reading in; values hold between refreshes. Nodes that never ran may be left out."""
-    if nodes is None:
-        return None
-    known = None if before is None else _with_names(before.nodes, nodes.names)
-    if before is None or known is None or _shape(known) != _shape(nodes):
-        return NodeState(heartbeat, nodes, Missing(Reason.WARMING, "VPP has not counted twice yet"))
-    if before.heartbeat == heartbeat:
-        return before
-    pairs = list(zip(_counted(known), _counted(nodes), strict=True))
-    if heartbeat < before.heartbeat or any((new < old).any() for old, new in pairs):
-        return NodeState(
-            heartbeat, nodes, Missing(Reason.RESET, "VPP's counters per node were cleared")
-        )
-    return NodeState(heartbeat, nodes, VppNodes(nodes.names, *(new - old for old, new in pairs)))
-
-
-def clocks_per_packet(
-    state: NodeState | None, row: int, queues: int | None
-) -> tuple[float, float] | Missing:
-    """Least and most TSC cycles of work per packet received by the thread in `row`.
-
-    Args:
-        state: None if VPP keeps no counters per node.
-        row: of the nodes' arrays.
-        queues: number of its receive queues; None if unknown, which widens the bounds.
-    """
-    if state is None:
-        return _OFF
-    if isinstance(state.delta, Missing):
-        return state.delta
-    clocks, vectors, calls = (
-        np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)
-    )
-    device = np.isin(state.delta.names, _DEVICE_INPUTS)
-    packets = float(vectors[device].sum())
-    if packets <= 0:
-        return _NO_INPUT
-    polls = device | (calls > vectors)
-    least = float(clocks[~polls & (vectors > 0)].sum())
-    if queues:
-        least += float((clocks * _share(vectors, calls * VPP_FRAME * queues))[polls].sum())
-    return least / packets, float(clocks.sum()) / packets
-
-
-def fills(state: NodeState | None, row: int) -> tuple[Reading, Reading]:
-    """How full the vectors of the thread in `row` are, and the polls of its input; 0 to 1.
-
-    Vectors: packets per call of the node that most packets pass, input nodes left out. Polls:
-    packets per call of the input node that brings most, empty calls included; 1 at most, which
-    several queues exceed.
-    """
-    if state is None:
-        return _OFF, _OFF
-    if isinstance(state.delta, Missing):
-        return state.delta, state.delta
-    vectors, calls = (np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)[1:])
-    device = np.isin(state.delta.names, _DEVICE_INPUTS)
-    graph = ~(device | (calls > vectors))
-    return _fill_of(vectors, calls, graph), _fill_of(vectors, calls, device)
-
-
-def _fill_of(vectors: Floats, calls: Floats, among: Bools) -> Reading:
-    """Packets per call of the busiest of some nodes / the most that a call takes."""
-    packets = np.where(among, vectors, 0.0)
-    at = int(packets.argmax()) if len(packets) else 0
-    if not packets.any() or not calls[at]:
-        return _NO_INPUT
-    return min(float(vectors[at] / calls[at]) / VPP_FRAME, 1.0)
-
-
-def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
-    """Nodes that ran since the last but one refresh, over all threads, most clocks first."""
-    if state is None:
-        return _OFF
-    if isinstance(state.delta, Missing):
-        return state.delta
-    clocks, vectors, calls = (
-        np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(state.delta)
-    )
-    polls = np.isin(state.delta.names, _DEVICE_INPUTS) | (calls > vectors)
-    whole = float(clocks.sum())
-    return tuple(
-        NfNode(
-            name=state.delta.names[at],
-            clocks_ratio=quotient(float(clocks[at]), whole),
-            clocks_per_packet=quotient(float(clocks[at]), float(vectors[at])),
-            packets_per_call=quotient(float(vectors[at]), float(calls[at])),
-            polls=bool(polls[at]),
-        )
-        for at in np.argsort(-clocks, kind="stable").tolist()
-        if calls[at] > 0
-    )
-
-
-def busy_ratio(
-    bounds: tuple[float, float] | Missing, packets_per_s: Reading, tsc_hz: Reading
-) -> Reading:
-    """Share of time (0..1) in which a thread worked on packets.
-
-    Args:
-        bounds: `clocks_per_packet`.
-        packets_per_s: received.
-        tsc_hz: the clock of `bounds`.
-
-    Returns:
-        The middle of the bounds if they are close; else SOURCE with a message that has both.
-    """
-    if isinstance(bounds, Missing):
-        return bounds
-    packets_per_clock = quotient(packets_per_s, tsc_hz)
-    if isinstance(packets_per_clock, Missing):
-        return packets_per_clock
-    low, high = (min(clocks * packets_per_clock, 1.0) for clocks in bounds)
-    if high - low <= _NEAR_ENOUGH:
-        return (low + high) / 2
-    return Missing(
-        Reason.SOURCE,
-        f"VPP books empty polls on its input nodes too: between {low:.0%} and {high:.0%} of its "
-        "time was work",
-    )
-
-
-def _share(amount: Floats, whole: Floats) -> Floats:
-    return np.minimum(np.divide(amount, whole, out=np.zeros_like(amount), where=whole > 0), 1.0)
-
-
-def _with_names(nodes: VppNodes, names: tuple[str, ...]) -> VppNodes | None:
-    """The same for `names` in this order, others as 0; None if one of its own is not among them."""
-    if nodes.names == names:
-        return nodes
-    column_of = {name: index for index, name in enumerate(names)}
-    if len(column_of) < len(names) or not column_of.keys() >= set(nodes.names):
-        return None
-    columns = [column_of[name] for name in nodes.names]
-    wider = []
-    for counts in _counted(nodes):
-        table = np.zeros((len(counts), len(names)), dtype=np.uint64)
-        table[:, columns] = counts
-        wider.append(table)
-    return VppNodes(names, *wider)
-
-
-def _counted(nodes: VppNodes) -> tuple[Counts, Counts, Counts]:
-    return nodes.clocks, nodes.vectors, nodes.calls
-
-
-def _shape(nodes: VppNodes) -> tuple[int, ...]:
-    return nodes.clocks.shape
-
-
-VppCounter: TypeAlias = Literal["rx_packets", "tx_packets", "rx_misses", "drops"]
+VppCounter: TypeAlias = Literal[
+    "rx_packets", "tx_packets", "rx_misses", "drops",
+    "rx_bytes", "rx_no_buffers", "rx_errors", "tx_errors",
+]  # fmt: skip
 _COUNTED: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+# Reasons of drops, as VPP's counters of interfaces have it (/if/rx-miss). Those of tx-error are
+# drops of tx nodes.
+_REASONS: Mapping[str, VppCounter] = {
+    "rx-miss": "rx_misses", "rx-error": "rx_errors", "rx-no-buf": "rx_no_buffers",
+}  # fmt: skip
+# Their metrics.
+_METRICS: Mapping[str, VppCounter] = {
+    "rx_errors_per_s": "rx_errors", "tx_errors_per_s": "tx_errors",
+    "rx_nombuf_per_s": "rx_no_buffers",
+}  # fmt: skip
 
 # Default names of VPP's interfaces that consist of others (their format functions), and how
 # their kinds begin in its API (VNET_DEVICE_CLASS), in lower case.
@@ -258,7 +96,7 @@ class RatedPackets:
     Attributes:
         read_at_ns: when they were read.
         rows: the threads' indices, of the arrays' rows; columns: the interfaces' names.
-        counts: uint64 (4, t, i), in the order of `_COUNTED`.
+        counted: the counters there are; counts: uint64 (n, t, i), of each.
         per_s: by counter, float64 (t,), each thread's over all interfaces that consist of no
             others, or a reason.
         by_interface: by counter, float64 (i,), each interface's over all threads.
@@ -270,6 +108,7 @@ class RatedPackets:
     read_at_ns: int
     rows: tuple[int, ...]
     columns: tuple[str, ...]
+    counted: tuple[VppCounter, ...]
     counts: Counts
     per_s: Mapping[VppCounter, Floats] | Missing
     by_interface: Mapping[VppCounter, Floats] | Missing
@@ -287,8 +126,8 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
         return replace(before, interval_s=held(before.interval_s))
     counted = vpp.interfaces
     rows = tuple(thread.index for thread in vpp.threads)
-    # As in _COUNTED.
-    counts = np.stack([counted.rx_packets, counted.tx_packets, counted.rx_misses, counted.drops])
+    tables = _tables(counted)
+    kinds, counts = tuple(tables), np.stack([*tables.values()])
     per_s: Mapping[VppCounter, Floats] | Missing = Missing(Reason.WARMING)
     by_interface: Mapping[VppCounter, Floats] | None = None
     missed_per_s: Floats | Missing = Missing(Reason.WARMING)
@@ -297,23 +136,23 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
         per_s = _NO_INTERFACES
     elif (
         before is not None
-        and (before.rows, before.columns) == (rows, counted.names)
+        and (before.rows, before.columns, before.counted) == (rows, counted.names, kinds)
         and (elapsed_s := (vpp.read_at_ns - before.read_at_ns) / 1e9) > 0
     ):
         if (counts < before.counts).any():
             per_s = RESTARTED
         else:
             rates = (counts - before.counts) / elapsed_s
-            by_interface = dict(zip(_COUNTED, rates.sum(axis=1), strict=True))
+            by_interface = dict(zip(kinds, rates.sum(axis=1), strict=True))
             if _hides_a_bond(counted, vpp.nodes):
                 per_s = _HIDDEN_BOND
             else:
                 interval_s = elapsed_s
                 summed = rates[:, :, ~_stacked(counted)].sum(axis=2)
-                per_s = dict(zip(_COUNTED, summed, strict=True))
+                per_s = dict(zip(kinds, summed, strict=True))
                 own = rates[:, :, ~_stacked(counted)]
                 missed_per_s = _missed_of_threads(
-                    own[_COUNTED.index("rx_packets")], own[_COUNTED.index("rx_misses")], rows
+                    own[kinds.index("rx_packets")], own[kinds.index("rx_misses")], rows
                 )
     interface_rates = by_interface or (
         per_s if isinstance(per_s, Missing) else Missing(Reason.WARMING)
@@ -322,12 +161,28 @@ def rate_packets(before: RatedPackets | None, vpp: VppInstance) -> RatedPackets:
         vpp.read_at_ns,
         rows,
         counted.names,
+        kinds,
         counts,
         per_s,
         interface_rates,
         per_s if isinstance(per_s, Missing) else missed_per_s,
         interval_s,
     )
+
+
+def _tables(interfaces: VppInterfaces) -> Mapping[VppCounter, Counts]:
+    """Those there are; older recordings have the first four."""
+    tables: dict[VppCounter, Counts | None] = {
+        "rx_packets": interfaces.rx_packets,
+        "tx_packets": interfaces.tx_packets,
+        "rx_misses": interfaces.rx_misses,
+        "drops": interfaces.drops,
+        "rx_bytes": interfaces.rx_bytes,
+        "rx_no_buffers": interfaces.rx_no_buffers,
+        "rx_errors": interfaces.rx_errors,
+        "tx_errors": interfaces.tx_errors,
+    }
+    return {kind: table for kind, table in tables.items() if table is not None}
 
 
 def _missed_of_threads(received: Floats, missed: Floats, threads: tuple[int, ...]) -> Floats:
@@ -380,6 +235,7 @@ _SHARED_DROPS = Missing(
     Reason.SOURCE,
     "VPP counts drops by interface, and several of its threads receive from one that drops",
 )
+_NO_FRAME = Missing(Reason.UNDEFINED, "it consists of other interfaces, or is a tunnel: no frames")
 _NO_SPEED = Missing(Reason.SOURCE, "VPP's stats segment does not tell the speed of a link")
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
@@ -397,6 +253,7 @@ class VppState:
 class _Known:
     packets: RatedPackets
     nodes: NodeState | None
+    errors: RatedErrors | None
 
 
 def step_vpp(
@@ -416,8 +273,11 @@ def step_vpp(
 
 
 def _step_instance(vpp: VppInstance, before: _Known | None) -> _Known:
-    packets, nodes = (None, None) if before is None else (before.packets, before.nodes)
-    return _Known(rate_packets(packets, vpp), step_nodes(nodes, vpp.heartbeat, vpp.nodes))
+    return _Known(
+        rate_packets(None if before is None else before.packets, vpp),
+        step_nodes(None if before is None else before.nodes, vpp.heartbeat, vpp.nodes),
+        rate_errors(None if before is None else before.errors, vpp),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +318,7 @@ class _VppRates:
         nodes = self.known.nodes if self.known is not None else None
         if nodes is not None or thread.vector_rate is None:
             return fills(nodes, self.vpp.threads.index(thread))
-        loops: Reading = _OFF if thread.loops_per_s is None else thread.loops_per_s
+        loops: Reading = NODES_OFF if thread.loops_per_s is None else thread.loops_per_s
         by_loop = quotient(packets_per_s, loops)
         if not isinstance(by_loop, Missing):
             by_loop = min(by_loop / VPP_FRAME, 1.0)
@@ -476,19 +336,56 @@ class _VppRates:
         rates = self.known.packets.by_interface
         if isinstance(rates, Missing):
             return rates
-        ends: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
+        of = self.vpp.interfaces
         return tuple(
             replace(
-                NfPort(name, *(float(rates[end][at]) for end in ends)), line_packets_per_s=_NO_SPEED
+                NfPort(name, *(float(rates[what][at]) for what in _COUNTED)),
+                frame_bytes=_NO_FRAME if stacked else _frame_bytes(rates, at),
+                line_packets_per_s=_NO_SPEED,
             )
-            for at, name in enumerate(self.known.packets.columns)
+            for at, (name, stacked) in enumerate(zip(of.names, _stacked(of), strict=True))
         )
+
+    @property
+    def errors(self) -> RatedErrors | None:
+        return None if self.known is None else self.known.errors
+
+    def drops(self) -> tuple[NfDrop, ...] | Missing:
+        """By its NICs by interface, and with an error by node."""
+        if self.vpp.problem is not None or self.known is None:
+            return self.vpp.problem or Missing(Reason.WARMING)
+        errors, rates = dropped_with_error(self.errors), self.known.packets.by_interface
+        if isinstance(rates, Missing):
+            return errors or rates
+        of_interfaces = (
+            NfDrop(name, reason, float(rates[what][at]))
+            for at, name in enumerate(self.known.packets.columns)
+            for reason, what in _REASONS.items()
+            if what in rates
+        )
+        return (*of_interfaces, *errors)
+
+    def losses(self) -> dict[str, Reading]:
+        """Metrics of what its interfaces and nodes lose; of interfaces those that are counted."""
+        counted = () if self.known is None else self.known.packets.counted
+        known = {metric: what for metric, what in _METRICS.items() if what in counted}
+        return {
+            "error_drops_per_s": error_drops_per_s(self.vpp, self.errors),
+            **{metric: self.all_threads(what) for metric, what in known.items()},
+        }
 
     def _rate(self, what: VppCounter, rows: int | slice) -> Reading:
         if self.vpp.problem is not None or self.known is None:
             return self.vpp.problem or Missing(Reason.WARMING)
         per_s = self.known.packets.per_s
         return per_s if isinstance(per_s, Missing) else float(per_s[what][rows].sum())
+
+
+def _frame_bytes(rates: Mapping[VppCounter, Floats], at: int) -> Reading:
+    """Mean size of the frames that an interface received."""
+    if "rx_bytes" not in rates:
+        return NOT_REPORTED
+    return frame_size(float(rates["rx_packets"][at]), float(rates["rx_bytes"][at]))
 
 
 def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
@@ -524,6 +421,9 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
         ports=rates.interfaces(),
         queues=_NO_QUEUES,
         nodes=vpp.problem or nodes_counted(None if rates.known is None else rates.known.nodes),
+        drops=rates.drops(),
+        xstats=counters_of_nodes(vpp, rates.errors),
+        readings=rates.losses(),
     )
 
 

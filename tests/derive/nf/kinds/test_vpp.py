@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.nf.kinds.vpp import (
-    NodeState,
-    busy_ratio,
-    clocks_per_packet,
-    rate_packets,
-    step_nodes,
-)
+from nftop.derive.nf.kinds.vpp import rate_packets
+from nftop.derive.nf.vpp_graph import NodeState, busy_ratio, clocks_per_packet, step_nodes
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
