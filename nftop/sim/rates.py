@@ -193,7 +193,7 @@ def _run_task(
     task = placed.task
     if task.kind == "vm":
         load = now.load.get(task.name, task.load)
-        _run_vm(rates, load, now.limits.get(cpu, 1.0))
+        _run_vm(rates, task.workload, load, now.limits.get(cpu, 1.0))
         return
     _forward(rates, cpu, host, placed, now)
     for name, factor in now.times.get(task.name, {}).items():
@@ -215,8 +215,8 @@ def _forward(
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
     if stolen is not None:
         stolen = replace(stolen, share=now.stolen.get(task.name, stolen.share))
-    # The offered load is that for the processor's `offered_hz`, at any frequency.
-    load *= scenario.processor.offered_hz / rates.hz
+    # The offered load is that for `offered_hz`, at any frequency.
+    load *= scenario.offered_hz / rates.hz
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
 
 
@@ -281,16 +281,16 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
 def slowed_by_limit(busy: float, limit: float) -> float:
     """Factor by which MBA slows a memory tester that runs for `busy` of its time.
 
-    100 % are the 12 GB/s that it streams at most, an assumption. Network functions need less than
-    the least limit of 10 %, so none is slowed.
+    100 % are what it streams at most (12 or 13 GB/s), an assumption. Network functions need less
+    than the least limit of 10 %, so none is slowed.
     """
     return max(busy / limit, 1.0)
 
 
-def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
+def _run_vm(rates: _Rates, workload: str, busy: float, limit: float) -> None:
     """A memory tester that runs for `busy` of its time, with a share of its bandwidth."""
     slower = slowed_by_limit(busy, limit)
-    work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
+    work = workloads.per_cycle(workloads.throttled(workloads.load(workload), slower))
     rates.add(rates.hz * busy, work)
     rates.book(run_ns=busy * NS_PER_S, user_s=busy, context_switches=40.0)
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.processor import Processor
@@ -21,8 +21,10 @@ from nftop.sim.processor import Processor
 # Kinds of task; a vm does not report packets.
 TaskKind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
 KINDS: tuple[str, ...] = get_args(TaskKind)
+Cores: TypeAlias = Literal["usual", "high"]
+_UNLIMITED_PERCENT = 100
 # Most ways of a simulated processor's last-level cache, and classes of cache allocation.
-_MOST_WAYS, CLASSES = 20, 16
+_MOST_WAYS, _MOST_CLASSES = 20, 16
 _FILES = resources.files(__package__) / "scenarios"
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -121,7 +123,9 @@ class ScenarioStep:
 class Scenario:
     """A scenario. Saturated rates vary by the share `swing` in `period_s`.
 
-    `groups` begin with the root group. Memory channels have traffic in proportion to
+    `loads_of`: whether a load of 1 is what a core handles at its
+    initial frequency, or at the base frequency of high-priority cores. `groups` begin with the root
+    group. Memory channels have traffic in proportion to
     `channel_weights`, default 1.
     """
 
@@ -135,6 +139,13 @@ class Scenario:
     groups: tuple[ScenarioGroup, ...]
     channel_weights: tuple[int, ...] = ()
     processor: Processor = field(default_factory=processors.load)
+    loads_of: Cores = "usual"
+
+    @property
+    def offered_hz(self) -> float:
+        """Frequency at which a core just handles a load of 1."""
+        processor = self.processor
+        return float(processor.high_base_hz if self.loads_of == "high" else processor.start_hz[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +153,10 @@ class _GroupTable:
     """A group as in the file."""
 
     name: _Text
-    clos: Annotated[int, Meta(ge=0, lt=CLASSES)]
+    clos: Annotated[int, Meta(ge=0, lt=_MOST_CLASSES)]
     ways: _Mask | Annotated[tuple[_Mask, ...], Meta(min_length=1)]
     tasks: tuple[str, ...] = ()
-    mba_percent: Annotated[int, Meta(ge=10, le=100)] = 100
+    mba_percent: Annotated[int, Meta(ge=10, le=100)] = _UNLIMITED_PERCENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +173,7 @@ class _ScenarioFile:
     groups: tuple[_GroupTable, ...] = ()
     channel_weights: tuple[Annotated[int, Meta(gt=0, lt=100)], ...] = ()
     processor: str = ""
+    loads_of: Cores = "usual"
 
 
 def names() -> tuple[str, ...]:
@@ -169,32 +181,78 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name[:-5] for name in names if name.endswith(".toml")))
 
 
-def load(name: str) -> Scenario:
-    """The scenario called `name`, or ValueError."""
+def load(name: str, host: str = "") -> Scenario:
+    """The scenario called `name` on its own processor or that of `host`, or ValueError."""
+    return parse(name, _text(name), host)
+
+
+def _text(name: str) -> str:
     if name not in names():
         raise ValueError(f"no scenario is called {name!r}; there are {', '.join(names())}")
-    return parse(name, (_FILES / f"{name}.toml").read_text(encoding="utf-8"))
+    return (_FILES / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def parse(name: str, text: str) -> Scenario:
+def parse(name: str, text: str, host: str = "") -> Scenario:
     """A scenario from its TOML text.
 
     `base` names a scenario to start from: tasks and groups of the same names replace its own,
-    others are appended.
+    others are appended. `host` names a processor in place of the file's: see `_on`.
 
     Raises:
         ValueError: with the invalid value and the reason.
     """
+    scenario = _parsed(name, text)
+    if host and host not in processors.names():
+        raise ValueError(f"no host is called {host!r}; there are {', '.join(processors.names())}")
+    return _on(scenario, processors.load(host) if host else scenario.processor)
+
+
+def _parsed(name: str, text: str) -> Scenario:
+    """As in the file, with the workloads' general names."""
     try:
-        return _parsed(name, tomllib.loads(text))
+        return _converted(name, tomllib.loads(text))
     except ValueError as error:
         raise ValueError(f"scenario {name}: {error}") from None
 
 
-def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
+def _on(scenario: Scenario, processor: Processor) -> Scenario:
+    """The scenario on a processor, with what its tasks cost there.
+
+    Masks keep their position in the cache: the boundaries between ways are scaled and rounded, so
+    masks that are apart stay apart, and every mask keeps one way at least. Limits on memory
+    bandwidth are dropped where there is no MBA, as a kernel has no line for them.
+    """
+    has_mba = processor.limits.mba_least is not None
+    return replace(
+        scenario,
+        processor=processor,
+        tasks=tuple(
+            replace(task, workload=processor.workloads.get(task.workload, task.workload))
+            for task in scenario.tasks
+        ),
+        groups=tuple(
+            replace(
+                group,
+                ways=tuple(_scaled(mask, processor.ways) for mask in group.ways),
+                mba_percent=group.mba_percent if has_mba else _UNLIMITED_PERCENT,
+            )
+            for group in scenario.groups
+        ),
+    )
+
+
+def _scaled(mask: Cbm, ways: int) -> Cbm:
+    """A contiguous mask in a cache of another number of ways."""
+    low, high = (mask.bits & -mask.bits).bit_length() - 1, mask.bits.bit_length()
+    first, end = (round(edge * ways / mask.width) for edge in (low, high))
+    first = min(first, ways - 1)
+    return Cbm((1 << max(end, first + 1)) - (1 << first), ways)
+
+
+def _converted(name: str, raw: Mapping[str, Any]) -> Scenario:
     file = msgspec.convert(raw, _ScenarioFile)
     _check_keys("", raw, msgspec.to_builtins(file))
-    base = load(file.base) if file.base else None
+    base = _parsed(file.base, _text(file.base)) if file.base else None
     tasks = file.tasks if base is None else _replaced(base.tasks, file.tasks)
     period_s = file.period_s if base is None or file.period_s is not None else base.period_s
     swing = file.swing if base is None or file.swing is not None else base.swing
@@ -222,6 +280,7 @@ def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
         ),
         channel_weights=file.channel_weights,
         processor=processor,
+        loads_of=file.loads_of,
     )
 
 

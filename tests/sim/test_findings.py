@@ -22,7 +22,7 @@ EXPECTED = {
     ("shared", "shared-cpu"): ("cpu 35", "pid 7900 burnin spins here beside south/dpdk-l3fwd"),
     ("sibling", "busy-sibling"): ("cpu 12", "its sibling, cpu 34, is (89|9[01])% busy with .*"),
     ("lowcore", "low-priority-core"): (
-        "cpu 2",
+        "cpu 2,24",
         r"a low-priority core: base 2\.1 GHz, 2\.7 GHz on others of its package \(vpp\)",
     ),
     ("burst", "noisy-neighbour"): (
