@@ -305,7 +305,7 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         help="default (one poller shares its CPU), healthy (no finding), noisy (a neighbour starts "
         "to stream through the cache after a minute); or with a finding from second 20 to 40: "
         "apart, burst, channels, collapse, ddio, descriptors, doorbells, frontend, idle, lowcore, "
-        "remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
+        "remote, shared, sibling, slow, speculation, upcalls; sst-bf (two kinds of cores)",
     )  # fmt: skip
     simulated.add_argument(
         "--host", dest="simulated_host", metavar="NAME", default="",

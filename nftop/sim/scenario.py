@@ -98,6 +98,20 @@ class ScenarioGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookups:
+    """Shares (0..1) of OVS' packets that its tables answer; the rest are megaflow hits.
+
+    Attributes:
+        emc: hits of the exact match cache. upcalls: packets that no table answered.
+        lost: packets of these that were dropped.
+    """
+
+    emc: _Ratio = 0.95
+    upcalls: _Ratio = 1e-6
+    lost: _Ratio = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ScenarioStep:
     """Changes by task from `at_s` on.
 
@@ -106,6 +120,7 @@ class ScenarioStep:
         slowed: factors on the cycles per packet.
         stolen: as `Stolen.share`, of tasks that have one.
         times: by quantity (`workloads.QUANTITIES`) a factor on its CPUs' counts.
+        lookups: of OVS' flow tables; by default few packets make an upcall, and none is lost.
         server: factor on memory reads of the sensor server; None: unchanged.
     """
 
@@ -116,6 +131,7 @@ class ScenarioStep:
     times: Mapping[str, Mapping[str, Annotated[float, Meta(ge=0.0, le=1000.0)]]] = field(
         default_factory=dict
     )
+    lookups: Mapping[str, Lookups] = field(default_factory=dict)
     server: Annotated[float, Meta(ge=0.1, le=10.0)] | None = None
 
 
@@ -344,8 +360,13 @@ def _check_steps(steps: Sequence[ScenarioStep], tasks: Sequence[Task]) -> None:
         raise ValueError("steps: at_s must increase from step to step")
     names = {task.name for task in tasks}
     stolen = {task.name for task in tasks if task.stolen is not None}
+    switches = {task.name for task in tasks if task.kind == "ovs"}
     for step in steps:
         unknown = {*step.load, *step.slowed, *step.times} - names | step.stolen.keys() - stolen
+        unknown |= step.lookups.keys() - switches
+        for shares in step.lookups.values():
+            if shares.emc + shares.upcalls > 1 or shares.lost > shares.upcalls:
+                raise ValueError("steps: lookups exceed the packets, or the upcalls")
         for factors in step.times.values():
             unknown |= factors.keys() - set(workloads.QUANTITIES)
         if unknown:

@@ -26,7 +26,8 @@ QUANTITIES: tuple[str, ...] = (
     "rfo_miss", "itomcachenear_hit", "itomcachenear_miss", "pcirdcur_hit", "pcirdcur_miss",
     "remote_writes", "remote_reads", "mmio_writes", "mmio_reads",
     "drd_hit", "drd_miss", "crd_hit", "crd_miss",
-    "packets", "missed", "frames", "work_cycles", "run_ns", "wait_ns", "involuntary",
+    "packets", "missed", "frames", "emc_hits", "megaflow_hits", "upcalls", "lost_upcalls",
+    "work_cycles", "run_ns", "wait_ns", "involuntary",
     "user_s", "system_s", "softirq_s",
 )  # fmt: skip
 INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)}
@@ -34,7 +35,8 @@ INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)
 # Quantities that vary with the packet rate; fused pairs vary with instructions, so that the share
 # of heavy operations is constant.
 SWINGING: tuple[str, ...] = (
-    "instructions", "packets", "frames", "llc_misses", "cas_reads", "cas_writes", "itom_hit",
+    "instructions", "packets", "frames", "emc_hits", "megaflow_hits", "upcalls", "lost_upcalls",
+    "llc_misses", "cas_reads", "cas_writes", "itom_hit",
     "itom_miss", "rfo_hit", "rfo_miss", "itomcachenear_hit", "itomcachenear_miss",
     "pcirdcur_hit", "pcirdcur_miss", "remote_writes", "remote_reads", "mmio_writes",
     "drd_hit", "drd_miss", "crd_hit", "crd_miss",

@@ -18,7 +18,7 @@ from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
 # From this share of a package's packets on, what its devices do is most likely one NF's.
@@ -32,6 +32,7 @@ _FEW_READS_PER_S = 10_000.0
 # An effect that began so long before a cause is not the cause's.
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
+_NOT_OVS = Missing(Reason.UNDEFINED)
 _LOAD_GROWN, _COST_GROWN = 1.03, 1.05
 
 
@@ -412,6 +413,8 @@ def _normal_for(rule_id: str, name: str) -> bool:
 def _count(reading: Reading) -> str:
     if isinstance(reading, Missing):
         return "many"
+    if reading < 1e4:
+        return f"{reading:.0f}" if reading < 1e3 else f"{reading / 1e3:.1f}k"
     return f"{reading / 1e6:.1f}M" if reading >= 1e6 else f"{reading / 1e3:.0f}k"
 
 
@@ -434,6 +437,30 @@ def _channels(inputs: CauseInputs) -> Iterator[Cause]:
         yield Cause(
             CauseKey("channels", finding.where), "channels", text.removeprefix("memory "),
             culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
+        )  # fmt: skip
+
+
+def _flows(inputs: CauseInputs) -> Iterator[Cause]:
+    """Flow tables that miss; what loses upcalls without that is not known."""
+    by_nf: dict[str, list[Finding]] = {}
+    for rule in ("flow-cache-hits", "lost-upcalls"):
+        for finding in inputs.by_rule.get(rule, ()):
+            for key in inputs.keys_of(finding):
+                by_nf.setdefault(key, []).append(finding)
+    for key, findings in by_nf.items():
+        hits, upcalls, lost = (
+            inputs.nfs[key].readings.get(f"ovs.{name}", _NOT_OVS)
+            for name in ("cache_hit_ratio", "upcalls_per_s", "lost_upcalls_per_s")
+        )
+        fell = findings[0].rule == "flow-cache-hits"
+        title = f"{_count(upcalls)} upcalls/s"
+        if not isinstance(lost, Missing) and lost > 0:
+            title += f", {_count(lost)} lost"
+        if fell and not isinstance(hits, Missing):
+            title += f", {hits:.0%} of lookups cached"
+        yield Cause(
+            CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
+            (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
         )  # fmt: skip
 
 
@@ -551,6 +578,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
             lambda _, item: _stated(item).removeprefix("about "),
         ),
     ),
+    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("traffic-stopped",), _stopped),
     (("sources-apart",), _host),
 )
