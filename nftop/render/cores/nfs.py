@@ -169,7 +169,7 @@ def _number(nf: NfRow, col: TableColumn, partial: frozenset[str]) -> Span:
     span = metric_cell(nf, col.metric, col.width, partial)
     if col.key == "tx_packets_per_s" and drops_of(nf) and span.tone is Tone.PLAIN:
         return span._replace(tone=Tone.BAD)
-    if col.key == "drop_packets_per_s" and span.text.strip() == "0" and span.tone is Tone.PLAIN:
+    if col.key == "drop_packets_per_s" and not drops_of(nf) and span.tone is Tone.PLAIN:
         return span._replace(tone=Tone.MUTED)
     return span
 
@@ -241,6 +241,8 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     A sum is an estimate where one of its cores is: `partial` is of `partial_coverages`.
     """
     reading = nf.readings[metric.id]
+    if metric.id == "drop_packets_per_s":
+        reading = nf.lost_packets_per_s
     if isinstance(reading, Missing):
         return mark_cell(reading.reason, width)
     return number_cell(
