@@ -262,9 +262,16 @@ def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
 def test_what_is_monitored_is_in_the_lines_of_its_threads_at_any_width(width: int) -> None:
     shown = seen()
     vpp = of(shown, "vpp")
-    numbers = {"occupancy_bytes": 3 * 2.0**20, "memory_local_bytes_per_s": 2.5e8,
-               "memory_remote_bytes_per_s": 1e8}  # fmt: skip
-    threads = tuple(replace(item, monitor="vpp/nftop.m", **numbers) for item in vpp.threads)
+    threads = tuple(
+        replace(
+            item,
+            monitor="vpp/nftop.m",
+            occupancy_bytes=3 * 2.0**20,
+            memory_local_bytes_per_s=2.5e8,
+            memory_remote_bytes_per_s=1e8,
+        )
+        for item in vpp.threads
+    )
     lines = detail(shown, replace(vpp, threads=threads), width)
     head = next(text for text in lines if "L3MiB" in text)
     ends = [head.index(label) + len(label) for label in ("L3MiB", "MBL", "MBR")]
