@@ -192,7 +192,7 @@ def test_what_the_kernel_refuses_is_refused(step: ResctrlStep, why: str) -> None
     assert desk.state == before
 
 
-def test_limits_on_memory_bandwidth_are_set_and_refused_where_there_are_any() -> None:
+def test_limits_on_memory_bandwidth_are_set_and_refused_with_mba() -> None:
     desk = Desk(processor="gold-6252n")
     desk.gate.host.do(mask("vpp", "50", "MB"))
     assert desk.state[Cell("schemata", "vpp", "MB", 0)] == "50"

@@ -326,7 +326,7 @@ def test_memory_per_packet_is_marked_from_a_twentieth_of_others_on(
     assert ("per_packet.memory_bytes" in per_packet(counted(), load).estimates) is marked
 
 
-def test_without_classes_that_are_metered_there_is_no_share_and_no_mark() -> None:
+def test_without_metered_classes_memory_has_no_share_and_no_mark() -> None:
     base = frame(16, 1, packages=2)
     memory = class_memory((), base.cpus, base.topology)
     assert all(isinstance(item.nfs, Missing) and isinstance(item.others, Missing)
