@@ -181,14 +181,14 @@ PER_PACKET_METRICS: tuple[Metric, ...] = (
         unit=Unit.BYTES_PER_PACKET,
     ),
     _per_packet(
-        "nf_memory_bytes", "NFMEM/pkt",
+        "nf_memory_bytes", "MNF/pkt",
         "Memory traffic of the cache classes in which network functions poll, for a packet; other "
         "CPUs of these classes count too, devices do not.",
         formula="sum(mbm_total_bytes_per_s of these classes)", origin=_MBM,
         unit=Unit.BYTES_PER_PACKET,
     ),
     _per_packet(
-        "other_memory_bytes", "OTHER/pkt",
+        "other_memory_bytes", "MOTH/pkt",
         "Memory traffic of the cache classes in which no network function polls, over the "
         "packets: what MEM/pkt has of others. From 5 % of the package's traffic on, MEM/pkt, "
         "MRD/pkt and MWR/pkt are marked '~'.",
