@@ -305,11 +305,16 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         help="default (one poller shares its CPU), healthy (no finding), noisy (a neighbour starts "
         "to stream through the cache after a minute); or with a finding from second 20 to 40: "
         "apart, burst, channels, collapse, ddio, descriptors, doorbells, frontend, idle, lowcore, "
-        "remote, shared, sibling, slow, speculation; sst-bf (two kinds of cores)",
+        "remote, shared, sibling, slow, speculation, upcalls; sst-bf (two kinds of cores)",
     )  # fmt: skip
     simulated.add_argument(
-        "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"), default=88,
-        help="number of CPUs, 2 to 512 (default 88)",
+        "--host", dest="simulated_host", metavar="NAME", default="",
+        help="its processors: e5-2699v4 (default), gold-6230n or gold-6252n (SST-BF, MBA and 11 "
+        "ways of cache); sst-bf and lowcore have the gold-6230n",
+    )  # fmt: skip
+    simulated.add_argument(
+        "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"),
+        help="number of CPUs, 2 to 512 (default: of two such processors, 88, 80 or 96)",
     )  # fmt: skip
 
 

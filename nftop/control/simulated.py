@@ -30,7 +30,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
-from nftop.sim.classes import ALL_PERCENT, LIMITS, SimulatedClasses, io_ways, numbered
+from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, io_ways, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
 from nftop.sim.frequency import CoreFrequencies as Simulated
 from nftop.sim.payloads import thread_table
@@ -85,14 +85,16 @@ class SimulatedResctrl(ClassBackend):
 
     def rules(self) -> Rules:
         topology = self._topology
-        ways = _ways(topology)
+        limits, ways = self._classes.limits, self._classes.ways
         by_cpuid = io_ways(ways)
         io = (by_cpuid.bits, IoWays(by_cpuid, "cpuid").provenance)
         return Rules(
-            masks={"L3": MaskRule(ways, LIMITS.min_bits or 1, shareable=by_cpuid.bits)},
-            limit=LimitRule(LIMITS.mba_least or 0, LIMITS.mba_step or 1, ALL_PERCENT),
-            closids=LIMITS.closids,
-            rmids=LIMITS.rmids,
+            masks={"L3": MaskRule(ways, limits.min_bits or 1, shareable=by_cpuid.bits)},
+            limit=None
+            if limits.mba_least is None
+            else LimitRule(limits.mba_least, limits.mba_step or 1, ALL_PERCENT),
+            closids=limits.closids,
+            rmids=limits.rmids,
             io={int(cache.id): io for cache in topology.l3},
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
         )
@@ -101,7 +103,7 @@ class SimulatedResctrl(ClassBackend):
         topology = self._topology
 
         def done(classes: SimulatedClasses) -> SimulatedClasses:
-            why = _refusal(classes.state, step, topology)
+            why = _refusal(classes, step, topology)
             if why:
                 raise RefusedError(f"{step.deed} of {step.group}: the simulated kernel says: {why}")
             if step.task is not None and step.task not in classes.state:
@@ -128,52 +130,48 @@ class SimulatedResctrl(ClassBackend):
         return self.world.now().rdt.model.layout.topology
 
 
-def _ways(topology: Topology) -> int:
-    """Ways of each last-level cache; 0 if unknown."""
-    return topology.l3[0].ways or 0
-
-
-def _refusal(state: State, step: ResctrlStep, topology: Topology) -> str:
+def _refusal(classes: SimulatedClasses, step: ResctrlStep, topology: Topology) -> str:
     """The kernel's error message for a step (`fs/resctrl` of Linux 7.2); "" if none."""
+    state = classes.state
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
     parent = step.group == ROOT or Cell("group", step.group) in state
     exists = own in state or (step.group == ROOT and not step.monitor)
     if step.deed == "mkdir" and (parent or not step.monitor):
-        return "File exists" if exists else _no_room(state, step)
+        return "File exists" if exists else _no_room(classes, step)
     if not exists:
         return "No such file or directory"
     if step.deed == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
     if step.deed == "schemata":
-        ways = _ways(topology)
-        return next(filter(None, (_bad(state, ways, *value) for value in step.values.items())), "")
+        return next(filter(None, (_bad(classes, *value) for value in step.values.items())), "")
     if step.deed == "cpus":
         return _bad_cpus(state, step, topology)
     inside = step.task is None or parts(state.get(step.task, ROOT))[0] == step.group
     return "" if inside or not step.monitor else "Can't move task to different control group"
 
 
-def _no_room(state: State, step: ResctrlStep) -> str:
-    kinds = [cell.kind for cell in state]
+def _no_room(classes: SimulatedClasses, step: ResctrlStep) -> str:
+    kinds, limits = [cell.kind for cell in classes.state], classes.limits
     groups = 1 + kinds.count("group")
-    if not step.monitor and groups >= (LIMITS.closids or 0):
+    if not step.monitor and groups >= (limits.closids or 0):
         return "Out of CLOSIDs"
-    return "Out of RMIDs" if groups + kinds.count("monitor") >= (LIMITS.rmids or 0) else ""
+    return "Out of RMIDs" if groups + kinds.count("monitor") >= (limits.rmids or 0) else ""
 
 
-def _bad(state: State, ways: int, cell: Cell, value: str) -> str:
-    if cell not in state:
+def _bad(classes: SimulatedClasses, cell: Cell, value: str) -> str:
+    ways, limits = classes.ways, classes.limits
+    if cell not in classes.state:
         return f"Unknown or unsupported resource name {cell.name!r}, or no domain {cell.number}"
     if cell.name == MB:
-        least, most = LIMITS.mba_least or 0, ALL_PERCENT
+        least, most = limits.mba_least or 0, ALL_PERCENT
         return (
             "" if least <= int(value) <= most else f"MB value {value} out of range [{least},{most}]"
         )
     bits = int(value, 16)
     if not 0 <= bits < 1 << ways:
         return f"Mask out of range: {value}"
-    if bits.bit_count() < (LIMITS.min_bits or 1):
-        return f"Need at least {LIMITS.min_bits} bits in the mask"
+    if bits.bit_count() < (limits.min_bits or 1):
+        return f"Need at least {limits.min_bits} bits in the mask"
     return "" if Cbm(bits, ways).contiguous else f"The mask {value} has non-consecutive 1-bits"
 
 

@@ -17,7 +17,7 @@ from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import NFS, POLLERS
-from nftop.derive.package.relative import package_loads, per_packet, utilisation
+from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS
@@ -26,6 +26,7 @@ from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, PackageRow, S
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.sample import ProcessFacts, Sample, SelfUse, SourceReading, ThreadTable
+from nftop.model.struct import replace
 
 # A reading that began this many ticks before the sample belongs to an earlier tick.
 _LATE_TICKS = 0.1
@@ -52,10 +53,12 @@ def _packages(tick: FoldTick) -> tuple[PackageRow, ...]:
     shown = tick.output(SERVER)
     nfs: tuple[NfRow, ...] = tick.output(NF_ROWS)
     loads = package_loads(nfs, tick.output(NETDEV).interfaces, shown.cpus, tick.topology)
-    return tuple(
-        utilisation(per_packet(row, loads[row.package]), tick.topology, tick.host.uarch)
+    memory = class_memory(tick.output(CACHE).groups, shown.cpus, tick.topology)
+    rows = (
+        per_packet(row, replace(loads[row.package], memory=memory[row.package]))
         for row in shown.packages
     )
+    return tuple(utilisation(row, tick.topology, tick.host.uarch) for row in rows)
 
 
 def _compare(

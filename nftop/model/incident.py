@@ -35,6 +35,7 @@ CauseKind: TypeAlias = Literal[
     "registers",  # many accesses of device registers
     "descriptors",  # devices write parts of cache lines
     "load",  # more packets arrive than its cores can take
+    "flows",  # more flows arrive than OVS' caches hold
     "stopped",  # packets stopped arriving
     "nf",  # the network function itself, or a cause that is not known
     "host",  # of the measurement

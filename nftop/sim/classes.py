@@ -15,10 +15,8 @@ from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
 from nftop.sim.payloads import thread_table
-from nftop.sim.scenario import CLASSES, ScenarioGroup
+from nftop.sim.scenario import ScenarioGroup
 
-# As on a Xeon E5-2699 v4, with 8 RMIDs per core; MBA, which that has not, is here to be tried.
-LIMITS = Limits(closids=CLASSES, rmids=176, min_bits=1, mba_least=10, mba_step=10)
 ALL_PERCENT = 100
 L3, MB, SHAREABLE = "L3", "MB", "shareable"
 _FIRST_INODE = 2
@@ -33,7 +31,7 @@ class SimulatedClasses:
         clos: the hardware's class by control group, 0 for the root group.
         rmids: the hardware's monitor by group path (`model.change.group_path`).
         next_inode: of the next directory.
-        ways: of each last-level cache.
+        ways: of each last-level cache. limits: of the processor.
         on_cpu: by CPU, the threads pinned to it that poll or compute, `TID@STARTTIME`.
     """
 
@@ -43,6 +41,7 @@ class SimulatedClasses:
     next_inode: int
     on_cpu: Mapping[int, str]
     ways: int
+    limits: Limits
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -67,8 +66,10 @@ class SimulatedClasses:
         """Ways of a cache that a control group may fill."""
         return Cbm(int(self.state[Cell("schemata", group, L3, l3)], 16), self.ways)
 
-    def mba_percent(self, group: str, l3: int) -> int:
-        return int(self.state[Cell("schemata", group, MB, l3)])
+    def mba_percent(self, group: str, l3: int) -> int | None:
+        """Its limit on memory bandwidth; None without MBA."""
+        value = self.state.get(Cell("schemata", group, MB, l3))
+        return None if value is None else int(value)
 
     def inode(self, where: str) -> int:
         if where == ROOT:
@@ -116,7 +117,7 @@ def io_ways(ways: int) -> Cbm:
 
 def first_classes(model: Model) -> SimulatedClasses:
     """Initial cache classes of the scenario."""
-    groups = model.scenario.groups
+    groups, limits = model.scenario.groups, model.scenario.processor.limits
     state: dict[Cell, str] = {}
     for index, (group, cpus) in enumerate(zip(groups, _cpus(groups, model.layout), strict=True)):
         if group.name != ROOT:
@@ -126,7 +127,8 @@ def first_classes(model: Model) -> SimulatedClasses:
         for column, cache in enumerate(model.layout.topology.l3):
             mask = group.ways[min(column, len(group.ways) - 1)]
             state[Cell("schemata", group.name, L3, cache.id)] = f"{mask.bits:x}"
-            state[Cell("schemata", group.name, MB, cache.id)] = str(group.mba_percent)
+            if limits.mba_least is not None:
+                state[Cell("schemata", group.name, MB, cache.id)] = str(group.mba_percent)
     working = {cpu for placed in model.layout.placed for cpu in placed.cpus}
     on_cpu = {}
     for row in thread_table(model, 0, 0).threads:
@@ -141,6 +143,7 @@ def first_classes(model: Model) -> SimulatedClasses:
         next_inode=_FIRST_INODE + len(groups),
         on_cpu=on_cpu,
         ways=model.scenario.processor.ways,
+        limits=limits,
     )
 
 
@@ -157,7 +160,8 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
         inode += 1
         for cache in caches if cell.kind == "group" else ():
             matches[Cell("schemata", cell.group, L3, cache)] = f"{(1 << before.ways) - 1:x}"
-            matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
+            if before.limits.mba_least is not None:
+                matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
     groups = [ROOT, *(cell.group for cell in matches if cell.kind == "group")]
     places = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
     return SimulatedClasses(
@@ -167,6 +171,7 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
         next_inode=inode,
         on_cpu=before.on_cpu,
         ways=before.ways,
+        limits=before.limits,
     )
 
 

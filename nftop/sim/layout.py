@@ -157,7 +157,7 @@ def _topology(
     caches = tuple(
         L3Cache(
             L3Domain(package),
-            package_of.count(package) * processor.ways * processor.way_per_core_bytes,
+            processor.cache_bytes(package_of.count(package)),
             processor.ways,
             tuple(row.cpu for row in rows if row.package == package),
         )

@@ -91,22 +91,26 @@ def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
     return _app(placed, order, ports, lcores, params)
 
 
+_RECEIVED_OR_NOT = ("packets", "missed", "lost_upcalls")
+
+
 def _ovs(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
     """The DPDK of OVS: its ports, and PMD threads unknown to EAL."""
     main = main_cpu(model, placed)
     threads = (DpdkLcore(Lcore(n), (cpu,), "NON_EAL") for n, cpu in enumerate(placed.cpus, 1))
     polled = ports_of(placed)
     sides = [
-        [tuple(int(counts[cpu, INDEX[name]]) for name in ("packets", "missed")) for cpu in cpus]
+        [tuple(int(counts[cpu, INDEX[name]]) for name in _RECEIVED_OR_NOT) for cpu in cpus]
         for cpus in polled
     ]
-    received = [sum(packets for packets, _ in side) for side in sides]
+    received = [sum(packets for packets, _, _ in side) for side in sides]
+    sent = [sum(packets - lost for packets, _, lost in side) for side in sides]
     ports = tuple(
         replace(
-            _port(order, port, received[port], sum(missed for _, missed in side)),
+            _port(order, port, received[port], sum(missed for _, missed, _ in side)),
             rx_queues=max(len(side), 1),
-            tx_packets=received[1 - port],  # what comes in on one goes out on the other
-            rx_queue_packets=tuple(packets for packets, _ in side) or (0,),
+            tx_packets=sent[1 - port],  # what comes in on one goes out on the other
+            rx_queue_packets=tuple(packets for packets, _, _ in side) or (0,),
         )
         for port, side in enumerate(sides)
     )
@@ -180,9 +184,8 @@ def _app(
 
 
 OVS_VERSION = "ovs-vswitchd (Open vSwitch) 3.5.0"
-# Assumptions: 95 % of packets hit the EMC, few make an upcall, and bursts are full, as OVS' are at
-# most.
-_PACKETS_PER_UPCALL, _BURST = 1_000_000, 32
+# Bursts are full, as OVS' are at most: an assumption.
+_BURST = 32
 # Window of pmd-rxq-show -secs 5; its shares are NOT AVAIL before the first full one.
 _WINDOW_S = 5.0
 
@@ -225,8 +228,7 @@ def _switch(
 
 def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None) -> OvsPmd:
     packets, used, busy = (int(now[cpu, INDEX[name]]) for name in _PACKETS_AND_CYCLES)
-    cached, upcalls = packets * 19 // 20, packets // _PACKETS_PER_UPCALL
-    rest = packets - cached - upcalls
+    cached, megaflow, upcalls, lost = (int(now[cpu, INDEX[name]]) for name in _LOOKUPS)
     queue = OvsQueue(f"dpdk{position % 2}", position // 2, enabled=True, used_ratio=None)
     overhead = None
     if earlier is not None:
@@ -238,19 +240,20 @@ def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None
         core=cpu,
         numa=node,
         rx_packets=packets,
-        tx_packets=packets,
+        tx_packets=packets - lost,
         used_cycles=used,
         busy_cycles=busy,
         sleep_us=0,
         upcalls=upcalls,
-        lost_upcalls=0,
+        lost_upcalls=lost,
         queues=(queue,),
         overhead_ratio=overhead,
-        hits={"phwol": 0, "simple": 0, "emc": cached, "smc": 0, "megaflow": rest},
+        hits={"phwol": 0, "simple": 0, "emc": cached, "smc": 0, "megaflow": megaflow},
         tx_batches=packets // _BURST,
     )
 
 
+_LOOKUPS = ("emc_hits", "megaflow_hits", "upcalls", "lost_upcalls")
 _PACKETS_AND_CYCLES = ("packets", "tsc", "work_cycles")
 
 

@@ -3,18 +3,18 @@
 It is started with PCM_NO_RDT=1, as beside cache classes. Counts of CPUs, memory and links are those
 of the model. Power, temperatures and C-states are closed forms of these counts:
 
-    package energy  = U t + sum over its cores of (a core_clocks + b instructions) (f / f0)**2
+    package energy  = U t + k sum over its cores of (a core_clocks + b instructions) (f / f0)**2
     memory's energy = M t + c (bytes read and written)
     headroom        = T - r W_package - q W_core, whole degrees
     of a CPU:         C0 = ref_cycles / tsc, C6 = d (1 - its core's awake time), C1 the rest
     of a package:     C0 = 1 - product over its cores of (1 - awake time), C6 = d (1 - C0), C2 the
                       rest
 
-with f the frequency of the cores while awake: the cost a of an awake cycle and b of an instruction
-grow with the square of the voltage, which is proportional to f; so power grows with load and f**3.
-All constants are assumptions, chosen so that a package with every core busy takes the 140 W
-specified for the Xeon Gold 6152 (145 W for the E5-2699 v4). Device requests are absent, as in
-Debian's builds.
+with f the frequency of the cores while awake, f0 their base frequency: the cost a of an awake cycle
+and b of an instruction grow with the square of the voltage, which is proportional to f; so power
+grows with load and f**3. U is three tenths of the processor's specified power, and k makes the rest
+of it what all cores take at f0 and two instructions per cycle: assumptions, as all constants are.
+Device requests are absent, as in Debian's builds.
 
 Links: PCM counts incoming data, and outgoing data and everything else, of which the model has only
 one flit per incoming line, its request (an assumption): real links send more.
@@ -30,13 +30,14 @@ from nftop.model.column import Floats
 from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
 from nftop.sim.model import Model
+from nftop.sim.processor import Processor
 from nftop.sim.rates import server_factor
 from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
 from nftop.sim.workloads import INDEX
 
 _LEAST_NS = 100_000_000
 _WARMING = Missing(Reason.WARMING, "the simulated server has not sampled for long enough")
-UNCORE_W, CYCLE_J, INSTRUCTION_J, F0_HZ = 42.0, 1.15e-9, 0.45e-9, 2.2e9
+UNCORE_RATIO, CYCLE_J, INSTRUCTION_J, BUSY_IPC = 0.3, 1.15e-9, 0.45e-9, 2.0
 MEMORY_W, MEMORY_BYTE_J = 6.0, 0.2e-9
 HEADROOM_C, PACKAGE_C_PER_W, CORE_C_PER_W = 62.0, 0.22, 1.5
 DEEP_RATIO = 0.85
@@ -58,14 +59,15 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     package_of_core[core_of] = packages
     sockets = np.array(model.layout.topology.packages, dtype=np.int32)
     seconds = (t_ns - since_ns) / NS_PER_S
-    links, line_flits = model.scenario.processor.links, model.scenario.processor.line_flits
     awake = np.zeros(len(cores))
     hz = model.frequencies[model.stretch(t_ns)].hz
     awake[core_of] = counted[:, INDEX["core_clocks"]] / (hz * seconds)
     awake = np.clip(awake, 0.0, 1.0)
-    core_j = _core_joules(counted, core_of, hz, len(cores))
+    processor = model.scenario.processor
+    core_j = core_joules(counted, core_of, hz, processor)
+    of_cores = core_j, awake, package_of_core
     tsc = float(counted[:, INDEX["tsc"]].max())
-    of_sockets = _of_packages(sockets, (core_j, awake, package_of_core), uncore, seconds, tsc)
+    of_sockets = _of_packages(sockets, of_cores, uncore, seconds, tsc, uncore_w(processor))
     of_sockets[:, _PACKAGE["dram_reads"]] *= server_factor(model.scenario, t_ns)
     package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
@@ -82,8 +84,8 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
         of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of], hz),
         sockets=sockets,
         of_packages=of_sockets,
-        links=np.array([(s, n) for s in sockets for n in range(links)], dtype=np.int32),
-        of_links=_of_links(uncore, links, line_flits),
+        links=np.array([(s, n) for s in sockets for n in range(processor.links)], dtype=np.int32),
+        of_links=_of_links(uncore, processor.links, processor.line_flits),
         pcie=np.full((len(sockets), len(PCIE_EVENTS)), np.nan),
         cpu_fields=CPU_FIELDS,
         package_fields=PACKAGE_FIELDS,
@@ -127,15 +129,29 @@ def _of_links(uncore: NDArray[np.uint64], links: int, line_flits: int) -> Floats
     return table
 
 
-def _core_joules(counted: Floats, core_of: NDArray[np.int64], hz: Floats, cores: int) -> Floats:
+def uncore_w(processor: Processor) -> float:
+    """Power of a package apart from its cores."""
+    return UNCORE_RATIO * processor.tdp_w
+
+
+def core_factor(processor: Processor) -> float:
+    """Factor on `CYCLE_J` and `INSTRUCTION_J` with which all busy cores take the rest."""
+    busy_core_w = processor.base_hz * (CYCLE_J + BUSY_IPC * INSTRUCTION_J)
+    return (1.0 - UNCORE_RATIO) * processor.tdp_w / (processor.cores * busy_core_w)
+
+
+def core_joules(
+    counted: Floats, core_of: NDArray[np.int64], hz: Floats, processor: Processor
+) -> Floats:
     """Energy of each core: float64 (cores,); `hz` is each CPU's frequency."""
+    cores = int(core_of.max()) + 1
     # Each thread of a core has all of its clocks: read one.
     clocks, core_hz = np.zeros(cores), np.zeros(cores)
     core_hz[core_of] = hz
     clocks[core_of] = counted[:, INDEX["core_clocks"]]
     instructions = np.bincount(core_of, counted[:, INDEX["instructions"]], cores)
-    squared = (core_hz / F0_HZ) ** 2
-    joules: Floats = (CYCLE_J * clocks + INSTRUCTION_J * instructions) * squared
+    factors = core_factor(processor) * (core_hz / processor.base_hz) ** 2
+    joules: Floats = (CYCLE_J * clocks + INSTRUCTION_J * instructions) * factors
     return joules
 
 
@@ -168,6 +184,7 @@ def _of_packages(
     uncore: NDArray[np.uint64],
     seconds: float,
     tsc: float,
+    uncore_watts: float,
 ) -> Floats:
     """float64 (s, len(PACKAGE_FIELDS)); `of_cores` are joules, awake shares and packages."""
     core_j, awake, package_of_core = of_cores
@@ -183,7 +200,7 @@ def _of_packages(
         "dram_writes": writes,
         "persistent_memory_reads": 0.0,
         "persistent_memory_writes": 0.0,
-        "package_joules_consumed": UNCORE_W * seconds + np.array(cores_j),
+        "package_joules_consumed": uncore_watts * seconds + np.array(cores_j),
         "dram_joules_consumed": MEMORY_W * seconds + MEMORY_BYTE_J * (reads + writes),
         "uncore_frequency_die_0": _UNCORE_HZ,
     }

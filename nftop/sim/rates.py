@@ -17,7 +17,7 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.layout import Layout, Placed
-from nftop.sim.scenario import Scenario, Stolen, Task
+from nftop.sim.scenario import Lookups, Scenario, Stolen, Task
 from nftop.sim.workloads import INDEX, QUANTITIES, SWINGING, Workload
 
 _SWINGS = np.array([name in SWINGING for name in QUANTITIES], dtype=np.float64)
@@ -42,7 +42,7 @@ class Now:
     """State of one phase.
 
     Attributes:
-        load, slowed, stolen, times: by task, as in `ScenarioStep`.
+        load, slowed, stolen, times, lookups: by task, as in `ScenarioStep`.
         costs: by CPU, in place of `slowed`.
         limits: by CPU, the share (0..1) of bandwidth that MBA allows, if limited.
         hz: float64 (n,), each CPU's frequency; None: as the workloads were measured.
@@ -52,6 +52,7 @@ class Now:
     slowed: Mapping[str, float]
     stolen: Mapping[str, float] = field(default_factory=dict)
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    lookups: Mapping[str, Lookups] = field(default_factory=dict)
     costs: Mapping[int, float] = field(default_factory=dict)
     limits: Mapping[int, float] = field(default_factory=dict)
     hz: Floats | None = None
@@ -68,6 +69,7 @@ def phases(scenario: Scenario) -> list[Now]:
                 {**before.slowed, **step.slowed},
                 {**before.stolen, **step.stolen},
                 {**before.times, **step.times},
+                {**before.lookups, **step.lookups},
             )
         )
     return phases
@@ -193,9 +195,11 @@ def _run_task(
     task = placed.task
     if task.kind == "vm":
         load = now.load.get(task.name, task.load)
-        _run_vm(rates, load, now.limits.get(cpu, 1.0))
+        _run_vm(rates, task.workload, load, now.limits.get(cpu, 1.0))
         return
     _forward(rates, cpu, host, placed, now)
+    if task.kind == "ovs":
+        _look_up(rates, now.lookups.get(task.name, Lookups()))
     for name, factor in now.times.get(task.name, {}).items():
         rates.steady[INDEX[name]] *= factor
         rates.swinging[INDEX[name]] *= factor
@@ -215,9 +219,22 @@ def _forward(
     stolen = task.stolen if task.stolen is not None and task.stolen.thread == index else None
     if stolen is not None:
         stolen = replace(stolen, share=now.stolen.get(task.name, stolen.share))
-    # The offered load is that for the processor's `offered_hz`, at any frequency.
-    load *= scenario.processor.offered_hz / rates.hz
+    # The offered load is that for `offered_hz`, at any frequency.
+    load *= scenario.offered_hz / rates.hz
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
+
+
+def _look_up(rates: _Rates, shares: Lookups) -> None:
+    """Each packet is one lookup in OVS' flow tables."""
+    of_packets = {
+        "emc_hits": shares.emc,
+        "megaflow_hits": 1.0 - shares.emc - shares.upcalls,
+        "upcalls": shares.upcalls,
+        "lost_upcalls": shares.lost,
+    }
+    for name, share in of_packets.items():
+        for array in (rates.steady, rates.swinging):
+            array[INDEX[name]] = share * array[INDEX["packets"]]
 
 
 def least_cost(layout: Layout, placed: Placed, cpu: Cpu) -> float:
@@ -281,16 +298,16 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
 def slowed_by_limit(busy: float, limit: float) -> float:
     """Factor by which MBA slows a memory tester that runs for `busy` of its time.
 
-    100 % are the 12 GB/s that it streams at most, an assumption. Network functions need less than
-    the least limit of 10 %, so none is slowed.
+    100 % are what it streams at most (12 or 13 GB/s), an assumption. Network functions need less
+    than the least limit of 10 %, so none is slowed.
     """
     return max(busy / limit, 1.0)
 
 
-def _run_vm(rates: _Rates, busy: float, limit: float) -> None:
+def _run_vm(rates: _Rates, workload: str, busy: float, limit: float) -> None:
     """A memory tester that runs for `busy` of its time, with a share of its bandwidth."""
     slower = slowed_by_limit(busy, limit)
-    work = workloads.per_cycle(workloads.throttled(workloads.load("memtester"), slower))
+    work = workloads.per_cycle(workloads.throttled(workloads.load(workload), slower))
     rates.add(rates.hz * busy, work)
     rates.book(run_ns=busy * NS_PER_S, user_s=busy, context_switches=40.0)
 

@@ -55,6 +55,7 @@ import numpy as np
 from nftop.model.change import group_path, parts
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
@@ -71,7 +72,7 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import L3Cache
 from nftop.sim import workloads
-from nftop.sim.classes import ALL_PERCENT, LIMITS, SimulatedClasses, first_classes, io_ways
+from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, first_classes, io_ways
 from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.layout import Layout
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
@@ -237,8 +238,8 @@ def limits_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
     result = {}
     for cpu, where in classes.runs().items():
         l3 = l3_of[cpu]
-        percent = ALL_PERCENT if l3 is None else classes.mba_percent(parts(where)[0], l3)
-        if percent < ALL_PERCENT:
+        percent = None if l3 is None else classes.mba_percent(parts(where)[0], l3)
+        if percent is not None and percent < ALL_PERCENT:
             result[cpu] = percent / 100
     return result
 
@@ -356,6 +357,9 @@ def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
     return int(chosen(rdt, at, t_ns)[index, cache])
 
 
+_NO_MBA = Missing(Reason.HARDWARE, "the simulated processor has no limits on memory bandwidth")
+
+
 def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
     at = rdt.model.stretch(t_ns)
     classes, caches = rdt.stretches[at].classes, rdt.model.layout.topology.l3
@@ -368,11 +372,12 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
         return {"llc_occupancy": used, "mbm_total_bytes": moved, "mbm_local_bytes": moved}
 
     def in_cache(group: str, column: int, cache: L3Cache) -> GroupCache:
+        limit = classes.mba_percent(group, cache.id)
         return GroupCache(
             l3=cache.id,
             cbm=classes.mask(group, cache.id),
             code=None,
-            mba=classes.mba_percent(group, cache.id),
+            mba=_NO_MBA if limit is None else limit,
             values=metered(group, column),
         )
 
@@ -416,7 +421,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
             )
             for cache in caches
         ),
-        limits=LIMITS,
+        limits=classes.limits,
     )
 
 

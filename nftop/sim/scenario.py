@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 from nftop.sim import processor as processors
 from nftop.sim import workloads
 from nftop.sim.processor import Processor
@@ -21,8 +21,10 @@ from nftop.sim.processor import Processor
 # Kinds of task; a vm does not report packets.
 TaskKind: TypeAlias = Literal["testpmd", "l3fwd", "vpp", "ovs", "vm"]
 KINDS: tuple[str, ...] = get_args(TaskKind)
+Cores: TypeAlias = Literal["usual", "high"]
+_UNLIMITED_PERCENT = 100
 # Most ways of a simulated processor's last-level cache, and classes of cache allocation.
-_MOST_WAYS, CLASSES = 20, 16
+_MOST_WAYS, _MOST_CLASSES = 20, 16
 _FILES = resources.files(__package__) / "scenarios"
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -98,6 +100,20 @@ class ScenarioGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookups:
+    """Shares (0..1) of OVS' packets that its tables answer; the rest are megaflow hits.
+
+    Attributes:
+        emc: hits of the exact match cache. upcalls: packets that no table answered.
+        lost: packets of these that were dropped.
+    """
+
+    emc: _Ratio = 0.95
+    upcalls: _Ratio = 1e-6
+    lost: _Ratio = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ScenarioStep:
     """Changes by task from `at_s` on.
 
@@ -106,6 +122,7 @@ class ScenarioStep:
         slowed: factors on the cycles per packet.
         stolen: as `Stolen.share`, of tasks that have one.
         times: by quantity (`workloads.QUANTITIES`) a factor on its CPUs' counts.
+        lookups: of OVS' flow tables; by default few packets make an upcall, and none is lost.
         server: factor on memory reads of the sensor server; None: unchanged.
     """
 
@@ -116,6 +133,7 @@ class ScenarioStep:
     times: Mapping[str, Mapping[str, Annotated[float, Meta(ge=0.0, le=1000.0)]]] = field(
         default_factory=dict
     )
+    lookups: Mapping[str, Lookups] = field(default_factory=dict)
     server: Annotated[float, Meta(ge=0.1, le=10.0)] | None = None
 
 
@@ -123,7 +141,9 @@ class ScenarioStep:
 class Scenario:
     """A scenario. Saturated rates vary by the share `swing` in `period_s`.
 
-    `groups` begin with the root group. Memory channels have traffic in proportion to
+    `loads_of`: whether a load of 1 is what a core handles at its
+    initial frequency, or at the base frequency of high-priority cores. `groups` begin with the root
+    group. Memory channels have traffic in proportion to
     `channel_weights`, default 1.
     """
 
@@ -137,6 +157,13 @@ class Scenario:
     groups: tuple[ScenarioGroup, ...]
     channel_weights: tuple[int, ...] = ()
     processor: Processor = field(default_factory=processors.load)
+    loads_of: Cores = "usual"
+
+    @property
+    def offered_hz(self) -> float:
+        """Frequency at which a core just handles a load of 1."""
+        processor = self.processor
+        return float(processor.high_base_hz if self.loads_of == "high" else processor.start_hz[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +171,10 @@ class _GroupTable:
     """A group as in the file."""
 
     name: _Text
-    clos: Annotated[int, Meta(ge=0, lt=CLASSES)]
+    clos: Annotated[int, Meta(ge=0, lt=_MOST_CLASSES)]
     ways: _Mask | Annotated[tuple[_Mask, ...], Meta(min_length=1)]
     tasks: tuple[str, ...] = ()
-    mba_percent: Annotated[int, Meta(ge=10, le=100)] = 100
+    mba_percent: Annotated[int, Meta(ge=10, le=100)] = _UNLIMITED_PERCENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +191,7 @@ class _ScenarioFile:
     groups: tuple[_GroupTable, ...] = ()
     channel_weights: tuple[Annotated[int, Meta(gt=0, lt=100)], ...] = ()
     processor: str = ""
+    loads_of: Cores = "usual"
 
 
 def names() -> tuple[str, ...]:
@@ -171,32 +199,78 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name[:-5] for name in names if name.endswith(".toml")))
 
 
-def load(name: str) -> Scenario:
-    """The scenario called `name`, or ValueError."""
+def load(name: str, host: str = "") -> Scenario:
+    """The scenario called `name` on its own processor or that of `host`, or ValueError."""
+    return parse(name, _text(name), host)
+
+
+def _text(name: str) -> str:
     if name not in names():
         raise ValueError(f"no scenario is called {name!r}; there are {', '.join(names())}")
-    return parse(name, (_FILES / f"{name}.toml").read_text(encoding="utf-8"))
+    return (_FILES / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def parse(name: str, text: str) -> Scenario:
+def parse(name: str, text: str, host: str = "") -> Scenario:
     """A scenario from its TOML text.
 
     `base` names a scenario to start from: tasks and groups of the same names replace its own,
-    others are appended.
+    others are appended. `host` names a processor in place of the file's: see `_on`.
 
     Raises:
         ValueError: with the invalid value and the reason.
     """
+    scenario = _parsed(name, text)
+    if host and host not in processors.names():
+        raise ValueError(f"no host is called {host!r}; there are {', '.join(processors.names())}")
+    return _on(scenario, processors.load(host) if host else scenario.processor)
+
+
+def _parsed(name: str, text: str) -> Scenario:
+    """As in the file, with the workloads' general names."""
     try:
-        return _parsed(name, tomllib.loads(text))
+        return _converted(name, tomllib.loads(text))
     except ValueError as error:
         raise ValueError(f"scenario {name}: {error}") from None
 
 
-def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
+def _on(scenario: Scenario, processor: Processor) -> Scenario:
+    """The scenario on a processor, with what its tasks cost there.
+
+    Masks keep their position in the cache: the boundaries between ways are scaled and rounded, so
+    masks that are apart stay apart, and every mask keeps one way at least. Limits on memory
+    bandwidth are dropped where there is no MBA, as a kernel has no line for them.
+    """
+    has_mba = processor.limits.mba_least is not None
+    return replace(
+        scenario,
+        processor=processor,
+        tasks=tuple(
+            replace(task, workload=processor.workloads.get(task.workload, task.workload))
+            for task in scenario.tasks
+        ),
+        groups=tuple(
+            replace(
+                group,
+                ways=tuple(_scaled(mask, processor.ways) for mask in group.ways),
+                mba_percent=group.mba_percent if has_mba else _UNLIMITED_PERCENT,
+            )
+            for group in scenario.groups
+        ),
+    )
+
+
+def _scaled(mask: Cbm, ways: int) -> Cbm:
+    """A contiguous mask in a cache of another number of ways."""
+    low, high = (mask.bits & -mask.bits).bit_length() - 1, mask.bits.bit_length()
+    first, end = (round(edge * ways / mask.width) for edge in (low, high))
+    first = min(first, ways - 1)
+    return Cbm((1 << max(end, first + 1)) - (1 << first), ways)
+
+
+def _converted(name: str, raw: Mapping[str, Any]) -> Scenario:
     file = msgspec.convert(raw, _ScenarioFile)
     _check_keys("", raw, msgspec.to_builtins(file))
-    base = load(file.base) if file.base else None
+    base = _parsed(file.base, _text(file.base)) if file.base else None
     tasks = file.tasks if base is None else _replaced(base.tasks, file.tasks)
     period_s = file.period_s if base is None or file.period_s is not None else base.period_s
     swing = file.swing if base is None or file.swing is not None else base.swing
@@ -224,6 +298,7 @@ def _parsed(name: str, raw: Mapping[str, Any]) -> Scenario:
         ),
         channel_weights=file.channel_weights,
         processor=processor,
+        loads_of=file.loads_of,
     )
 
 
@@ -292,8 +367,13 @@ def _check_steps(steps: Sequence[ScenarioStep], tasks: Sequence[Task]) -> None:
         raise ValueError("steps: at_s must increase from step to step")
     names = {task.name for task in tasks}
     stolen = {task.name for task in tasks if task.stolen is not None}
+    switches = {task.name for task in tasks if task.kind == "ovs"}
     for step in steps:
         unknown = {*step.load, *step.slowed, *step.times} - names | step.stolen.keys() - stolen
+        unknown |= step.lookups.keys() - switches
+        for shares in step.lookups.values():
+            if shares.emc + shares.upcalls > 1 or shares.lost > shares.upcalls:
+                raise ValueError("steps: lookups exceed the packets, or the upcalls")
         for factors in step.times.values():
             unknown |= factors.keys() - set(workloads.QUANTITIES)
         if unknown:

@@ -26,7 +26,8 @@ QUANTITIES: tuple[str, ...] = (
     "rfo_miss", "itomcachenear_hit", "itomcachenear_miss", "pcirdcur_hit", "pcirdcur_miss",
     "remote_writes", "remote_reads", "mmio_writes", "mmio_reads",
     "drd_hit", "drd_miss", "crd_hit", "crd_miss",
-    "packets", "missed", "frames", "work_cycles", "run_ns", "wait_ns", "involuntary",
+    "packets", "missed", "frames", "emc_hits", "megaflow_hits", "upcalls", "lost_upcalls",
+    "work_cycles", "run_ns", "wait_ns", "involuntary",
     "user_s", "system_s", "softirq_s",
 )  # fmt: skip
 INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)}
@@ -34,7 +35,8 @@ INDEX: Mapping[str, int] = {name: index for index, name in enumerate(QUANTITIES)
 # Quantities that vary with the packet rate; fused pairs vary with instructions, so that the share
 # of heavy operations is constant.
 SWINGING: tuple[str, ...] = (
-    "instructions", "packets", "frames", "llc_misses", "cas_reads", "cas_writes", "itom_hit",
+    "instructions", "packets", "frames", "emc_hits", "megaflow_hits", "upcalls", "lost_upcalls",
+    "llc_misses", "cas_reads", "cas_writes", "itom_hit",
     "itom_miss", "rfo_hit", "rfo_miss", "itomcachenear_hit", "itomcachenear_miss",
     "pcirdcur_hit", "pcirdcur_miss", "remote_writes", "remote_reads", "mmio_writes",
     "drd_hit", "drd_miss", "crd_hit", "crd_miss",
@@ -125,7 +127,8 @@ def load(name: str, *, ht: bool = False) -> Workload:
     table = tables()[name]
     row = table.get("ht" if ht else "plain", table)
     packets_per_cycle = row["mpps"] * 1e6 / core_hz() if "mpps" in row else 0.0
-    ipc = row["ipp"] * packets_per_cycle if "mpps" in row else row["ipc"]
+    packets_per_cycle = 1.0 / row["cpp"] if "cpp" in row else packets_per_cycle
+    ipc = row["ipc"] if "ipc" in row else row["ipp"] * packets_per_cycle
     per_packet = table.get("memory_bytes_per_packet", 0.0)
     slots = {node: percent / 100 for node, percent in row["percent"].items()}
     rest = slots["retiring"] + slots["bad_speculation"] + slots["frontend_bound"]

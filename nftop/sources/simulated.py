@@ -112,22 +112,25 @@ class SimulatedHost:
 
 def simulated_host(
     scenario: str = "default",
-    cpus: int = 88,
+    cpus: int | None = None,
     *,
+    processor: str = "",
     not_counted: Callable[[Topology], Collection[int]] = lambda _: (),
     clock_ns: Callable[[], int] = time.monotonic_ns,
     turns: bool = True,
 ) -> SimulatedHost:
     """A host of 2 to 512 CPUs that starts now, by `clock_ns` (CLOCK_MONOTONIC by default).
 
-    `scenario` is a name of `sim.scenario.names()`; `not_counted` returns the CPUs without hardware
-    counters; with `turns`, level 2 of top-down is counted too, in multiplexed groups. Raises
-    ValueError: no such scenario or number of CPUs, or `not_counted` raises it.
+    `scenario` is a name of `sim.scenario.names()`; `processor` one of `sim.processor.names()`, or
+    "" for the scenario's; `cpus` None: as many as two of it have. `not_counted` returns the CPUs
+    without hardware counters; with `turns`, level 2 of top-down is counted too, in multiplexed
+    groups. Raises ValueError: no such scenario, processor or number of CPUs, or `not_counted`
+    raises it.
     """
-    model = model_of(scenarios.load(scenario), cpus)
+    played = scenarios.load(scenario, processor)
+    model = model_of(played, played.processor.cpus if cpus is None else cpus)
     topology = model.layout.topology
-    processor = model.scenario.processor
-    table = uarch_table.load(processor.uarch).with_smt(
+    table = uarch_table.load(played.processor.uarch).with_smt(
         on=any(info.siblings for info in topology.cpus)
     )
     # All simulated counters are free, so the first plan is the one counted.
@@ -146,7 +149,7 @@ def simulated_host(
         kinds.get(name, SimulatedSource)(name, payload, texts[name], view)
         for name, payload in payload_of.items()
     )
-    host = Host("demo", f"simulated {processor.title}", uarch.name, simulated=True)
+    host = Host("demo", f"simulated {played.processor.title}", uarch.name, simulated=True)
     return SimulatedHost(host, model, world, sources, uarch)
 
 

@@ -66,12 +66,13 @@ class Desk:
     """A simulated host of 16 CPUs, whose clock stands still, and its gate."""
 
     scenario: str = "noisy"
+    processor: str = ""
     clock: Clock = field(default_factory=Clock)
     world: World = field(init=False)
     gate: BackendClassGate = field(init=False)
 
     def __post_init__(self) -> None:
-        model = model_of(scenario.load(self.scenario), 16)
+        model = model_of(scenario.load(self.scenario, self.processor), 16)
         self.world = World(rdt_of(model), self.clock)
         self.gate = simulated_gates(self.world).gates[CLASSES]
 
@@ -171,7 +172,7 @@ def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> ResctrlStep:
         (mask("vpp", "5"), "non-consecutive"),
         (mask("vpp", "0"), "Need at least 1 bits"),
         (mask("vpp", "100000"), "out of range"),
-        (mask("vpp", "5", "MB"), r"out of range \[10,100\]"),
+        (mask("vpp", "50", "MB"), "Unknown or unsupported resource"),
         (mask("vpp", "1", "L2"), "Unknown or unsupported resource"),
         (mask("vpp", "1", "L3", 7), "no domain 7"),
         (mask("nobody", "1"), "No such file"),
@@ -189,6 +190,14 @@ def test_what_the_kernel_refuses_is_refused(step: ResctrlStep, why: str) -> None
     with pytest.raises(RefusedError, match=f"the simulated kernel says: .*{why}"):
         desk.gate.host.do(step)
     assert desk.state == before
+
+
+def test_limits_on_memory_bandwidth_are_set_and_refused_with_mba() -> None:
+    desk = Desk(processor="gold-6252n")
+    desk.gate.host.do(mask("vpp", "50", "MB"))
+    assert desk.state[Cell("schemata", "vpp", "MB", 0)] == "50"
+    with pytest.raises(RefusedError, match=r"out of range \[10,100\]"):
+        desk.gate.host.do(mask("vpp", "5", "MB"))
 
 
 def test_masks_of_the_rdt_paper_fit_the_simulated_cache_unchanged() -> None:

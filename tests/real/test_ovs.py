@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -338,23 +339,37 @@ def agrees(hit: list[tuple[Frame, dict[str, int]]], ovs: Ovs) -> list[Frame]:
     """That the frames say what OVS' own counters said beside each of them, to a hundredth."""
     spans = [nf for frame, _ in hit[1:] if (nf := nf_of(frame, ovs))]
     assert len(spans) == len(hit) - 1
-    rows = [frame["cpus"][1] for frame, _ in hit[1:]]
     packets = sum(nf["rx_packets_per_s"] * nf["interval_s"] for nf in spans)
     sent = sum(nf["tx_packets_per_s"] * nf["interval_s"] for nf in spans)
-    # OVS counts cycles while it waits for its CPU, too; nftop leaves them out.
-    cycles = sum(
-        nf["cpp"] / awake_share(row) * nf["rx_packets_per_s"] * nf["interval_s"]
-        for nf, row in zip(spans, rows, strict=True)
-    )
-    (_, first), (_, last) = hit[0], hit[-1]
-    own = {name: last[name] - first[name] for name in first}
-    used, received = own["Used TSC cycles"], own["Rx packets"]
-    print(f"{packets:.0f} packets of {received}, CPP {cycles / packets:.2f}, {used / received:.2f}")
+    received = hit[-1][1]["Rx packets"] - hit[0][1]["Rx packets"]
+    print(f"{packets:.0f} packets of {received}")
     assert packets == pytest.approx(received, rel=0.01)
     assert sent == pytest.approx(packets, rel=0.01)
-    assert cycles / packets == pytest.approx(used / received, rel=0.01)
+    costs_alike(hit, spans)
     for nf in spans:
         assert (nf["kind"], nf["cpus"]) == ("ovs", [1])
         # Its DPDK telemetry socket, which is the same process, tells of drops.
         assert nf["drop_packets_per_s"] == 0.0
     return spans
+
+
+def costs_alike(ticks: list[tuple[Frame, dict[str, int]]], spans: list[Frame]) -> None:
+    """That a packet costs what OVS counts, over the ticks in which nftop gives it."""
+    cycles = packets = 0.0
+    used = received = 0
+    reasons: Counter[str] = Counter()
+    for (_, before), (frame, after), nf in zip(ticks, ticks[1:], spans, strict=False):
+        row = frame["cpus"][1]
+        if nf["cpp"] is None or row["cpp_clock"] is None:
+            reasons[str(nf["missing"].get("cpp"))] += 1
+            continue
+        came = nf["rx_packets_per_s"] * nf["interval_s"]
+        # OVS counts cycles while it waits for its CPU, too; nftop leaves them out.
+        cycles += nf["cpp"] / awake_share(row) * came
+        packets += came
+        used += after["Used TSC cycles"] - before["Used TSC cycles"]
+        received += after["Rx packets"] - before["Rx packets"]
+    # On a busy machine another thread may have the CPU of a tick.
+    assert reasons.total() <= len(spans) / 2, reasons
+    print(f"CPP {cycles / packets:.2f}, {used / received:.2f}, without: {dict(reasons)}")
+    assert cycles / packets == pytest.approx(used / received, rel=0.01)

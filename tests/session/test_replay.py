@@ -12,17 +12,23 @@ from unittest import mock
 
 import pytest
 
+from nftop.control.backend import CLASSES
+from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
+from nftop.control.simulated import simulated_gates
 from nftop.derive import fold
 from nftop.derive.fold import FoldState
 from nftop.derive.select import only_cpus
-from nftop.export.batch import run_batch
+from nftop.export.batch import TEXT_WIDTH, run_batch
 from nftop.export.csv import frame_csv
 from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.sample import Sample
+from nftop.render.base.text import ascii_only
+from nftop.render.cache.monitors import monitor_text
 from nftop.session.feed import Player
 from nftop.session.markers import marker_before, next_marker
 from nftop.session.reader import NoMomentError, NoRecordingError
@@ -30,7 +36,8 @@ from nftop.session.replay import Replay
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Marker
 from nftop.store.reading.bytes import Readable
-from tests.recordings import Taken, joined, same, taken
+from tests.bench.scenes import Clocked
+from tests.recordings import Taken, header_of, joined, same, taken
 from tests.samples import S
 from tests.store.reading.test_scan import Bytes
 
@@ -86,6 +93,37 @@ def test_frames_replayed_are_the_frames_seen_live() -> None:
         assert same(live, replayed)
         assert frame_json(live) == frame_json(replayed)
     assert frame_csv(seen[50]) == frame_csv(again[50])
+
+
+def test_monitors_replayed_are_those_seen_live() -> None:
+    """Groups of threads that are made, and taken away again, while it is recorded."""
+    clocked = Clocked(16)
+    gate = simulated_gates(clocked.host.world).gates[CLASSES]
+    assert gate is not None
+    encoder, frames, chunks = Encoder(header_of(clocked)), list[Frame](), list[Chunk]()
+    for tick in range(12):
+        sample = clocked.sample()
+        chunks.append(encoder.tick(tick, sample))
+        frames.append(clocked.fold(sample))
+        if tick in (3, 8):  # M on VPP, twice
+            vpp = next(nf for nf in frames[-1].nfs if nf.kind == "vpp")
+            threads = [(item.tid, item.cpu) for item in vpp.threads if item.tid is not None]
+            proposal, _ = propose_monitor(gate, monitor_name(vpp.name, vpp.pid), threads)
+            assert gate.apply(proposal, keep_within_s=None).receipt.outcome == "kept"
+    again = io.StringIO()
+    data = Taken(header_of(clocked), (), (), tuple(chunks)).data
+    feed = replaying(data, paced=False, stays=False, follow=False)
+    run_batch(feed, again, form="monitors", count=None)
+    live = [
+        "".join(f"{ascii_only(item.text).rstrip()}\n" for item in monitor_text(frame, TEXT_WIDTH))
+        for frame in frames[1:]
+    ]
+    assert again.getvalue() == "".join(live)
+    # And there is something to be seen: the thread's own cache and traffic, and the group's.
+    vpp = next(nf for nf in frames[7].nfs if nf.kind == "vpp")
+    assert not any(isinstance(item.occupancy_bytes, Missing) for item in vpp.threads)
+    assert [text.count("\ngroup ") for text in live[1:]].count(1) == 5
+    assert live[-1].count("\ngroup ") == 0
 
 
 def test_the_cpus_that_were_shown_are_those_of_the_replay() -> None:

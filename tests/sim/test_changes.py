@@ -328,10 +328,11 @@ def test_the_first_limits_hold_from_the_start() -> None:
         ways = 0x003
         mba_percent = 20
     """
-    rdt = rdt_of(model_of(scenario.parse("t", text), 8))
+    rdt = rdt_of(model_of(scenario.parse("t", text, "gold-6252n"), 8))
     same = after(rdt, S, rdt.classes.state)
     cpu = cpus_of(rdt.model, "vm")[0]
-    free = rates_of(rdt.model.scenario, rdt.model.layout, Now({}, {}))[0]
+    now = Now({}, {}, hz=rdt.frequencies.hz)
+    free = rates_of(rdt.model.scenario, rdt.model.layout, now)[0]
     assert rdt.model.steady[0, cpu, INDEX["cas_reads"]] == pytest.approx(
         free[cpu, INDEX["cas_reads"]] / 5
     )

@@ -21,7 +21,7 @@ from nftop.sim.scenario import load
 from tests.sim.hosts import Frozen, S, value
 
 MHZ = 1_000_000
-CLX_N = processors.load("6230N")
+CLX_N = processors.load("gold-6230n")
 limits = st.integers(0, 5_000 * MHZ)
 
 

@@ -109,7 +109,7 @@ def test_the_full_host_is_a_dual_e5_2699_v4() -> None:
 
 
 def test_numbers_of_the_paper_run_on_its_processor() -> None:
-    """But for SST-BF, which no E5 has; its scenarios call the costs an assumption."""
+    """But for SST-BF, which no E5 has; its scenarios have numbers of their own."""
     usual = processor.load()
     cpu = papers()["cpus"]["E5-2699v4"]
     assert (usual.title, usual.uarch, usual.base_hz) == (cpu["title"], cpu["uarch"], cpu["core_hz"])

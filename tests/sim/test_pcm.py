@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import C_STATES, PcmTable
-from nftop.sim import pcm, scenario, workloads
+from nftop.model.struct import replace
+from nftop.sim import pcm, scenario
+from nftop.sim import processor as processors
+from nftop.sim.layout import build
 from nftop.sim.model import Model, model_of
-from nftop.sim.rates import rates_alone
 from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
-from nftop.sim.workloads import INDEX
+from nftop.sim.workloads import INDEX, QUANTITIES
 from tests.sim.hosts import Frozen, S
 
 
@@ -37,9 +39,10 @@ def test_power_is_the_stated_form_of_what_the_cores_did(noisy: Model) -> None:
             cpus = [info for info in noisy.layout.topology.cpus if info.package == package]
             first = [info.cpu for info in cpus if not info.siblings or info.siblings[0] > info.cpu]
             mine = [info.cpu for info in cpus]
-            joules = pcm.UNCORE_W
-            joules += pcm.CYCLE_J * counted[first, INDEX["core_clocks"]].sum()
+            processor = noisy.scenario.processor
+            joules = pcm.CYCLE_J * counted[first, INDEX["core_clocks"]].sum()
             joules += pcm.INSTRUCTION_J * counted[mine, INDEX["instructions"]].sum()
+            joules = pcm.uncore_w(processor) + pcm.core_factor(processor) * joules
             assert table.of_package("package_joules_consumed")[package] == pytest.approx(joules)
             lines = (
                 table.of_package("dram_reads")[package],
@@ -60,17 +63,30 @@ def test_power_and_heat_go_with_load_and_with_the_cube_of_the_frequency(
     assert (after.of_cpu("thermal_headroom") <= cooler).all()
     assert (after.of_cpu("thermal_headroom") < cooler).any()
     # Twice the frequency is twice the cycles, each at four times the energy.
-    monkeypatch.setattr(pcm, "F0_HZ", pcm.F0_HZ / 2)
-    faster = told(noisy, 55 * S).of_package("package_joules_consumed") - pcm.UNCORE_W
-    slower = before.of_package("package_joules_consumed") - pcm.UNCORE_W
+    processor = noisy.scenario.processor
+    factor, uncore_w = pcm.core_factor(processor), pcm.uncore_w(processor)
+    monkeypatch.setattr(pcm, "core_factor", lambda _: factor)
+    slow = replace(processor, base_hz=processor.base_hz // 2)
+    same = replace(noisy, scenario=replace(noisy.scenario, processor=slow))
+    faster = told(same, 55 * S).of_package("package_joules_consumed") - uncore_w
+    slower = before.of_package("package_joules_consumed") - uncore_w
     assert faster == pytest.approx(4 * slower)
 
 
-def test_a_package_with_every_core_busy_takes_what_it_is_specified_for() -> None:
-    rates = rates_alone(workloads.load("vpp_ip4"))
-    core_w = pcm.CYCLE_J * rates[INDEX["core_clocks"]]
-    core_w += pcm.INSTRUCTION_J * rates[INDEX["instructions"]]
-    assert pcm.UNCORE_W + 22 * core_w == pytest.approx(140, rel=0.1)
+@pytest.mark.parametrize("name", processors.names())
+def test_a_package_with_every_core_busy_takes_what_it_is_specified_for(name: str) -> None:
+    processor = processors.load(name)
+    busy = np.zeros((4 * processor.cores, len(QUANTITIES)))
+    hz = np.full(len(busy), float(processor.base_hz))
+    busy[:, INDEX["core_clocks"]] = hz
+    # Two threads of a core share its two instructions per cycle.
+    busy[:, INDEX["instructions"]] = hz
+    topology = build(scenario.load("healthy", name), len(busy)).topology
+    core_of = np.array([info.core for info in topology.cpus])
+    of_cores = pcm.core_joules(busy, core_of, hz, processor)
+    watts = pcm.uncore_w(processor) + of_cores.sum() / len(topology.packages)
+    assert watts == pytest.approx(processor.tdp_w)
+    assert {"e5-2699v4": 145, "gold-6230n": 125, "gold-6252n": 150}[name] == processor.tdp_w
 
 
 @settings(max_examples=12)

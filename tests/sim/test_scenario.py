@@ -125,6 +125,9 @@ def test_groups_begin_with_the_root_group() -> None:
     text = GOOD + GROUP.replace("0x0f0", "[0x0f0, 3]") + 'tasks = ["a"]\nmba_percent = 40\n'
     root, group = scenario.parse("t", text).groups
     assert [mask.hex for mask in group.ways] == ["000f0", "00003"]
+    assert (group.tasks, group.mba_percent) == (("a",), 100)  # Broadwell has no MBA
+    root, group = scenario.parse("t", text, "gold-6252n").groups
+    assert [mask.hex for mask in (*root.ways, *group.ways)] == ["7ff", "00c", "001"]
     assert (group.tasks, group.mba_percent) == (("a",), 40)
     named = scenario.parse("t", GOOD + '[[groups]]\nname = "/"\nclos = 0\nways = 0x007').groups
     assert [(item.name, item.ways[0].hex) for item in named] == [("/", "00007")]

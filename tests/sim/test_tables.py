@@ -45,7 +45,7 @@ class Host(Frozen):
             name=kind, kind=kind, workload=workload, threads=threads, load=load, more=more
         )
         parsed = scenario.parse("t", text)
-        monkeypatch.setattr(scenario, "load", lambda _: parsed)
+        monkeypatch.setattr(scenario, "load", lambda *_: parsed)
         super().__init__()
 
     def rows(self) -> tuple[Frame, PackageRow, float]:

@@ -40,7 +40,9 @@ def simulated(options: argparse.Namespace) -> SimulatedHost:
     from nftop.sources.simulated import simulated_host  # noqa: PLC0415 - as above
 
     try:
-        return simulated_host(options.scenario, options.simulated_cpus)
+        return simulated_host(
+            options.scenario, options.simulated_cpus, processor=options.simulated_host
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -177,6 +177,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
     demo = simulated_host(
         options.scenario,
         options.simulated_cpus,
+        processor=options.simulated_host,
         not_counted=lambda topology: _not_counted(topology, options.cpu_list, options.quiet_cpus),
         turns=options.tma_level > 1,
     )

@@ -329,6 +329,8 @@ _TEXTS: Mapping[CauseKind, str] = {
     "registers": "larger transmit bursts: --burst, tx_free_thresh, rte_eth_tx_buffer",
     "descriptors": "write descriptors back together: RX_DESC_WB, larger receive bursts",
     "load": "more cores or queues for it, or less traffic",
+    "flows": "fewer flows; look at them: ovs-appctl upcall/show, dpctl/dump-flows; enable the SMC "
+    "(other_config:smc-enable), or raise other_config:flow-limit",
     "stopped": "look at the sender and the link",
     "host": "stop the other user of the counters, or leave one of the two sources out",
 }

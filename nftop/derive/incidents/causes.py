@@ -13,19 +13,16 @@ from typing import NamedTuple
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
-from nftop.derive.incidents.parties import Parties
+from nftop.derive.incidents.parties import Parties, packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates
-from nftop.model.frame import Finding, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
 # From this share of a package's packets on, what its devices do is most likely one NF's.
 _LIKELY_SHARE = 2 / 3
-# A quarter of a class's memory traffic, and 500 MB/s, to another package.
-_REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
-_REMOTE_MEMORY_SHARE = 0.25
 # A burst of 32 packets costs two writes of registers, to receive and to send: 1 per 16 packets. The
 # limit allows bursts of 20 packets.
 _MAX_BATCHED_WRITES_PER_PACKET = 1 / 10
@@ -35,6 +32,7 @@ _FEW_READS_PER_S = 10_000.0
 # An effect that began so long before a cause is not the cause's.
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
+_NOT_OVS = Missing(Reason.UNDEFINED)
 _LOAD_GROWN, _COST_GROWN = 1.03, 1.05
 
 
@@ -134,7 +132,7 @@ class CauseInputs:
             for nf in self.tick.frame.nfs
             if any(cpu in rows and infos[rows[cpu]].package == package for cpu in nf.cpus)
         ]
-        return tuple(sorted(here, key=_packets, reverse=True))
+        return tuple(sorted(here, key=packets_of, reverse=True))
 
     def recent(self, key: str) -> RecentRates:
         return self.tick.recent.get(key, RecentRates())
@@ -207,12 +205,6 @@ def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
         return False
     began_ns = min(item.since_ns for item in cause.findings)
     return finding.since_ns >= began_ns - EFFECT_BEFORE_S * 1e9
-
-
-def _packets(nf: NfRow) -> float:
-    name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
-    reading = nf.readings[name]
-    return 0.0 if isinstance(reading, Missing) else reading
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
@@ -335,7 +327,7 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
 def _remote(inputs: CauseInputs) -> Iterator[Cause]:
     findings = inputs.by_rule["cross-socket"]
     nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
-    culprit, title, basis = _remote_user(inputs, [inputs.nfs[key] for key in nfs])
+    culprit, title, basis = inputs.parties.remote_user([inputs.nfs[key] for key in nfs])
     likely = False
     if culprit is None:
         culprit, basis, likely = _by_packets(inputs, [inputs.nfs[key] for key in nfs], "sockets")
@@ -349,42 +341,12 @@ def _remote(inputs: CauseInputs) -> Iterator[Cause]:
     )  # fmt: skip
 
 
-def _remote_user(inputs: CauseInputs, nfs: Sequence[NfRow]) -> tuple[Party | None, str, str]:
-    """The user of another socket's memory: by its pages, else by its class's traffic."""
-    shares = []
-    for nf in nfs:
-        share = inputs.parties.remote_memory(nf)
-        if share is not None and share > _REMOTE_MEMORY_SHARE:
-            shares.append((share * _packets(nf), share, nf))
-    if shares:
-        _, share, nf = max(shares, key=lambda item: item[0])
-        party = inputs.parties.of_nf(nf)
-        return party, f"has {share:.0%} of its memory on another socket", "pages by NUMA node"
-    best: tuple[float, GroupRow, GroupCacheRow] | None = None
-    for group in inputs.tick.frame.groups:
-        for cache in group.caches:
-            total, local = (
-                cache.readings[f"mbm_{kind}_bytes_per_s"] for kind in ("total", "local")
-            )
-            if isinstance(total, Missing) or isinstance(local, Missing) or total <= 0:
-                continue
-            remote = total - local
-            enough = remote > _REMOTE_BYTES_PER_S and remote / total > _REMOTE_SHARE
-            if enough and (best is None or remote > best[0]):
-                best = remote, group, cache
-    if best is None:
-        return None, "", ""
-    remote, group, cache = best
-    party = inputs.parties.of_class(group.name, cache.l3, ())
-    return party, f"{remote / 1e9:.1f} GB/s to another socket's memory", "traffic of its class"
-
-
 def _by_packets(inputs: CauseInputs, nfs: Sequence[NfRow], devices: str) -> tuple[Party, str, bool]:
     """The NF with most packets if it has two thirds of them, else the devices themselves."""
-    total = sum(map(_packets, nfs))
+    total = sum(map(packets_of, nfs))
     if total > 0 and nfs:
-        first = max(nfs, key=_packets)
-        share = _packets(first) / total
+        first = max(nfs, key=packets_of)
+        share = packets_of(first) / total
         if len(nfs) == 1 or share >= _LIKELY_SHARE:
             basis = "" if len(nfs) == 1 else f"it has {share:.0%} of the packets there"
             return inputs.parties.of_nf(first), basis, len(nfs) > 1
@@ -436,7 +398,7 @@ def _is_normal(findings: Sequence[Finding], nfs: Sequence[NfRow], row: PackageRo
         return True
     if not nfs:
         return False
-    packets = sum(map(_packets, nfs))
+    packets = sum(map(packets_of, nfs))
     return (
         _normal_for("mmio-writes", nfs[0].name)
         and writes <= packets * _MAX_BATCHED_WRITES_PER_PACKET
@@ -451,6 +413,8 @@ def _normal_for(rule_id: str, name: str) -> bool:
 def _count(reading: Reading) -> str:
     if isinstance(reading, Missing):
         return "many"
+    if reading < 1e4:
+        return f"{reading:.0f}" if reading < 1e3 else f"{reading / 1e3:.1f}k"
     return f"{reading / 1e6:.1f}M" if reading >= 1e6 else f"{reading / 1e3:.0f}k"
 
 
@@ -473,6 +437,30 @@ def _channels(inputs: CauseInputs) -> Iterator[Cause]:
         yield Cause(
             CauseKey("channels", finding.where), "channels", text.removeprefix("memory "),
             culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
+        )  # fmt: skip
+
+
+def _flows(inputs: CauseInputs) -> Iterator[Cause]:
+    """Flow tables that miss; what loses upcalls without that is not known."""
+    by_nf: dict[str, list[Finding]] = {}
+    for rule in ("flow-cache-hits", "lost-upcalls"):
+        for finding in inputs.by_rule.get(rule, ()):
+            for key in inputs.keys_of(finding):
+                by_nf.setdefault(key, []).append(finding)
+    for key, findings in by_nf.items():
+        hits, upcalls, lost = (
+            inputs.nfs[key].readings.get(f"ovs.{name}", _NOT_OVS)
+            for name in ("cache_hit_ratio", "upcalls_per_s", "lost_upcalls_per_s")
+        )
+        fell = findings[0].rule == "flow-cache-hits"
+        title = f"{_count(upcalls)} upcalls/s"
+        if not isinstance(lost, Missing) and lost > 0:
+            title += f", {_count(lost)} lost"
+        if fell and not isinstance(hits, Missing):
+            title += f", {hits:.0%} of lookups cached"
+        yield Cause(
+            CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
+            (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
         )  # fmt: skip
 
 
@@ -590,6 +578,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
             lambda _, item: _stated(item).removeprefix("about "),
         ),
     ),
+    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("traffic-stopped",), _stopped),
     (("sources-apart",), _host),
 )

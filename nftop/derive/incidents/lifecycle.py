@@ -148,7 +148,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: _number(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
+    drops = {nf.key: _number(nf.lost_packets_per_s) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:
@@ -454,7 +454,7 @@ def _victim(nf: NfRow, before: tuple[Reading, Reading]) -> Victim:
     cost = cost_of(nf)
     sent_before, cost_before = before
     change = _change(sent_before, now)
-    drops = nf.readings["drop_packets_per_s"]
+    drops = nf.lost_packets_per_s
     common = {"drops_per_s": drops, "cpp_before": cost_before, "cpp_now": cost}
     dropping = not isinstance(drops, Missing) and drops > 0
     small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
@@ -485,7 +485,7 @@ def _price(
     victims: Sequence[NfRow], before: Mapping[str, tuple[Reading, Reading]], recent: Recent
 ) -> Price:
     """Drops and lost packets of all victims that count them."""
-    drops = [nf.readings["drop_packets_per_s"] for nf in victims]
+    drops = [nf.lost_packets_per_s for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []
     for nf in victims:
@@ -506,7 +506,7 @@ def _price(
 
 def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
     rules = {item.rule for item in findings}
-    if rules & {"drops", "throughput-collapse", "gone"}:
+    if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone"}:
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
@@ -535,7 +535,7 @@ def _dropped(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Re
         return total
     unknown: Missing | None = None
     for nf in victims:
-        rate = nf.readings["drop_packets_per_s"]
+        rate = nf.lost_packets_per_s
         seconds = frame.interval_s if nf.interval_s is None else nf.interval_s
         if isinstance(rate, Missing) or seconds is None:
             missing = rate if isinstance(rate, Missing) else _NO_INTERVAL

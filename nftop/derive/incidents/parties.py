@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
-from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.incident import Party
 from nftop.model.missing import Missing
@@ -18,6 +18,9 @@ from nftop.model.threads import CpuUse
 # Less than this share of a CPU disturbs nobody.
 _LEAST_SHARE = 0.01
 _BUSY_RATIO = 0.05
+# A quarter of a class's memory traffic, and 500 MB/s, to another package.
+_REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
+_REMOTE_MEMORY_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,38 @@ class Parties:
         total = sum(size for _, size in facts.node_bytes)
         return sum(size for node, size in facts.node_bytes if node not in nodes) / max(total, 1)
 
+    def remote_user(self, nfs: Sequence[NfRow]) -> tuple[Party | None, str, str]:
+        """The user of another socket's memory, what it does, and how that is known.
+
+        By the pages of these NFs, else by its class's traffic.
+        """
+        shares = []
+        for nf in nfs:
+            share = self.remote_memory(nf)
+            if share is not None and share > _REMOTE_MEMORY_SHARE:
+                shares.append((share * packets_of(nf), share, nf))
+        if shares:
+            _, share, nf = max(shares, key=lambda item: item[0])
+            text = f"has {share:.0%} of its memory on another socket"
+            return self.of_nf(nf), text, "pages by NUMA node"
+        best: tuple[float, GroupRow, GroupCacheRow] | None = None
+        for group in self.frame.groups:
+            for cache in group.caches:
+                total, local = (
+                    cache.readings[f"mbm_{kind}_bytes_per_s"] for kind in ("total", "local")
+                )
+                if isinstance(total, Missing) or isinstance(local, Missing) or total <= 0:
+                    continue
+                remote = total - local
+                enough = remote > _REMOTE_BYTES_PER_S and remote / total > _REMOTE_SHARE
+                if enough and (best is None or remote > best[0]):
+                    best = remote, group, cache
+        if best is None:
+            return None, "", ""
+        remote, group, cache = best
+        party = self.of_class(group.name, cache.l3, ())
+        return party, f"{remote / 1e9:.1f} GB/s to another socket's memory", "traffic of its class"
+
     def _runners(self, cpus: Collection[Cpu]) -> list[_Runner]:
         """Processes on these CPUs, with all their threads there together."""
         shares: dict[int, _Runner] = {}
@@ -163,6 +198,13 @@ class Parties:
             reading = column[rows[cpu]] if cpu in rows else None
             if isinstance(reading, float):
                 yield reading
+
+
+def packets_of(nf: NfRow) -> float:
+    """Packets per second in the direction that counts for an NF; 0 if unknown."""
+    name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
+    reading = nf.readings[name]
+    return 0.0 if isinstance(reading, Missing) else reading
 
 
 def nf_party(nf: NfRow) -> Party:

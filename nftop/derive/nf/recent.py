@@ -36,6 +36,7 @@ class RecentPoint:
     """Rates of one tick; NaN where there is no number.
 
     Attributes:
+        dropped: packets lost per second (`NfRow.lost_packets_per_s`).
         throughput: packets sent per second; received, of an NF that does not count those.
         arriving: packets received and dropped per second, a lower bound if drops are not counted.
         cpp: cycles per packet, of work only where the NF counts these.
@@ -134,7 +135,7 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         now_ns,
         _number(throughput_of(nf)[1]),
         _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
-        _number(dropped),
+        _number(nf.lost_packets_per_s),
         _number(cost_of(nf)),
         _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.model.frame import CpuTable, NfRow, PackageRow
+from nftop.model.frame import CacheClass, CpuTable, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import PER_PACKET_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
@@ -18,8 +18,8 @@ from nftop.model.peaks import (
     memory_peak_bytes_per_s,
     modules_peak_bytes_per_s,
 )
-from nftop.model.struct import dataclass, replace
-from nftop.model.topology import Topology
+from nftop.model.struct import dataclass, field, replace
+from nftop.model.topology import L3Cache, Topology
 
 _LINE_BYTES = 64.0
 # With fewer packets a second, what the rest of the host moves is most of the traffic.
@@ -36,6 +36,12 @@ _ELSEWHERE = Missing(
     "devices of this package write fewer lines than packets are received: they came by devices of "
     "another package, or by virtual ports",
 )
+_NO_MBM = Missing(Reason.SOURCE, "no cache class has its memory traffic counted here")
+_NONE_LEFT = Missing(Reason.UNDEFINED, "network functions poll in every cache class")
+# From this share of a package's memory traffic on, what others move makes its numbers estimates.
+_MOST_OTHERS = 0.05
+_OF_MEMORY = ("per_packet.memory_read_bytes", "per_packet.memory_write_bytes",
+              "per_packet.memory_bytes")  # fmt: skip
 _PARTIAL = ("pcie.rfo.total_per_s", "pcie.itomcachenear.total_per_s")
 # By metric: those added up for it, and their unit in its own.
 _SOURCES: Mapping[str, tuple[tuple[str, ...], float]] = {
@@ -53,17 +59,74 @@ _OF_DEVICES = frozenset(name for name in _SOURCES if ".pcie_" in name)
 
 
 @dataclass(frozen=True, slots=True)
+class ClassMemory:
+    """Memory traffic of a package's cores by cache class (MBM), bytes per second.
+
+    Attributes:
+        nfs: of classes in which network functions poll. others: of all other classes.
+        by_class: of each of these others that moves any, most first.
+    """
+
+    nfs: Reading = _NO_MBM
+    others: Reading = _NO_MBM
+    by_class: Mapping[str, float] = field(default_factory=dict)
+
+
+def class_memory(
+    groups: Sequence[GroupRow], cpus: CpuTable, topology: Topology
+) -> Mapping[Package, ClassMemory]:
+    """By package; of an NF's class all traffic is the NF's."""
+    home = {cache.id: _package_of(cache, topology) for cache in topology.l3}
+    polled = {
+        (group.name, info.l3)
+        for info, group, nf in zip(cpus.topology.cpus, cpus.group, cpus.nf, strict=True)
+        if nf is not None and isinstance(group, CacheClass)
+    }
+    own: dict[Package | None, list[Reading]] = {}
+    others: dict[Package | None, dict[str, Reading]] = {}
+    for group in groups:
+        for cache in group.caches:
+            package, moved = home.get(cache.l3), cache.readings["mbm_total_bytes_per_s"]
+            if (group.name, cache.l3) in polled:
+                own.setdefault(package, []).append(moved)
+            else:
+                here = others.setdefault(package, {})
+                here[group.name] = total([here.get(group.name, 0.0), moved])
+    return {
+        package: ClassMemory(
+            total(own.get(package, []), _NO_NF if others else _NO_MBM),
+            total(others.get(package, {}).values(), _NONE_LEFT if own else _NO_MBM),
+            _by_size(others.get(package, {})),
+        )
+        for package in topology.packages
+    }
+
+
+def _by_size(readings: Mapping[str, Reading]) -> Mapping[str, float]:
+    known = {name: item for name, item in readings.items() if not isinstance(item, Missing)}
+    return {name: known[name] for name in sorted(known, key=lambda name: -known[name])
+            if known[name] > 0}  # fmt: skip
+
+
+def _package_of(cache: L3Cache, topology: Topology) -> Package | None:
+    rows = (topology.row_of.get(cpu) for cpu in cache.cpus)
+    return next((topology.cpus[row].package for row in rows if row is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
 class PackageLoad:
     """Packets per second of all network functions of a package, or why they are unknown.
 
     Attributes:
         received: those of them that were received, without the ones that generators send.
         is_estimate: few others may be handled there too.
+        memory: by cache class.
     """
 
     packets: Reading
     received: float = 0.0
     is_estimate: bool = False
+    memory: ClassMemory = field(default_factory=ClassMemory)
 
 
 def package_loads(
@@ -159,8 +222,14 @@ def per_packet(row: PackageRow, load: PackageLoad) -> PackageRow:
     packets = load.packets
     if not isinstance(packets, Missing) and packets < _LEAST_PER_S:
         packets = _FEW
-    readings: dict[str, Reading] = {}
+    memory = load.memory
+    readings: dict[str, Reading] = {
+        "per_packet.nf_memory_bytes": _quotient(memory.nfs, packets),
+        "per_packet.other_memory_bytes": _quotient(memory.others, packets),
+    }
     for metric in PER_PACKET_METRICS:
+        if metric.id in readings:
+            continue
         names, unit = _SOURCES[metric.id]
         moved = _sum(row, names)
         value = moved if isinstance(moved, Missing) else quotient(moved / unit, packets)
@@ -172,10 +241,21 @@ def per_packet(row: PackageRow, load: PackageLoad) -> PackageRow:
             readings |= {
                 name: _ELSEWHERE for name in _OF_DEVICES if not isinstance(readings[name], Missing)
             }
-    return with_derived(
-        row, readings, {name: names for name, (names, _) in _SOURCES.items()},
+    row = with_derived(
+        row, readings, {name: _SOURCES.get(name, ((), 1.0))[0] for name in readings},
         estimates=load.is_estimate,
     )  # fmt: skip
+    moved = _sum(row, _MEMORY)
+    if isinstance(moved, Missing) or isinstance(memory.others, Missing):
+        return row
+    if memory.others < _MOST_OTHERS * moved:
+        return row
+    marked = {name for name in _OF_MEMORY if not isinstance(readings[name], Missing)}
+    return replace(row, estimates=row.estimates | marked)
+
+
+def _quotient(moved: Reading, packets: Reading) -> Reading:
+    return moved if isinstance(moved, Missing) else quotient(moved, packets)
 
 
 def with_derived(

@@ -100,7 +100,8 @@ NF_METRICS: tuple[Metric, ...] = (
         label="drop/s",
         unit=Unit.PER_S,
         scope="nf",
-        meaning="Packets the NIC dropped because the NF had left it no free descriptor.",
+        meaning="Packets the NIC dropped because the NF had left it no free descriptor. Tables of "
+        "NFs and incidents add OVS' lost upcalls (ovs.lost_upcalls_per_s).",
         formula="delta(rx_missed_errors) / delta(the NF's clock)",
         origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
         good="low",

@@ -142,6 +142,7 @@ def _per_packet(
 
 
 _LINKS = f"{PAPER}, 3.4 and 4.6"
+_MBM = "resctrl mon_data mbm_total_bytes, or MSRs (pqos)"
 PER_PACKET_METRICS: tuple[Metric, ...] = (
     _per_packet(
         "pcie_writes", "PWR/pkt",
@@ -177,6 +178,21 @@ PER_PACKET_METRICS: tuple[Metric, ...] = (
         "memory_bytes", "MEM/pkt", "Bytes read from and written to memory for a packet.",
         formula="(memory.read_bytes_per_s + memory.write_bytes_per_s)",
         origin=f"{PAPER}, 3.4 and Table 6 (MB/s over Mpps): 0.1 to 1.3; 31 with VPP's IPv4 routing",
+        unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "nf_memory_bytes", "MNF/pkt",
+        "Memory traffic of the cache classes in which network functions poll, for a packet; other "
+        "CPUs of these classes count too, devices do not.",
+        formula="sum(mbm_total_bytes_per_s of these classes)", origin=_MBM,
+        unit=Unit.BYTES_PER_PACKET,
+    ),
+    _per_packet(
+        "other_memory_bytes", "MOTH/pkt",
+        "Memory traffic of the cache classes in which no network function polls, over the "
+        "packets: what MEM/pkt has of others. From 5 % of the package's traffic on, MEM/pkt, "
+        "MRD/pkt and MWR/pkt are marked '~'.",
+        formula="sum(mbm_total_bytes_per_s of these classes)", origin=_MBM,
         unit=Unit.BYTES_PER_PACKET,
     ),
     _per_packet(

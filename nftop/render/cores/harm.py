@@ -116,7 +116,11 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     now = {name: columns[name].values[rows] for name in _COSTS}
     since_s = _trouble_since(frame)
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
-    lossy = {cpu for nf in frame.nfs if drops_of(nf) > 0 for cpu in nf.cpus}
+    # What NICs drop shows full cores; lost upcalls do not.
+    missing = [_number(nf.readings["drop_packets_per_s"]) > 0 for nf in frame.nfs]
+    lossy = {
+        cpu for nf, misses in zip(frame.nfs, missing, strict=True) if misses for cpu in nf.cpus
+    }
     # Of an NF that drops, only cores with time left are known not to be full.
     full = np.array(
         [cpus.saturated[row] is True or (cpu in lossy and cpus.saturated[row] is None)
@@ -130,7 +134,10 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
         for name, metric in zip(_COSTS, ("cpp", "busy_cpp", "rx_packets_per_s"), strict=True)
     }
     whole = np.array(
-        [nf.saturated is True or (drops_of(nf) > 0 and nf.saturated is None) for nf in frame.nfs],
+        [
+            nf.saturated is True or (misses and nf.saturated is None)
+            for nf, misses in zip(frame.nfs, missing, strict=True)
+        ],
         np.bool_,
     )
     past = RowCosts(keys, readings, whole)
@@ -285,8 +292,8 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
 
 def drops_of(nf: NfRow) -> float:
     """Packets that it loses per second; 0 if unknown."""
-    drops = nf.readings["drop_packets_per_s"]
-    return 0.0 if isinstance(drops, Missing) else max(drops, 0.0)
+    lost = nf.lost_packets_per_s
+    return 0.0 if isinstance(lost, Missing) else max(lost, 0.0)
 
 
 def nf_harm(frame: Frame, nf: NfRow, trends: RowTrends) -> float:

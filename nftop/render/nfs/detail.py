@@ -247,13 +247,15 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     labels = [
         label for label in _THREAD_WIDTHS if label != "vs.base" or frame.baselines is not None
     ]
+    # What the operator asked to be monitored is among the last columns to go.
+    first = _BEFORE_OTHERS if any(thread.monitor for thread in nf.threads) else ()
     columns = [
         TableColumn(
             label,
             label,
             _THREAD_WIDTHS[label] or bar,
             right=label not in ("THREAD", "TOPDOWN"),
-            priority=rank,
+            priority=first.index(label) - len(first) if label in first else rank,
         )
         for rank, label in enumerate(labels)
     ]
@@ -275,6 +277,7 @@ _MONITORED: Mapping[str, tuple[Unit, Callable[[NfThread], Reading]]] = {
     "MBL": (Unit.BYTES_PER_S, lambda thread: thread.memory_local_bytes_per_s),
     "MBR": (Unit.BYTES_PER_S, lambda thread: thread.memory_remote_bytes_per_s),
 }
+_BEFORE_OTHERS = ("CPU", "THREAD", "Mpps", "CPP", *_MONITORED, "BUSY", "IPC")
 _OF_CPU: Mapping[str, str] = {
     "CPP": "cpp", "IPC": "ipc", "vs.base": "cpp_vs_base", "IPP": "ipp",
     "MISS/pkt": "llc_misses_per_packet",

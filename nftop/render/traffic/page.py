@@ -13,12 +13,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.package.relative import class_memory
 from nftop.model.frame import BoxTraffic, Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
 from nftop.papers.rows import rows
 from nftop.papers.table import pcie_bytes
@@ -27,10 +29,11 @@ from nftop.render.base import spark
 from nftop.render.base.graph import spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
-from nftop.render.base.text import fit
+from nftop.render.base.text import fit, printable
 from nftop.render.frame.provenance import origin_lines, reason_lines
 
 HIT_RATIO = "hit%"
+_MEMORY_PER_PACKET = "per_packet.memory_bytes"
 _TITLES = {
     "memory": "Memory",
     "pcie": "PCIe",
@@ -59,6 +62,8 @@ _NAMES = {
     "memory_read_bytes": "mem read B",
     "memory_write_bytes": "mem written B",
     "memory_bytes": "memory B",
+    "nf_memory_bytes": "NF classes B",
+    "other_memory_bytes": "other classes B",
     "upi_received_bytes": "UPI received B",
     "upi_sent_bytes": "UPI sent B",
 }
@@ -162,6 +167,21 @@ def paper_lines(width: int) -> tuple[Line, ...]:
         f"equations 23, 24: {equations[0]:.2f}, {equations[1]:.2f} lines"
     )
     return tuple(paragraph(text, width, tone=Tone.DIM))
+
+
+def _others(frame: Frame, width: int) -> list[Line]:
+    """What memory per packet has of classes without network functions, where it is marked."""
+    texts = []
+    for package, memory in class_memory(frame.groups, frame.cpus, frame.topology).items():
+        row = next((row for row in frame.packages if row.package == package), None)
+        if row is None or _MEMORY_PER_PACKET not in row.estimates or not memory.by_class:
+            continue
+        classes = ", ".join(
+            f"{moved / 1e9:.2f} GB/s of class {printable(class_name(name))}"
+            for name, moved in memory.by_class.items()
+        )
+        texts.append(f"s{package}: memory B includes {classes}")
+    return paragraph("; ".join(texts), width, tone=Tone.WARN) if texts else []
 
 
 def hit_ratio(row: PackageRow, metrics: Sequence[Metric]) -> Reading:
@@ -282,7 +302,7 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
             if section.title == _TITLES["per_packet"] and not at:
-                drawn += [(item, None) for item in paper_lines(width)]
+                drawn += [(item, None) for item in (*_others(frame, width), *paper_lines(width))]
         for boxes in BOXES:
             numbers = _numbers(frame, boxes.attribute)
             lines = _box_lines(band, boxes, numbers, shape)

@@ -41,7 +41,7 @@ def test_json_frames(arguments: list[str]) -> None:
     groups = {group["name"]: group for group in frames[1]["groups"]}
     assert {"/", "vpp", "tenant"} <= groups.keys()
     vpp = groups["vpp"]
-    assert vpp["missing"] == {}
+    assert vpp["missing"] == {"mba.l3.0": "hardware", "mba.l3.1": "hardware"}  # an E5 v4
     assert 0.9 < vpp["l3"]["0"]["occupancy_bytes"] / vpp["l3"]["0"]["capacity_bytes"] <= 1
     assert [row["cpu"] for row in frames[1]["cpus"] if row["group"] == "vpp"] == vpp["cpus"]
     assert {nf["kind"] for nf in frames[1]["nfs"]} == {"dpdk", "ovs", "vpp"}
@@ -138,7 +138,8 @@ def test_a_change_is_shown_done_and_ends_with_the_command() -> None:
     ("arguments", "code", "sentence"),
     [
         (["set", "--group", "vpp", "--l3", "0=5"], 1, "ways that are side by side"),
-        (["set", "--group", "vpp", "--mba", "0=50"], 2, "nobody to ask"),
+        (["set", "--group", "vpp", "--l3", "0=18"], 2, "nobody to ask"),
+        (["set", "--group", "vpp", "--mba", "0=50", "--yes"], 1, "vpp has no MB; it has L3"),
         (["move", "--group", "vpp", "--tasks", "1", "--yes"], 1, "there is no process 1"),
         (["move", "--group", "vpp", "--tasks", "4000", "--yes"], 0, "thread 4000"),
         (["move", "--group", "vpp", "--cpus", "99", "--yes"], 1, "CPU 99 is not there"),
@@ -154,9 +155,17 @@ def test_changes_of_the_simulated_host(arguments: list[str], code: int, sentence
     assert done.stdout.startswith("SIMULATED: ")
 
 
+def test_a_simulated_gold_6252n_has_limits_on_memory_bandwidth() -> None:
+    change = ("cat", "set", "--group", "vpp", "--mba", "0=50", "--yes")
+    done = called("demo", "--host", "gold-6252n", "--cpus", "16", *change)
+    assert (done.returncode, "\nkept: " in done.stdout) == (0, True), done.stderr
+
+
 def test_no_simulated_host_of_that_kind_has_classes() -> None:
     done = called("demo", "--scenario", "x", "cat", "show")
     assert done.returncode == 2 and "no scenario is called 'x'" in done.stderr
+    done = called("demo", "--host", "x", "cat", "show")
+    assert done.returncode == 2 and "gold-6230n, gold-6252n" in done.stderr
     assert "nothing was cut off" in called("demo", "recover").stdout
 
 

@@ -46,12 +46,13 @@ EXPECTED = {
     "doorbells": Expected("registers", WARN, ("nf", SOUTH), 7000, (SOUTH, LOOP)),
     "frontend": Expected("nf", WARN, ("nf", VPP), 5000, (VPP,)),
     "idle": Expected("stopped", INFO, ("host", "arriving traffic"), None, (VPP,)),
-    "lowcore": Expected("clock", WARN, ("cpu", "cpu 2-4"), None, (VPP,)),
+    "lowcore": Expected("clock", WARN, ("cpu", "cpu 2,46"), None, (VPP,)),
     "remote": Expected("remote", WARN, ("nf", VPP), 5000, (VPP,)),
     "shared": Expected("cpu", WARN, ("process", "burnin"), 7900, (SOUTH,)),
     "sibling": Expected("sibling", WARN, ("process", "qemu-system-x86"), 9000, (LOOP,)),
     "slow": Expected("nf", BAD, ("nf", VPP), 5000, (VPP,)),
     "speculation": Expected("nf", INFO, ("nf", OVS), 6000, (OVS,)),
+    "upcalls": Expected("flows", BAD, ("host", "new flows"), None, (OVS,)),
 }
 
 

@@ -6,15 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.package.relative import PackageLoad, package_loads, per_packet, utilisation
+from nftop.derive.package.relative import (
+    ClassMemory,
+    PackageLoad,
+    class_memory,
+    package_loads,
+    per_packet,
+    utilisation,
+)
 from nftop.model.frame import BoxTraffic, Frame, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS, PER_PACKET_METRICS
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import NfThread
 from nftop.model.topology import Capacity, NicSlot, Topology
 from tests.frames import frame
+from tests.sim.hosts import Frozen, S
 
 P0, P1 = Package(0), Package(1)
 
@@ -162,7 +170,8 @@ def counted(**other: Reading) -> PackageRow:
 
 
 def test_numbers_and_their_marks() -> None:
-    row = per_packet(counted(), PackageLoad(1e6, 1e6))
+    memory = ClassMemory(48e6, 6e6, {"tenant": 6e6})
+    row = per_packet(counted(), PackageLoad(1e6, 1e6, memory=memory))
     of = {metric.id.partition(".")[2]: row.readings[metric.id] for metric in PER_PACKET_METRICS}
     assert of == {
         "pcie_writes": 1.0,
@@ -172,6 +181,8 @@ def test_numbers_and_their_marks() -> None:
         "memory_read_bytes": 64.0,
         "memory_write_bytes": 64.0,
         "memory_bytes": 128.0,
+        "nf_memory_bytes": 48.0,
+        "other_memory_bytes": 6.0,
         "upi_received_bytes": 64.0,
         "upi_sent_bytes": 64.0,
     }
@@ -199,7 +210,7 @@ def test_reasons_are_those_of_traffic_or_of_packets() -> None:
 
 
 def test_fewer_lines_than_packets_are_of_devices_elsewhere() -> None:
-    row = per_packet(counted(), PackageLoad(2e6, 2e6))
+    row = per_packet(counted(), PackageLoad(2e6, 2e6, memory=ClassMemory(0.0, 0.0)))
     absent = {name for name, reading in row.readings.items() if isinstance(reading, Missing)}
     assert {name for name in absent if name.startswith("per")} == {
         "per_packet.pcie_writes",
@@ -283,3 +294,60 @@ def test_devices_are_a_share_of_the_slots_of_their_package() -> None:
         with_capacity(Capacity(nic_slots=slots)), "BDX",
     )  # fmt: skip
     assert row.readings["utilisation.pcie_read_ratio"] == late
+
+
+def number(reading: Reading) -> float:
+    assert not isinstance(reading, Missing)
+    return reading
+
+
+def test_memory_per_packet_says_what_classes_without_network_functions_have_of_it() -> None:
+    """The tenant of `burst` streams 48 GB/s beside VPP and OVS, from 20 s on."""
+    host = Frozen("burst")
+    host.tick(0)
+    host.tick(10 * S)
+    quiet = host.tick(S)
+    host.tick(10 * S)
+    loud = host.tick(10 * S)
+    for shown, tenant in ((quiet, 0.96e9), (loud, 48e9)):
+        memory = class_memory(shown.groups, shown.cpus, shown.topology)
+        assert next(iter(memory[P0].by_class)) == "tenant"
+        assert memory[P0].by_class["tenant"] == pytest.approx(tenant, rel=0.01)
+        assert set(memory[P0].by_class) == {"tenant", "/"}
+        for row in shown.packages:
+            moved = (
+                row.readings["memory.read_bytes_per_s"],
+                row.readings["memory.write_bytes_per_s"],
+            )
+            known = memory[row.package].nfs, memory[row.package].others
+            assert total(known) == pytest.approx(total(moved), rel=0.01), "devices hit the cache"
+    own, whole, others = (
+        [number(shown.packages[0].readings[f"per_packet.{name}"]) for shown in (quiet, loud)]
+        for name in ("nf_memory_bytes", "memory_bytes", "other_memory_bytes")
+    )
+    # VPP's packets cost more memory beside the tenant, but 48 GB/s are not theirs.
+    assert own[0] == pytest.approx(18.6, rel=0.05)
+    assert own[1] == pytest.approx(whole[1] - others[1], rel=0.01)
+    assert others[1] > 50 * own[1] > 0
+    marks = {f"per_packet.memory_{name}" for name in ("bytes", "read_bytes", "write_bytes")}
+    assert all(marks <= shown.packages[0].estimates for shown in (quiet, loud))
+    assert "per_packet.nf_memory_bytes" not in quiet.packages[0].estimates
+
+
+@pytest.mark.parametrize(("others", "marked"), [(6.3e6, False), (6.5e6, True)])
+def test_memory_per_packet_is_marked_from_a_twentieth_of_others_on(
+    others: float, marked: bool
+) -> None:
+    load = PackageLoad(1e6, 1e6, memory=ClassMemory(48e6, others))
+    assert ("per_packet.memory_bytes" in per_packet(counted(), load).estimates) is marked
+
+
+def test_without_metered_classes_memory_has_no_share_and_no_mark() -> None:
+    base = frame(16, 1, packages=2)
+    memory = class_memory((), base.cpus, base.topology)
+    assert all(isinstance(item.nfs, Missing) and isinstance(item.others, Missing)
+               for item in memory.values())  # fmt: skip
+    row = per_packet(counted(), PackageLoad(1e6))
+    why = row.readings["per_packet.nf_memory_bytes"]
+    assert isinstance(why, Missing) and why.reason is Reason.SOURCE
+    assert "per_packet.memory_bytes" not in row.estimates

@@ -257,3 +257,47 @@ def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
     assert "vs.10m" in order_header(columns, NfOrder("usual"), 300).text
     assert "+30%" in nf_line(shown, second, columns, 300, trends).text
     assert "+30%" not in nf_line(shown, second, columns, 300).text
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_what_is_monitored_is_in_the_lines_of_its_threads_at_any_width(width: int) -> None:
+    shown = seen()
+    vpp = of(shown, "vpp")
+    threads = tuple(
+        replace(
+            item,
+            monitor="vpp/nftop.m",
+            occupancy_bytes=3 * 2.0**20,
+            memory_local_bytes_per_s=2.5e8,
+            memory_remote_bytes_per_s=1e8,
+        )
+        for item in vpp.threads
+    )
+    lines = detail(shown, replace(vpp, threads=threads), width)
+    head = next(text for text in lines if "L3MiB" in text)
+    ends = [head.index(label) + len(label) for label in ("L3MiB", "MBL", "MBR")]
+    rows = lines[lines.index(head) + 1 :][: len(threads)]
+    cells = [[row[:end].split()[-1] for end in ends] for row in rows]
+    assert cells == [["3.0", "0.25", "0.10"]] * len(threads)
+    assert {"CPU", "THREAD", "Mpps", "CPP"} <= set(head.split())
+    if width == 80:
+        # Without a monitor they make room for what every host has.
+        heads = [text for text in detail(shown, vpp, width) if "THREAD" in text.split()]
+        assert len(heads) == 1 and "L3MiB" not in heads[0] and "TOPDOWN" in heads[0]
+
+
+def test_lost_upcalls_are_in_the_cell_of_drops() -> None:
+    shown = seen()
+    ovs = of(shown, "ovs")
+    readings = {**ovs.readings, "drop_packets_per_s": 0.0, "ovs.lost_upcalls_per_s": 3900.0}
+    ovs = replace(ovs, readings=readings)
+    columns = nf_columns(120, compared=False)
+    head, row = order_header(columns, NfOrder(), 120).text, nf_line(shown, ovs, columns, 120).text
+    end = head.index("drop/s") + len("drop/s")
+    assert row[:end].split()[-1] == "3.90k"
+    assert ovs.lost_packets_per_s == 3900.0
+    why = Missing(Reason.SOURCE)
+    ovs = replace(ovs, readings={**readings, "drop_packets_per_s": why})
+    assert ovs.lost_packets_per_s == 3900.0, "what is known of it"
+    ovs = replace(ovs, readings={**ovs.readings, "ovs.lost_upcalls_per_s": 0.0})
+    assert ovs.lost_packets_per_s == why
