@@ -16,6 +16,7 @@ from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
+from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
@@ -185,6 +186,20 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     yield crop(line(" " * (name_width + 2), Span(head, Tone.MUTED)), width)
     for item in victims:
         yield crop(_victim(item, name_width), width)
+    if text := _usual_text(view):
+        yield from paragraph(text, width - 1, lead=line("   "), tone=Tone.MUTED)
+
+
+def _usual_text(view: IncidentView) -> str:
+    """What its values are to vs.10m; "" where it has no part in that."""
+    incident = view.incident
+    if incident.until_ns is not None or incident.severity is Severity.INFO:
+        return ""
+    renewed_ns = incident.since_ns + round(NEW_NORMAL_AFTER_S * 1e9)
+    at = clock_of(renewed_ns)
+    if view.frame.wall_ns >= renewed_ns:
+        return f"vs.10m: its values are the usual ones since {at}, as it lasts"
+    return f"vs.10m leaves its values out until {at}; if it lasts, they are the usual ones then"
 
 
 def _victim(victim: Victim, name_width: int) -> Line:
