@@ -21,6 +21,7 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
+from nftop.model.rule_settings import base_name
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_METRICS, USUAL_SPAN_S, Usual, UsualTable
 
@@ -132,7 +133,8 @@ def _pollers(frame: Frame) -> tuple[list[tuple[int, str]], dict[int, tuple[str, 
                 nfs.setdefault(row_of[cpu], []).append(nf.key)
     rows = [row for row, name in enumerate(frame.cpus.nf) if name is not None]
     infos = frame.cpus.topology.cpus
-    keys = [(infos[row].cpu, frame.cpus.nf[row] or "") for row in rows]
+    names = (base_name(frame.cpus.nf[row] or "") for row in rows)
+    keys = [(infos[row].cpu, name) for row, name in zip(rows, names, strict=True)]
     return keys, {row: tuple(nfs.get(row, ())) for row in rows}
 
 
