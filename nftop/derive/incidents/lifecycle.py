@@ -28,14 +28,15 @@ from nftop.derive.incidents.causes import (
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import Parties
 from nftop.derive.incidents.price import (
+    DropCount,
     before_of,
     cost_of_price,
+    count_drops,
     dropped_before,
-    dropped_since,
+    follow_traces,
     loss_of,
     number_of,
     price_of,
-    sum_of,
     victim_of,
     worst_of,
 )
@@ -72,6 +73,7 @@ class Followed:
         ended_ns: CLOCK_MONOTONIC at which it ended; None while it is open.
         takes_effects: as `Cause`.
         over_ns: wall time of the first tick without its cause; None while that is seen.
+        drops: of its victims.
     """
 
     key: CauseKey
@@ -82,6 +84,7 @@ class Followed:
     ended_ns: int | None = None
     takes_effects: bool = True
     over_ns: int | None = None
+    drops: DropCount = field(default_factory=DropCount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +347,14 @@ def _follow(
     )
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before, inputs.recent)
+    drops = (
+        dropped_before(priced, inputs.recent, began_ns, counted_ns)
+        if known is None
+        else known.drops
+    )
+    drops = count_drops(drops, priced, frame)
+    traced = [nfs[item.party.key] for item in harmed]
+    traces = () if old is None else old.traces
     severity = _severity(findings, price, cause)
     if old is not None:
         severity = max(severity, old.severity)
@@ -365,19 +376,18 @@ def _follow(
         basis=cause.basis,
         worst=worst,
         worst_ns=worst_ns,
-        dropped=dropped_since(old, priced, frame),
+        dropped=drops.total,
+        uncounted=tuple(drops.uncounted.values()),
         findings=names,
         group=cause.group,
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
+        traces=follow_traces(traces, traced, inputs.recent, since_ns, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
-    if old is None:
-        more = dropped_before(priced, inputs.recent, began_ns, counted_ns)
-        incident = replace(incident, dropped=sum_of(incident.dropped, more))
     # Its worst tick, or the last one with its cause where nothing is lost.
     is_worst = worst_ns == frame.wall_ns or (
         not any(cost_of_price(worst)) and not _is_ending(cause)
@@ -386,7 +396,7 @@ def _follow(
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.wall_ns
     return Followed(
         cause.key, incident, began_ns, before, shown,
-        takes_effects=cause.takes_effects, over_ns=over_ns,
+        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
 
 

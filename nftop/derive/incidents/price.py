@@ -9,14 +9,19 @@ from itertools import pairwise
 from nftop.derive.incidents.parties import nf_party
 from nftop.derive.nf.recent import Recent, RecentRates, cost_of, throughput_of
 from nftop.model.frame import Frame, NfRow
-from nftop.model.incident import Incident, Price, Victim
+from nftop.model.incident import Incident, Price, Uncounted, Victim, VictimTrace
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field, replace
 
 # Smaller changes of throughput are no harm worth a name.
 _LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
+_UNDRAWN = Missing(Reason.SOURCE)
+# A source that is late by less is not late.
+_LEAST_LAG_S = 0.5
+_BETWEEN = "its readings do not cover all of the time"
 _NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not known")
 # Reasons of a victim that never counts drops.
 _NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
@@ -100,40 +105,148 @@ def cost_of_price(price: Price) -> tuple[float, float]:
     return number_of(price.drops_per_s), number_of(price.lost_packets_per_s)
 
 
-def dropped_since(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Reading:
-    """Packets dropped since it began; NFs' own intervals, so that nothing counts twice.
+@dataclass(frozen=True, slots=True)
+class DropCount:
+    """Packets dropped in an incident, by the NFs' own intervals, so that nothing counts twice.
 
-    Missing if they were not known at its begin: no later number has those.
+    Attributes:
+        total: of the time that is counted; a reason before the first number.
+        lag_s: by `NfRow.key`, seconds of the incident whose drops are not in `total`, so far.
+        uncounted: by `NfRow.key`, what no later number has.
     """
-    total: Reading = _NO_DROPS if old is None else old.dropped
-    if isinstance(total, Missing) and total.reason not in _NEVER:
-        return total
-    unknown: Missing | None = None
+
+    total: Reading = _NO_DROPS
+    lag_s: Mapping[str, float] = field(default_factory=dict)
+    uncounted: Mapping[str, Uncounted] = field(default_factory=dict)
+
+
+def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropCount:
+    """One tick more. A source that was late has a longer interval, which makes up for it."""
+    total, lag_s, uncounted = old.total, dict(old.lag_s), dict(old.uncounted)
+    passed_s = frame.interval_s or 0.0
     for nf in victims:
         rate = nf.readings["drop_packets_per_s"]
-        seconds = frame.interval_s if nf.interval_s is None else nf.interval_s
-        if isinstance(rate, Missing) or seconds is None:
-            missing = rate if isinstance(rate, Missing) else _NO_INTERVAL
-            unknown = unknown or (None if missing.reason in _NEVER else missing)
+        counted_s = frame.interval_s if nf.interval_s is None else nf.interval_s
+        lag_s[nf.key] = lag_s.get(nf.key, 0.0) + passed_s
+        if isinstance(rate, Missing) or counted_s is None:
+            why = rate if isinstance(rate, Missing) else _NO_INTERVAL
+            never = why.reason in _NEVER
+            if isinstance(total, Missing) and not never:
+                total = why
+            known = uncounted.get(nf.key)
+            if never and known is None:
+                uncounted[nf.key] = Uncounted(nf.name, None, why.message)
+            elif not never:
+                seconds = max(lag_s[nf.key], passed_s)
+                uncounted[nf.key] = Uncounted(nf.name, seconds, why.message)
             continue
-        dropped = rate * seconds
-        total = dropped if isinstance(total, Missing) else total + dropped
-    return unknown if isinstance(total, Missing) and unknown is not None else total
+        total = rate * counted_s + (0.0 if isinstance(total, Missing) else total)
+        lag_s[nf.key] = max(lag_s[nf.key] - counted_s, 0.0)
+        if counted_s > 0:
+            _settle(uncounted, nf, lag_s[nf.key], passed_s)
+    return DropCount(total, lag_s, uncounted)
+
+
+def _settle(uncounted: dict[str, Uncounted], nf: NfRow, lag_s: float, passed_s: float) -> None:
+    """What a new number of an NF leaves uncounted: nothing if its interval reaches back."""
+    known = uncounted.get(nf.key)
+    if lag_s > max(_LEAST_LAG_S, passed_s / 2):
+        why = _BETWEEN if known is None else known.why
+        uncounted[nf.key] = Uncounted(nf.name, lag_s, why)
+    elif known is not None:
+        del uncounted[nf.key]
 
 
 def dropped_before(
     nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int]
-) -> float:
-    """Packets dropped from the begin of an incident to the tick before this one, in no other."""
-    total = 0.0
+) -> DropCount:
+    """From the begin of an incident to the tick before this one, in no other incident."""
+    total: Reading = _NO_DROPS
+    lag_s = dict[str, float]()
     for nf in nfs:
         first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
         points = recent.get(nf.key, RecentRates()).points[:-1]
         for before, point in pairwise(points):
-            if point.monotonic_ns >= first_ns and not math.isnan(point.dropped):
-                total += point.dropped * (point.monotonic_ns - before.monotonic_ns) / 1e9
-    return total
+            if point.monotonic_ns < first_ns:
+                continue
+            seconds = (point.monotonic_ns - before.monotonic_ns) / 1e9
+            if math.isnan(point.dropped):
+                lag_s[nf.key] = lag_s.get(nf.key, 0.0) + seconds
+            else:
+                total = point.dropped * seconds + (0.0 if isinstance(total, Missing) else total)
+    return DropCount(total, lag_s)
 
 
-def sum_of(reading: Reading, more: float) -> Reading:
-    return reading if isinstance(reading, Missing) else reading + more
+# Values of a trace: of the onset, from a minute before it to a minute after, and since.
+_ONSET_S, _ONSET_STEP_S = 60.0, 2.0
+_ONSET_VALUES = round(2 * _ONSET_S / _ONSET_STEP_S)
+_MOST_SINCE = 128
+_MOST_TRACES = 4
+
+
+def follow_traces(
+    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, began_ns: int,
+    frame: Frame,
+) -> tuple[VictimTrace, ...]:  # fmt: skip
+    """Traces of victims with this tick. New ones begin with what is known from before.
+
+    `began_ns`: wall time of the incident's begin.
+    """
+    known = {trace.key: trace for trace in old}
+    for nf in victims:
+        if nf.key not in known and len(known) < _MOST_TRACES:
+            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), began_ns, frame)
+    now = {nf.key: throughput_of(nf)[1] for nf in victims}
+    return tuple(
+        _with_value(trace, frame.wall_ns, now[trace.key]) if trace.key in now else trace
+        for trace in known.values()
+    )
+
+
+def _begun(nf: NfRow, rates: RecentRates, began_ns: int, frame: Frame) -> VictimTrace:
+    trace = VictimTrace(
+        nf.key, began_ns - round(_ONSET_S * 1e9), _ONSET_STEP_S,
+        sent=throughput_of(nf)[0].startswith("tx"),
+    )  # fmt: skip
+    for point in rates.points[:-1]:
+        wall_ns = frame.wall_ns - (frame.monotonic_ns - point.monotonic_ns)
+        value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
+        trace = _with_value(trace, wall_ns, value)
+    return trace
+
+
+def _with_value(trace: VictimTrace, wall_ns: int, value: Reading) -> VictimTrace:
+    number = None if isinstance(value, Missing) else value
+    since_ns = wall_ns - trace.first_ns
+    at = int(since_ns // round(trace.onset_step_s * 1e9))
+    if at < 0:
+        return trace
+    if at < _ONSET_VALUES:
+        onset, count = _added(trace.onset, trace.count, at, number)
+        return replace(trace, onset=onset, count=count)
+    after_ns = since_ns - round(_ONSET_VALUES * trace.onset_step_s * 1e9)
+    since, step_s, count = trace.since, trace.step_s, trace.count if trace.since else 0
+    while after_ns // round(step_s * 1e9) >= _MOST_SINCE:
+        since, step_s, count = _halved(since), 2 * step_s, 1
+    since, count = _added(since, count, int(after_ns // round(step_s * 1e9)), number)
+    return replace(trace, since=since, step_s=step_s, count=count)
+
+
+def _added(
+    values: tuple[float | None, ...], count: int, at: int, number: float | None
+) -> tuple[tuple[float | None, ...], int]:
+    """With a number in one of the values, a mean of `count` if it is the last; and its count."""
+    if number is None or at < len(values) - 1:
+        return values, count
+    if at == len(values) - 1:
+        last = values[-1]
+        mean = number if last is None else last + (number - last) / (count + 1)
+        return (*values[:-1], mean), 1 if last is None else count + 1
+    return (*values, *(None,) * (at - len(values)), number), 1
+
+
+def _halved(values: tuple[float | None, ...]) -> tuple[float | None, ...]:
+    """Means of pairs."""
+    pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
+    means = ([item for item in pair if item is not None] for pair in pairs)
+    return tuple(sum(known) / len(known) if known else None for known in means)

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
-from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
+from nftop.model.incident import (
+    EvidenceLink,
+    Incident,
+    Party,
+    Severity,
+    Uncounted,
+    Victim,
+    VictimTrace,
+)
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
@@ -20,7 +28,7 @@ from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
-from nftop.render.base.text import cells, fit
+from nftop.render.base.text import cells, fit, printable
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
@@ -53,6 +61,7 @@ class VictimTrend:
         span_s: from the first to the last.
         first_ns: wall time of the first.
         sent: what it sent; else what it received.
+        onset: the onset, on a time axis of its own, before these values; None if it is in them.
     """
 
     name: str
@@ -60,6 +69,7 @@ class VictimTrend:
     span_s: float
     first_ns: int
     sent: bool = True
+    onset: VictimTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,35 @@ def trend_points(width: int) -> int:
     """Values of the graph on a page of this width: two a cell."""
     graph = width - int(width * _LEFT_SHARE) - 9 if width >= _TWO_COLUMNS_FROM else width - 10
     return 2 * max(graph, 4)
+
+
+# Share of the graph that has the onset, if the rest has another time axis.
+_ONSET_SHARE = 1 / 3
+
+
+def trend_of_trace(name: str, trace: VictimTrace, points: int) -> VictimTrend:
+    """The onset, and what followed until the end of a trace, for `trend_points`."""
+    onset = np.array([np.nan if item is None else item for item in trace.onset], np.float32)
+    since = np.array([np.nan if item is None else item for item in trace.since], np.float32)
+    onset_s = len(onset) * trace.onset_step_s
+    if not len(since):
+        values = _resampled(onset, points)
+        return VictimTrend(name, values, onset_s, trace.first_ns, trace.sent)
+    room = 2 * int(points * _ONSET_SHARE / 2)
+    head = VictimTrend(name, _resampled(onset, room), onset_s, trace.first_ns, trace.sent)
+    rest = _resampled(since, points - room - 2)  # a cell separates them
+    first_ns = trace.first_ns + round(onset_s * 1e9)
+    return VictimTrend(name, rest, len(since) * trace.step_s, first_ns, trace.sent, head)
+
+
+def _resampled(values: NDArray[np.float32], points: int) -> NDArray[np.float32]:
+    """Means of so many equal spans; values are repeated where there are fewer."""
+    edges = np.arange(points + 1) * len(values) / points
+    first = edges[:-1].astype(np.intp)
+    after = np.maximum(np.ceil(edges[1:]).astype(np.intp), first + 1)
+    spans = (values[low:high] for low, high in zip(first, after, strict=True))
+    known = (span[np.isfinite(span)] for span in spans)
+    return np.array([span.mean() if len(span) else np.nan for span in known], np.float32)
 
 
 def incident_page_lines(view: IncidentView, width: int) -> list[Line]:
@@ -247,9 +286,19 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     if not isinstance(worst, Missing) and worst > 0:
         texts.append(f"worst {number_text(worst)} at {clock_of(incident.worst_ns)}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
-        texts.append(f"{number_text(incident.dropped)} packets lost so far")
+        least = "at least " if incident.uncounted else ""
+        texts.append(f"{least}{number_text(incident.dropped)} packets lost so far")
+    texts += map(_uncounted_text, incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
+
+
+def _uncounted_text(item: Uncounted) -> str:
+    name = printable(item.name)
+    if item.seconds is None:
+        return f"what {name} drops is not counted: {printable(item.why)}"
+    seconds = duration_text(max(item.seconds, 1.0))
+    return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
 
 def _no_price(incident: Incident) -> str:
@@ -275,13 +324,20 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
     trend = view.trend
     if trend is None:
         return []
-    known = trend.values[np.isfinite(trend.values)] / 1e6
+    onset = trend.onset
+    values = trend.values if onset is None else np.concatenate((onset.values, trend.values))
+    known = values[np.isfinite(values)] / 1e6
     if len(known) < 2:
         return []
     low, top = float(known.min()), float(known.max())
     margin = max((top - low) * 0.1, top * 0.01, 1e-6)
     low, top = max(low - margin, 0.0), top + margin
     rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS)
+    size = len(rows[0])
+    if onset is not None:
+        before = line_rows(onset.values / 1e6, low, top, _GRAPH_ROWS)
+        size = len(before[0])
+        rows = [f"{first}┊{rest}" for first, rest in zip(before, rows, strict=True)]
     zero = "" if low == 0 else ", not from 0"
     unit = "sent Mpps" if trend.sent else "received Mpps"
     head = f" {trend.name}, {unit}; axis {low:.3g} to {top:.3g}{zero}"
@@ -291,11 +347,24 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text, Tone.WARN))
         for row, text in enumerate(rows)
     ]
-    return [*lines, *_graph_axis(view.incident, trend, len(rows[0]))]
+    if onset is None:
+        marks, ends = _graph_axis(view.incident, trend, size)
+    else:
+        marks, ends = _graph_axis(view.incident, onset, size, in_clock=True)
+        rest = _graph_axis(view.incident, trend, len(rows[0]) - size - 1)
+        marks = line(marks, Span("┊", Tone.MUTED), rest[0])
+        ends = line(ends, " ", rest[1])
+    return [
+        *lines,
+        line(Span(f"{'└':>7}", Tone.MUTED), marks),
+        crop(line(" " * 7, ends), len(rows[0]) + 7),
+    ]
 
 
-def _graph_axis(incident: Incident, trend: VictimTrend, room: int) -> list[Line]:
-    """The time axis with the incident's begin and end, and its ends as text."""
+def _graph_axis(
+    incident: Incident, trend: VictimTrend, room: int, *, in_clock: bool = False
+) -> tuple[Line, Line]:
+    """A time axis with the incident's begin and end, and its ends as text."""
     last_ns = trend.first_ns + round(trend.span_s * 1e9)
     axis = TimeAxis(trend.first_ns, last_ns, room)
     marks = Cells("─" * room, Tone.MUTED)
@@ -305,13 +374,12 @@ def _graph_axis(incident: Incident, trend: VictimTrend, room: int) -> list[Line]
     if trend.first_ns <= begun <= last_ns:
         marks.put(axis.cell(begun), "▶", TONES[incident.severity])
     begin, end = f"-{duration_text(trend.span_s)}", "now"
-    if ended is not None:
+    if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
-    gap = " " * max(room - cells(begin) - cells(end), 1)
-    return [
-        line(Span(f"{'└':>7}", Tone.MUTED), marks.line(ascii_only=False)),
-        crop(line(Span(f"{'':>7}{begin}{gap}{end}", Tone.MUTED)), room + 7),
-    ]
+    if cells(begin) + cells(end) >= room:
+        end = ""
+    gap = " " * max(room - cells(begin) - cells(end), 0)
+    return marks.line(ascii_only=False), crop(line(Span(begin + gap + end, Tone.MUTED)), room)
 
 
 def _side_by_side(

@@ -30,6 +30,7 @@ from nftop.render.incidents.page import (
     VictimTrend,
     incident_page_lines,
     no_incident_lines,
+    trend_of_trace,
     trend_points,
 )
 from nftop.session.feed import Feed
@@ -291,6 +292,9 @@ class IncidentScreen(BannerScreen[int | None]):
         party = incident.victims[0].party if incident.victims else None
         if party is None or not party.key:
             return None
+        trace = next((item for item in incident.traces if item.key == party.key), None)
+        if trace is not None and self._begin_has_left(frame, incident):
+            return trend_of_trace(party.name, trace, points)
         age_ns, span_s = 0, _TREND_S
         if incident.until_ns is not None:
             lasted_s = (incident.until_ns - incident.since_ns) / 1e9
@@ -308,6 +312,14 @@ class IncidentScreen(BannerScreen[int | None]):
                 first_ns = frame.wall_ns - age_ns - round(span_s * 1e9)
                 return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
         return None
+
+    def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:
+        """Whether a graph of the history would not have its begin any more."""
+        age_ns = frame.wall_ns - incident.since_ns + round(_LEAST_MARGIN_S * 1e9)
+        oldest_ns = self._session.history.oldest_ns
+        kept_ns = 0 if oldest_ns is None else frame.monotonic_ns - oldest_ns
+        is_open = incident.until_ns is None
+        return age_ns > (min(kept_ns, round(_TREND_S * 1e9)) if is_open else kept_ns)
 
     def _next(self, by: int) -> None:
         listed = [item.id for item in incidents_of(self._session.frame)]
