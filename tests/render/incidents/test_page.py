@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.control.resctrl.remedy import remedy
+from nftop.model.clock import clock_of
 from nftop.model.incident import Incident, Price, Uncounted, VictimTrace
 from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
