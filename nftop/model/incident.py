@@ -187,7 +187,7 @@ class Incident:
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
         evidence: texts of these findings at the last tick that had them (untrusted text).
         chain: causes and effects in their order of time.
-        ruled_out: other causes that were checked.
+        ruled_out: other causes that were checked, ruled out or not.
         muted: the operator muted every rule that shows its cause or a loss.
         acknowledged: the operator has seen it.
         group, l3: cache class and cache of the culprit, where these are known; else "", None.

@@ -9,7 +9,7 @@ import math
 from datetime import UTC, datetime
 
 from nftop.derive.findings.inputs import FindingInputs, numbers
-from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, register
+from nftop.derive.findings.rule import SI, FindingKey, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.derive.nf.recent import (
     KEPT_S,
@@ -148,7 +148,7 @@ register(
         measure=drops,
         limit=0.0,
         clear=0.0,
-        form="{:,.0f}",
+        form=SI,
         text="{value} packets/s dropped, {why}",
         source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
         "drop_packets_per_s",
@@ -243,7 +243,7 @@ register(
         measure=lost_upcalls,
         limit=0.0,
         clear=0.0,
-        form="{:,.0f}",
+        form=SI,
         text="{value} packets/s dropped, because their upcalls failed",
         source=f"{_STATS} miss with failed upcall",
         own="any packet that is dropped is one too many",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.clock import clock_of
+from nftop.derive.findings.rule import si
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import (
@@ -37,8 +37,8 @@ from nftop.render.incidents.line import (
     culprit_name,
     culprit_text,
     duration_text,
-    number_text,
     price_text,
+    title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
 
@@ -153,7 +153,7 @@ def _title(view: IncidentView, width: int) -> Line:
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
     tail = f"  {since}  {', '.join((lasted, state, *marks))}  {view.number} of {view.total} "
-    head = f"{culprit_name(incident)} {incident.title}"
+    head = f"{culprit_name(incident)} {title_text(incident)}"
     room = width - cells(tail) - 3
     return crop(
         line(
@@ -179,7 +179,7 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     yield _rule("CULPRIT", width)
     culprit = incident.culprit
     if culprit is None:
-        yield crop(line(" not known: no other program was seen there"), width)
+        yield crop(line(" not known"), width)
         return
     yield crop(line(" ", Span(culprit_text(incident), Tone.STRONG)), width)
     facts = [_KINDS[culprit.kind], *_party_facts(culprit)]
@@ -187,6 +187,7 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
     if incident.basis:
         how = "most likely" if incident.likely else "known by"
+        how = "not narrowed down" if culprit.kind == "device" else how
         yield crop(line("   ", Span(f"{how}: {incident.basis}", Tone.MUTED)), width)
 
 
@@ -249,7 +250,7 @@ def _victim(victim: Victim, name_width: int) -> Line:
         same, "")  # fmt: skip
     cost = _ratio(victim.cpp_before, victim.cpp_now)
     drops = victim.drops_per_s
-    dropped = "-" if isinstance(drops, Missing) else number_text(drops)
+    dropped = "-" if isinstance(drops, Missing) else si(drops)
     loses = not isinstance(drops, Missing) and drops > 0
     return line(
         " ", Span(fit(victim.party.name, name_width), Tone.STRONG),
@@ -284,10 +285,10 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     texts = [price_text(incident) or _no_price(incident)]
     worst = incident.worst.drops_per_s
     if not isinstance(worst, Missing) and worst > 0:
-        texts.append(f"worst {number_text(worst)} at {clock_of(incident.worst_ns)}")
+        texts.append(f"worst {si(worst)} at {clock_of(incident.worst_ns)}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
         least = "at least " if incident.uncounted else ""
-        texts.append(f"{least}{number_text(incident.dropped)} packets lost so far")
+        texts.append(f"{least}{si(incident.dropped)} packets lost so far")
     texts += map(_uncounted_text, incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
@@ -309,10 +310,12 @@ def _no_price(incident: Incident) -> str:
         if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
     ]
     if drops:
-        return f"its victims drop {number_text(sum(drops))}/s, not from this"
+        return f"its victims drop {si(sum(drops))}/s, not from this"
     price = incident.price if incident.until_ns is None else incident.worst
     if not isinstance(price.drops_per_s, Missing):
         return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+    if not incident.victims:
+        return "no network function is known to be harmed"
     counted = [item for item in incident.victims if not isinstance(item.drops_per_s, Missing)]
     if incident.victims and len(counted) == len(incident.victims):
         return "no packet is lost" if incident.until_ns is None else "no packet was lost"
@@ -404,7 +407,7 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
                  None: Span(" ? ", Tone.MUTED)}  # fmt: skip
         items = [line(marks[item.excluded], f"{item.name} {item.text}") for item in checks]
-        yield from flow([line(Span(" ruled out", Tone.MUTED)), *items], width)
+        yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width)
 
 
 def _link(link: EvidenceLink, width: int) -> Iterator[Line]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -400,9 +399,9 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         if message.text is not None and limited is not None:
             rule, names = limited
             try:
-                limit = _limit_of(message.text)
-            except ValueError:
-                self._message = f"no limit: {printable(message.text)}"
+                limit = rule.parsed(message.text) if message.text.strip() else None
+            except ValueError as error:
+                self._message = f"no limit: {printable(str(error))}"
             else:
                 self._message = self._rules.set_limit(rule, limit, names)
         self.paint()
@@ -461,10 +460,8 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         own = self._rules.settings.first_of(rule.id, names[0]).limit
         now = rule.limit if own is None else own
         subject = _named(names)
-        default = f"empty: {rule.limit:g}"
-        shown = rule.printed(now)
-        shown = shown if shown == f"{now:g}" else f"{shown} = {now:g}"
-        label = f"limit of {rule.id} for {subject}, now {shown} ({default})"
+        default = f"empty: {rule.printed(rule.limit)}"
+        label = f"limit of {rule.id} for {subject}, now {rule.printed(now)} ({default})"
         self._asking = True
         self.paint()
         self.query_one(Prompt).ask("limit", label)
@@ -483,17 +480,6 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
             return ((),)
         own = [nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)]
         return tuple(self._rules.names(name) for name in own) or ((),)
-
-
-def _limit_of(text: str) -> float | None:
-    """A limit in the rule's unit, `0.05` or `5%`; None: its own. Raises ValueError."""
-    text = text.strip()
-    if not text:
-        return None
-    limit = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not math.isfinite(limit) or limit < 0:
-        raise ValueError("not 0 or more")
-    return limit
 
 
 def incidents_of(frame: Frame | None) -> Sequence[Incident]:

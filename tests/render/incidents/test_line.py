@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Click, Tone
@@ -15,7 +16,6 @@ from nftop.render.incidents.line import (
     change_text,
     duration_text,
     incident_lines,
-    number_text,
 )
 from tests.frames import SECOND_NS, WALL_NS
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
@@ -159,7 +159,7 @@ def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
      (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1500G")],
 )  # fmt: skip
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number_text(value) == text
+    assert si(value) == text
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_the_page_has_the_story_in_its_order() -> None:
         "1 of 2", "CULPRIT", "pid 4242", "user libvirt-qemu", "vm gw1", "VICTIMS", "before → now",
         "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
         "936M packets lost", "WHY IT IS BELIEVED", "3 -> fe", "48.0 GB/s of traffic",
-        "MBM of COS3", "ruled out", "✔ arriving load 0%", "? wait not counted",
+        "MBM of COS3", "also checked", "✔ arriving load 0%", "? wait not counted",
         "A DRAFT THAT WOULD MEND IT", "nothing is applied by itself", "0fe", "003",
         "✔ side by side", "▲ shares 2 with others", "$ nftop cat set --group tenant --l3 0=3",
         "not proven: that the victims recover",
