@@ -20,6 +20,7 @@ from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.rule_settings import base_name
 from nftop.model.struct import dataclass, field, replace
@@ -123,7 +124,7 @@ def _concerned(
     return _Concerned(since_s, renewed - since_s.keys())
 
 
-def _pollers(frame: Frame) -> tuple[list[tuple[int, str]], dict[int, tuple[str, ...]]]:
+def _pollers(frame: Frame) -> tuple[list[tuple[Cpu, str]], dict[int, tuple[str, ...]]]:
     """Keys of pollers, and by row of the frame the keys of the NFs that poll there."""
     row_of = frame.cpus.topology.row_of
     nfs = dict[int, list[str]]()

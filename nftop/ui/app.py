@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -80,7 +80,7 @@ class ListedCommand(NamedTuple):
     query: str
     run: IgnoreReturnCallbackType
 
-    def __call__(self) -> object:
+    def __call__(self) -> Any:
         return self.run()
 
 

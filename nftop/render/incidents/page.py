@@ -351,15 +351,15 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         for row, text in enumerate(rows)
     ]
     if onset is None:
-        marks, ends = _graph_axis(view.incident, trend, size)
+        bar, ends = _graph_axis(view.incident, trend, size)
     else:
-        marks, ends = _graph_axis(view.incident, onset, size, in_clock=True)
+        bar, ends = _graph_axis(view.incident, onset, size, in_clock=True)
         rest = _graph_axis(view.incident, trend, len(rows[0]) - size - 1)
-        marks = line(marks, Span("┊", Tone.MUTED), rest[0])
+        bar = line(bar, Span("┊", Tone.MUTED), rest[0])
         ends = line(ends, " ", rest[1])
     return [
         *lines,
-        line(Span(f"{'└':>7}", Tone.MUTED), marks),
+        line(Span(f"{'└':>7}", Tone.MUTED), bar),
         crop(line(" " * 7, ends), len(rows[0]) + 7),
     ]
 

@@ -132,6 +132,20 @@ def test_a_function_that_is_within_noise_is_no_victim_worth_a_name() -> None:
     assert "→ same odd 7.23M" in item.text
 
 
+def test_more_packets_and_lower_cost_are_no_harm() -> None:
+    more = victim("fwd", 1.39, 0.0)
+    cheaper = replace(victim("vpp", -0.3, 0.0), metric="busy_cpp")
+    [item] = incident_lines(frame_with(incident(victims=(more, cheaper))), 160, 1)
+    assert "139" not in item.text and "+" not in item.text.partition("→")[2]
+
+
+def test_without_a_culprit_the_victim_is_named_and_the_cause_is_not_known() -> None:
+    one = incident(culprit=None, victims=(victim(),), title="forwards 22% of its usual 15.57 Mpps")
+    [item] = incident_lines(frame_with(one), 160, 1)
+    assert item.text.startswith(" ● fwd forwards 22%") and "cause not known" in item.text
+    assert item.text.count("fwd") == 1
+
+
 def test_a_healthy_host_says_what_watches_it() -> None:
     lines = incident_lines(frame_with(), 120, 2)
     assert lines[0].text.startswith(" ✔ nothing hurts")
