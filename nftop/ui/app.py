@@ -26,6 +26,7 @@ from textual.worker import Worker, WorkerState
 from nftop.model.clock import show_utc
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
+from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
@@ -74,7 +75,8 @@ class PaletteCommand(NamedTuple):
     run: IgnoreReturnCallbackType
 
 
-class ListedCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ListedCommand:
     """A command in the palette's list, with the text it was listed for."""
 
     query: str

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.findings.rule import si
+from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import (
