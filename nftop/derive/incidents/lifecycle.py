@@ -26,9 +26,9 @@ from nftop.derive.incidents.causes import (
     losses_of,
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
-from nftop.derive.incidents.parties import Parties
-from nftop.derive.incidents.price import (
+from nftop.derive.incidents.parties import (
     DropCount,
+    Parties,
     before_of,
     cost_of_price,
     count_drops,

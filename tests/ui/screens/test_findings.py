@@ -66,7 +66,7 @@ async def test_rules_are_muted_for_one_or_for_all_and_kept(tmp_path: Path) -> No
         await run.until(lambda: kept(environ) == set(settings(run).rows))
 
 
-async def test_a_setting_whose_name_stands_for_several_is_shown_as_not_in_effect() -> None:
+async def test_a_setting_for_a_name_of_several_is_shown_as_not_in_effect() -> None:
     first, second = LAST.nfs
     nfs = (replace(first, name="pmd@1-2"), replace(second, name="pmd@3"))
     drops = replace(FOUND[0], where="nf pmd@3")
