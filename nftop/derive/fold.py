@@ -22,6 +22,7 @@ from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import AnyStage, FoldTick, TopologyChange
 from nftop.derive.threads import THREADS
 from nftop.derive.topdown.tma import FOCUS, TOPDOWN
+from nftop.derive.usual import USUAL
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
@@ -62,6 +63,7 @@ STAGES: list[AnyStage] = [
     RECENT,
     FINDINGS,
     INCIDENTS,
+    USUAL,
 ]
 
 
@@ -121,6 +123,7 @@ def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
         findings=tick.output(FINDINGS).findings,
         incidents=incidents.active,
         past_incidents=incidents.past,
+        usual=tick.output(USUAL),
     )
 
 

@@ -31,6 +31,7 @@ from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Host, Topology
+from nftop.model.usual import Usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +430,7 @@ class Frame:
         baselines: reference values, or None.
         lost: data that a replay lacks between the previous tick and this one.
         processes: those with threads on the selected CPU; empty if none is selected.
+        usual: what costs and loads are compared with.
     """
 
     wall_ns: int
@@ -457,6 +459,7 @@ class Frame:
     past_incidents: tuple[Incident, ...] = ()
     lost: tuple[RecordingLoss, ...] = ()
     processes: tuple[ProcessFacts, ...] = ()
+    usual: Usual = field(default_factory=Usual)
     schema: str = SCHEMA
 
 

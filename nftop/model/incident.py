@@ -89,6 +89,44 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Drops that the total of an incident lacks.
+
+    Attributes:
+        name: of the victim (untrusted text).
+        seconds: time in which it did not count them; None: it never does.
+        why: message of the reason (untrusted text).
+    """
+
+    name: str
+    seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class VictimTrace:
+    """Throughput of a victim around the onset of an incident, and since, of bounded size.
+
+    Attributes:
+        key: `NfRow.key`.
+        first_ns: wall time at which `onset` begins.
+        onset_step_s: seconds of each value of `onset`. step_s: of `since`, which follows it.
+        sent: packets sent; else received.
+        onset, since: mean packets per second, oldest first; None where unknown.
+        count: numbers in the last mean.
+    """
+
+    key: str
+    first_ns: int
+    onset_step_s: float
+    step_s: float = 1.0
+    sent: bool = True
+    onset: tuple[float | None, ...] = ()
+    since: tuple[float | None, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Price:
     """What an incident costs, at one tick.
 
@@ -146,14 +184,15 @@ class Incident:
         since_ns: wall time at which its first finding began.
         until_ns: wall time of its end; None while it is open.
         worst: the price at its worst tick. worst_ns: wall time of that tick.
-        dropped: packets dropped since it began.
+        dropped: packets dropped since it began, at least. uncounted: what this lacks.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
         evidence: texts of these findings at the last tick that had them (untrusted text).
         chain: causes and effects in their order of time.
-        ruled_out: other causes that were checked.
+        ruled_out: other causes that were checked, ruled out or not.
         muted: the operator muted every rule that shows its cause or a loss.
         acknowledged: the operator has seen it.
         group, l3: cache class and cache of the culprit, where these are known; else "", None.
+        traces: throughput of its first victims.
         watch: CPUs whose processes explain it. memory: those whose processes' memory does.
     """
 
@@ -171,6 +210,7 @@ class Incident:
     worst: Price = field(default_factory=Price)
     worst_ns: int = 0
     dropped: Reading = _NOT_COUNTED
+    uncounted: tuple[Uncounted, ...] = ()
     findings: tuple[tuple[str, str], ...] = ()
     evidence: tuple[str, ...] = ()
     chain: tuple[EvidenceLink, ...] = ()
@@ -181,3 +221,4 @@ class Incident:
     l3: L3Domain | None = None
     watch: tuple[Cpu, ...] = ()
     memory: tuple[Cpu, ...] = ()
+    traces: tuple[VictimTrace, ...] = ()

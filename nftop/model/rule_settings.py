@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.struct import dataclass, replace
 
 MOST_SETTINGS, MOST_ACKNOWLEDGED = 256, 64
+
+
+# Between the name of an NF and its CPUs, where several have the name.
+_ON = "@"
+
+
+def name_on_cpus(name: str, cpus: Sequence[Cpu]) -> str:
+    """Name of an NF among several with the same name: `dpdk-testpmd@3-4`."""
+    return f"{name}{_ON}{format_cpu_list(cpus)}"
+
+
+def base_name(name: str) -> str:
+    """The name without the CPUs that tell it apart."""
+    return name.partition(_ON)[0]
+
+
+def setting_names(nfs: Iterable[tuple[str, Sequence[Cpu]]]) -> Mapping[str, tuple[str, ...]]:
+    """By name of an NF, the names under which its settings are, the most exact first.
+
+    An NF that was among several with its name keeps their settings when it is the only one. A name
+    that stands for two NFs stands for none.
+
+    Args:
+        nfs: name and CPUs of all NFs.
+    """
+    names = {
+        name: (name,) if _ON in name or not cpus else (name_on_cpus(name, cpus), name)
+        for name, cpus in nfs
+    }
+    count = Counter(item for items in names.values() for item in items)
+    return {
+        name: tuple(item for item in items if count[item] == 1) for name, items in names.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +50,8 @@ class RuleSetting:
 
     Attributes:
         rule: its id.
-        nf: name of the NF (untrusted text); "" for all.
+        nf: name of the NF (untrusted text), with its CPUs where several have the name
+            (`name_on_cpus`); "" for all.
         muted: its findings are flagged and cause no incident on screen.
         limit: replaces the rule's limit, in its unit; None: the rule's own.
     """
@@ -40,6 +78,11 @@ class RuleSettings:
         """The setting that is in effect: the NF's own before that of all."""
         known = {(row.rule, row.nf): row for row in self.rows if row.rule == rule}
         return known.get((rule, nf)) or known.get((rule, "")) or RuleSetting(rule, nf)
+
+    def first_of(self, rule: str, names: Sequence[str]) -> RuleSetting:
+        """The setting in effect of an NF with these names, see `setting_names`."""
+        own = {row.nf for row in self.rows if row.rule == rule}
+        return self.of(rule, next((name for name in names if name in own), ""))
 
     def with_muted(self, rule: str, nf: str = "", *, muted: bool = True) -> RuleSettings:
         """The settings with a rule muted, or not, for an NF or for all."""

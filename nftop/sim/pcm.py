@@ -67,7 +67,9 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     core_j = core_joules(counted, core_of, hz, processor)
     of_cores = core_j, awake, package_of_core
     tsc = float(counted[:, INDEX["tsc"]].max())
-    of_sockets = _of_packages(sockets, of_cores, uncore, seconds, tsc, uncore_w(processor))
+    of_sockets = _of_packages(
+        sockets, of_cores, uncore, seconds, tsc=tsc, uncore_watts=uncore_w(processor)
+    )
     of_sockets[:, _PACKAGE["dram_reads"]] *= server_factor(model.scenario, t_ns)
     package_w = of_sockets[:, _PACKAGE["package_joules_consumed"]] / seconds
     warm_c = PACKAGE_C_PER_W * package_w[np.searchsorted(sockets, package_of_core)]
@@ -183,6 +185,7 @@ def _of_packages(
     of_cores: tuple[Floats, Floats, NDArray[np.int32]],
     uncore: NDArray[np.uint64],
     seconds: float,
+    *,
     tsc: float,
     uncore_watts: float,
 ) -> Floats:

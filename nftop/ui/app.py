@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import Color
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
 from textual.types import IgnoreReturnCallbackType
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from nftop.model.clock import show_utc
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
+from nftop.model.struct import dataclass
+from nftop.render.base.text import printable
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.store.history.history import TickHistory
@@ -69,18 +75,55 @@ class PaletteCommand(NamedTuple):
     run: IgnoreReturnCallbackType
 
 
+@dataclass(frozen=True, slots=True)
+class ListedCommand:
+    """A command in the palette's list, with the text it was listed for."""
+
+    query: str
+    run: IgnoreReturnCallbackType
+
+    def __call__(self) -> Any:
+        return self.run()
+
+
 class NftopCommands(Provider):
-    """Commands of the screen on which the palette was opened."""
+    """Commands of the screen on which the palette was opened.
+
+    A command matches if each word of the text begins one of its words. Without any match the first
+    entry says so, and below it are those that resemble the text, which run only if chosen.
+    """
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for command in self._commands():
-            if (score := matcher.match(command.name)) > 0:
-                yield Hit(score, matcher.highlight(command.name), command.run)
+        commands = list(self._commands())
+        ranked = self.ranked(query)
+        for rank, command in enumerate(ranked):
+            shown = matcher.highlight(command.name)
+            yield Hit(1.0 + len(ranked) - rank, shown, ListedCommand(query, command.run))
+        if ranked:
+            return
+        near = near_commands(query, [command.name for command in commands])
+        hint = ": did you mean" if near else ""
+        note = f"no command {printable(query)!r}{hint}"
+        say = partial(self._say, note)
+        yield Hit(2.0, Content(note), ListedCommand(query, say), text=note)
+        for rank, name in enumerate(near):
+            run = next(command.run for command in commands if command.name == name)
+            yield Hit(1.0 - rank / 10, name, ListedCommand(query, run))
 
     async def discover(self) -> Hits:
         for command in self._commands():
-            yield DiscoveryHit(command.name, command.run)
+            yield DiscoveryHit(command.name, ListedCommand("", command.run))
+
+    def ranked(self, query: str) -> list[PaletteCommand]:
+        """Commands that match a text, the best first."""
+        matcher = self.matcher(query)
+        matching = [item for item in self._commands() if matches_words(query, item.name)]
+        return sorted(matching, key=lambda item: -matcher.match(item.name))
+
+    def _say(self, note: str) -> None:
+        if isinstance(self.screen, BannerScreen):
+            self.screen.say(note.removesuffix(": did you mean"))
 
     def _commands(self) -> Iterator[PaletteCommand]:
         if isinstance(self.screen, BannerScreen):
@@ -93,6 +136,50 @@ class NftopCommands(Provider):
 
     def _set_theme(self, name: str) -> None:
         self.app.theme = name
+
+
+def matches_words(query: str, name: str) -> bool:
+    """Whether each word of a text begins a word of a command's name."""
+    words = _WORD.findall(name.casefold())
+    wanted = _WORD.findall(query.casefold())
+    return bool(wanted) and all(any(word.startswith(item) for word in words) for item in wanted)
+
+
+def near_commands(query: str, names: Sequence[str]) -> list[str]:
+    """Names with a word that resembles one of a text, the nearest first."""
+    of_word: dict[str, list[str]] = {}
+    for name in names:
+        for word in _WORD.findall(name.casefold()):
+            of_word.setdefault(word, []).append(name)
+    close = [
+        match
+        for item in _WORD.findall(query.casefold())
+        for match in difflib.get_close_matches(item, of_word, n=_MOST_NEAR)
+    ]
+    return list(dict.fromkeys(name for word in close for name in of_word[word]))[:_MOST_NEAR]
+
+
+_WORD = re.compile(r"\w+")
+_MOST_NEAR = 5
+
+
+class NftopPalette(CommandPalette):
+    """The palette; Enter runs nothing that was listed for another text than the one typed."""
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The list follows the typing late: before it does, the text alone decides."""
+        text = event.value.strip()
+        chosen = self.query_one(CommandList).highlighted_option
+        hit = getattr(chosen, "hit", None)
+        command = getattr(hit, "command", None)
+        if isinstance(command, ListedCommand) and command.query == text:
+            return
+        event.prevent_default()
+        event.stop()
+        ranked = NftopCommands(self.app.screen_stack[-2]).ranked(text)
+        if ranked:
+            self.dismiss()
+            self.app.call_later(ranked[0].run)
 
 
 def _action(key: KeyRow) -> str:
@@ -202,7 +289,7 @@ class NftopApp(App[None]):
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="command", id="--command-palette"))
+            self.push_screen(NftopPalette(placeholder="command", id="--command-palette"))
 
     def action_quit_at_once(self) -> None:
         """Quit; a change that is not kept is taken back."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from nftop.model.ids import Cpu
 from nftop.model.rule_settings import (
     MOST_ACKNOWLEDGED,
     NO_SETTINGS,
     RuleSetting,
     RuleSettings,
     merged,
+    setting_names,
 )
 
 
@@ -41,3 +43,17 @@ def test_rows_of_a_second_file_replace_those_of_the_first() -> None:
     both = merged(first, second)
     assert (both.of("drops").limit, both.of("gone").muted) == (2.0, True)
     assert both.acknowledged == ("a", "b")
+
+
+def test_settings_of_functions_with_one_name() -> None:
+    names = setting_names(
+        [("pmd@3-4", [Cpu(3), Cpu(4)]), ("pmd@7", [Cpu(7)]), ("vpp", [Cpu(1)]), ("idle", [])]
+    )
+    assert names == {
+        "pmd@3-4": ("pmd@3-4",), "pmd@7": ("pmd@7",), "vpp": ("vpp@1", "vpp"), "idle": ("idle",),
+    }  # fmt: skip
+    settings = NO_SETTINGS.with_muted("drops", "pmd").with_muted("drops", "vpp@1")
+    assert not settings.first_of("drops", names["pmd@7"]).muted
+    assert settings.first_of("drops", names["vpp"]).muted
+    # A program may call itself as nftop calls another: the name then stands for neither.
+    assert setting_names([("vpp", [Cpu(1)]), ("vpp@1", [Cpu(9)])]) == {"vpp": ("vpp",), "vpp@1": ()}

@@ -6,6 +6,7 @@ import pytest
 from textual.command import CommandPalette
 
 from nftop.ui.options import Options
+from nftop.ui.screens.main import MainScreen
 from tests.frames import frame
 from tests.ui.harness import Running, running
 
@@ -59,3 +60,36 @@ async def test_themes_are_commands() -> None:
         await run.until(lambda: "colours: light" in run.text)
         await run.press("enter")
         await run.until(lambda: run.app.theme == "light")
+
+
+@pytest.mark.parametrize("text", ["foo", "zzz", "frget", "soort", "bx", "[", "!!"])
+async def test_an_unknown_word_runs_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    acts: list[str] = []
+    monkeypatch.setattr(MainScreen, "action_act", lambda _, action, _by: acts.append(action))
+    async with running(frame(8), size=(80, 24)) as run:
+        for wait in (False, True):  # Enter before the list is there, and after
+            await run.press("colon", *(event_key(char) for char in text))
+            if wait:
+                await run.until(lambda: "no command" in run.text)
+            await run.press("enter", "escape")
+            await run.until(lambda: not isinstance(run.app.screen, CommandPalette))
+        assert set(acts) <= {"clear"}  # of Escape, where Enter closed the palette
+
+
+async def test_a_word_that_resembles_a_command_is_offered() -> None:
+    async with running(frame(8), size=(80, 24)) as run:
+        await run.press("colon", *"timelin", "z")
+        await run.until(lambda: "did you mean" in run.text)
+        assert "the Timeline screen" in run.text
+        await run.press("down", "enter")
+        await run.until(lambda: "[5 Timeline]" in run.text)
+
+
+async def test_a_command_typed_at_once_runs() -> None:
+    async with running(frame(8), size=(80, 24)) as run:
+        await run.press("colon", *"cache screen", "enter")
+        await run.until(lambda: "[3 Cache]" in run.text)
+
+
+def event_key(char: str) -> str:
+    return {"[": "left_square_bracket", "!": "exclamation_mark"}.get(char, char)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -11,15 +12,26 @@ from rich.color import Color
 from rich.style import Style
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.usual import UsualState, step_usual
 from nftop.model.frame import Frame
 from nftop.ui.options import Options
 from nftop.ui.theme import VARIABLES, looks
 from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
 from tests.ui.harness import running
 
-HEALTHY = tuple(ticks(lambda tick: frame(8, tick), 90))
-TOPDOWN = tuple(ticks(lambda tick: frame(88, tick, packages=2, tma=True), 90))
-LARGE = tuple(ticks(lambda tick: frame(128, tick, packages=2, simulated=True), 90))
+
+def compared(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Frames with what is usual for their rows, as the fold has it."""
+    state, result = UsualState(), []
+    for item in frames:
+        state, usual = step_usual(state, item)
+        result.append(replace(item, usual=usual))
+    return tuple(result)
+
+
+HEALTHY = compared(ticks(lambda tick: frame(8, tick), 90))
+TOPDOWN = compared(ticks(lambda tick: frame(88, tick, packages=2, tma=True), 90))
+LARGE = compared(ticks(lambda tick: frame(128, tick, packages=2, simulated=True), 90))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import os
 import platform
 import pty
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+import psutil
 import pyte
 import pytest
 
@@ -406,6 +408,49 @@ def test_ctrl_z_stops_and_comes_back() -> None:
         assert again, "the alternate screen is entered again"
 
 
+@pytest.mark.parametrize("how", ["ctrl-z", "signal"])
+def test_a_shell_gets_its_terminal_back_and_fg_continues(how: str) -> None:
+    """Ctrl-Z or SIGTSTP; the shell's prompt, and a line typed there; fg; keys work again."""
+    shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+    environ = {"PS1": "PROMPT> ", "HISTFILE": ""}
+    with terminal("", (100, 30), command=shell, environ=environ) as term:
+
+        def shows(*words: str) -> None:
+            assert term.eventually(lambda: all(word in term.text for word in words)), term.text
+
+        def sent(mark: bytes, since: int) -> bool:
+            return term.eventually(lambda: mark in term.raw[since:])
+
+        shows("PROMPT>")
+        os.write(term.master, f"{shlex.join(NFTOP)} demo -d 0.5\r".encode())
+        shows("[1 Cores]", "LIVE")
+        [child] = psutil.Process(term.child.pid).children()
+        for _ in range(2):  # the second time too
+            before = len(term.raw)
+            if how == "ctrl-z":
+                os.write(term.master, b"\x1a")
+            else:
+                child.send_signal(signal.SIGTSTP)
+            assert sent(b"Stopped", before)
+            assert child.status() == psutil.STATUS_STOPPED
+            assert b"\x1b[?1049l" in term.raw[before:]
+            assert b"\x1b[?25h" in term.raw[before:]
+            # Bash prints its prompt in a mode of its own; a command sees the shell's.
+            os.write(term.master, b"stty -a; echo a$((20+22))b\r")
+            assert sent(b"a42b", before)
+            shown = bytes(term.raw[before:]).decode(errors="replace")
+            assert {"icanon", "echo", "isig"} <= set(shown.split())
+            before = len(term.raw)
+            os.write(term.master, b"fg\r")
+            assert sent(b"\x1b[?1049h", before)
+            os.write(term.master, b"3")
+            shows("[3 Cache]")
+            os.write(term.master, b"1")
+            shows("[1 Cores]", "LIVE")
+        os.write(term.master, b"q")
+        assert term.eventually(lambda: not child.is_running())
+
+
 def test_a_session_from_start_to_hang_up() -> None:
     """Each view, an incident, back in time, editor, apply, undo, resize, hang-up."""
     # In this scenario a class takes another's ways after 60 s, for good.
@@ -417,6 +462,17 @@ def test_a_session_from_start_to_hang_up() -> None:
 
         def press(keys: str, *words: str) -> None:
             os.write(term.master, keys.encode())
+            shows(*words)
+
+        def confirm(*words: str) -> None:
+            """y, and again if it came before nftop knew that the plan was on screen."""
+            early = "the plan was not shown yet"
+            os.write(term.master, b"y")
+            assert term.eventually(
+                lambda: early in term.text or all(word in term.text for word in words)
+            )
+            if early in term.text:
+                os.write(term.master, b"y")
             shows(*words)
 
         shows("LIVE", "vpp_wk_0")
@@ -432,12 +488,12 @@ def test_a_session_from_start_to_hang_up() -> None:
         press("\r", "CULPRIT")
         press("e", "CAT editor", "DRAFT", "cat set --group tenant")
         press("\r", "y apply")
-        press("y", "IS NOT KEPT")
+        confirm("IS NOT KEPT")
         press("K", "KEPT")
         term.resize(100, 30)
         shows("CAT editor")
         press("u", "undo the last change", "y applies it")
-        press("y", "CAT editor", "tenant L3 0 fe → ", " → fe")
+        confirm("CAT editor", "tenant L3 0 fe → ", " → fe")
         press("\x1b")
         press("\x1b", "[1 Cores]")
         shows("[1 Cores]", "LIVE")

@@ -181,6 +181,7 @@ def _meanings(options: argparse.Namespace) -> int:
         known_rules,
         metrics_called,
         near_names,
+        words_called,
     )
 
     tables = _explained(options)
@@ -200,12 +201,14 @@ def _meanings(options: argparse.Namespace) -> int:
         put(sys.stdout, explain_rule(rule) + "\n")
         return OK
     called = metrics_called(options.metric)
-    if not called:
+    word = words_called(options.metric)
+    if not called and not word:
         near = near_names(options.metric)
         hint = f"did you mean {', '.join(near)}?" if near else "`nftop explain` lists all names"
         wrong = printable(options.metric)
         return fail(f"no metric or finding is called {wrong!r}; {hint}", USAGE)
-    put(sys.stdout, "\n\n".join(explain_metric(name, tables) for name in called) + "\n")
+    texts = [*filter(None, (word,)), *(explain_metric(name, tables) for name in called)]
+    put(sys.stdout, "\n\n".join(texts) + "\n")
     return OK
 
 

@@ -15,8 +15,8 @@ Durations are sums of the time between ticks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
-from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 
@@ -115,10 +115,12 @@ def step_findings(
     tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
     inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {})
+    names = setting_names((nf.name, nf.cpus) for nf in frame.nfs) if settings.rows else {}
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
         measured = rule.measure(inputs)
-        nfs = _nfs_of(measured) if any(row.rule == rule.id for row in settings.rows) else None
+        is_set = any(row.rule == rule.id for row in settings.rows)
+        nfs = _nfs_of(measured, names) if is_set else None
         limits = _limits_of(rule, nfs, settings)
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
@@ -146,18 +148,26 @@ class _Limits(NamedTuple):
         return rule.printed(limit if isinstance(limit, float) else float(limit[index]))
 
 
-def _nfs_of(measured: Measured) -> list[tuple[str, ...]]:
-    """NFs by name that each subject is about; empty for others."""
-    names = measured.words.get("nf")
-    if names is not None:
-        return [tuple(text.split(", ")) for text in names]
-    return [(key.where.removeprefix("nf "),) if key.where.startswith("nf ") else ()
+# Of each NF that a subject is about the names under which its settings are.
+_Nfs: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def _nfs_of(measured: Measured, names: Mapping[str, tuple[str, ...]]) -> list[_Nfs]:
+    """NFs that each subject is about; empty for others. `names`: of `setting_names`."""
+
+    def nfs(text: str) -> _Nfs:
+        # A name may have a comma itself.
+        items = (text,) if text in names else text.split(", ")
+        return tuple(names.get(item, (item,)) for item in items)
+
+    words = measured.words.get("nf")
+    if words is not None:
+        return [nfs(text) for text in words]
+    return [nfs(key.where.removeprefix("nf ")) if key.where.startswith("nf ") else ()
             for key in measured.keys]  # fmt: skip
 
 
-def _limits_of(
-    rule: Rule, nfs: Sequence[tuple[str, ...]] | None, settings: RuleSettings
-) -> _Limits:
+def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -> _Limits:
     """The operator's limits; clear limits keep their proportion."""
     if nfs is None or not any(row.rule == rule.id and row.limit is not None
                               for row in settings.rows):  # fmt: skip
@@ -169,9 +179,9 @@ def _limits_of(
     return _Limits(limit, np.where(changed, scaled, rule.clear))
 
 
-def _limit_for(rule: Rule, nfs: Iterable[str], settings: RuleSettings) -> float:
+def _limit_for(rule: Rule, nfs: _Nfs, settings: RuleSettings) -> float:
     """The limit of the first of these NFs that has one, else that of all."""
-    limits = (settings.of(rule.id, name).limit for name in (*nfs, ""))
+    limits = (settings.first_of(rule.id, names).limit for names in (*nfs, ()))
     return next((limit for limit in limits if limit is not None), rule.limit)
 
 
@@ -348,11 +358,11 @@ def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
 
 
 def _findings(
-    rule: Rule, now: Watched, nfs: Sequence[tuple[str, ...]], settings: RuleSettings
+    rule: Rule, now: Watched, nfs: Sequence[_Nfs], settings: RuleSettings
 ) -> list[Finding]:
     def is_muted(row: int) -> bool:
-        names = (nfs[row] or ("",)) if row < len(nfs) else ()
-        return bool(names) and all(settings.of(rule.id, name).muted for name in names)
+        names = (nfs[row] or ((),)) if row < len(nfs) else ()
+        return bool(names) and all(settings.first_of(rule.id, one).muted for one in names)
 
     return [
         Finding(

@@ -9,10 +9,9 @@ import math
 from datetime import UTC, datetime
 
 from nftop.derive.findings.inputs import FindingInputs, numbers
-from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, register
+from nftop.derive.findings.rule import SI, FindingKey, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.derive.nf.recent import (
-    FORGET_AFTER_S,
     KEPT_S,
     LEAST_PACKETS_PER_S,
     USUAL_S,
@@ -23,6 +22,7 @@ from nftop.model.column import Column, from_readings
 from nftop.model.frame import NfRow
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
 from nftop.model.missing import Missing, Reading, Reason, quotient
+from nftop.model.usual import NEW_NORMAL_AFTER_S
 
 _SOURCE_TEXT = f"nftop's comparison of the NF with its own median of the last {USUAL_S:.0f} s"
 _UNKNOWN = RecentRates()
@@ -98,7 +98,7 @@ register(
             Only("arriving", 0.5, "half of its usual packets or more still arrive, drops included"),
         ),
         at_least_s=3.0,
-        note=f"The usual throughput is kept for up to {FORGET_AFTER_S / 60:.0f} minutes of a "
+        note=f"The usual throughput is kept for up to {NEW_NORMAL_AFTER_S / 60:.0f} minutes of a "
         "collapse. If fewer packets arrive it is traffic-stopped.",
     )
 )
@@ -148,7 +148,7 @@ register(
         measure=drops,
         limit=0.0,
         clear=0.0,
-        form="{:,.0f}",
+        form=SI,
         text="{value} packets/s dropped, {why}",
         source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
         "drop_packets_per_s",
@@ -243,7 +243,7 @@ register(
         measure=lost_upcalls,
         limit=0.0,
         clear=0.0,
-        form="{:,.0f}",
+        form=SI,
         text="{value} packets/s dropped, because their upcalls failed",
         source=f"{_STATS} miss with failed upcall",
         own="any packet that is dropped is one too many",

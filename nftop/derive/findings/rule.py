@@ -5,6 +5,8 @@ A rule is registered next to the function that measures it; nothing else lists i
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -78,7 +80,8 @@ class Rule:
         measure: computes the values.
         limit: a value beyond it for `at_least_s` is a finding.
         clear: at or within it the finding ends.
-        form, scale: format of a number like the limit, and the factor applied before.
+        form, scale: format of a number like the limit, `SI` or for `str.format`, and the factor
+            applied before.
         text: of the finding, for `str.format`: `value` and `limit` so printed, and the names of
             `Measured.context` (numbers) and `words`.
         source: publication of the limit.
@@ -116,7 +119,44 @@ class Rule:
 
     def printed(self, number: float) -> str:
         """A number like the limit, with its unit."""
-        return self.form.format(number * self.scale)
+        return si(number) if self.form == SI else self.form.format(number * self.scale)
+
+    def parsed(self, text: str) -> float:
+        """A limit as it is printed: `5%` or `0.05`, `12 GB/s`, `1.5M`, `20k`.
+
+        Raises:
+            ValueError: it is no such number of 0 or more, or its unit is another.
+        """
+        match = _NUMBER.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"no number: {text}")
+        number, prefix, unit = float(match[1]), match[2], match[3]
+        tail = "" if self.form == SI else self.form.partition("}")[2].strip()
+        share = self.form.endswith("%}")
+        own = tail[1:] if tail[:1] in tuple(_PREFIXES) else tail
+        if unit not in ("", "%" if share else own):
+            raise ValueError(f"its unit is {('%' if share else own) or 'none'}")
+        if not math.isfinite(number):
+            raise ValueError("not finite")
+        if unit == "%":
+            return number / 100
+        if share and number > 1:
+            raise ValueError(f"a share: {number:g}% or {number / 100:g}")
+        return number * _PREFIXES[prefix] if prefix else number / self.scale
+
+
+SI = "si"  # form of a number with three digits and an SI prefix
+_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kMG]?)\s*(%|[A-Za-z/]*)")
+
+
+def si(value: float) -> str:
+    """Three significant digits with an SI prefix: `3.82M`, `630k`, `12`."""
+    for prefix, size in reversed(_PREFIXES.items()):
+        if value >= size * 0.9995:
+            scaled = value / size
+            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f}{prefix}"
+    return f"{value:.0f}"
 
 
 TALK = 'Intel, "Performance Considerations for Packet Processing on Intel Architecture"'

@@ -8,7 +8,17 @@ import numpy as np
 
 from nftop.derive.cache.ways import ways_of
 from nftop.derive.findings.inputs import FindingInputs, of_packages, summed
-from nftop.derive.findings.rule import RDT, STABLE, TALK, FindingKey, Measured, Only, Rule, register
+from nftop.derive.findings.rule import (
+    RDT,
+    SI,
+    STABLE,
+    TALK,
+    FindingKey,
+    Measured,
+    Only,
+    Rule,
+    register,
+)
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
@@ -48,7 +58,7 @@ register(
         measure=of_package("mmio.read_per_s"),
         limit=1000.0,
         clear=700.0,
-        form="{:,.0f}",
+        form=SI,
         text="{about}{value} reads of device registers a second, above {limit}",
         source=f"{PAPER}, Table 17 (PRd): very low, a few hundreds; {TALK}: avoid MMIO reads",
         own="a few hundreds is no number; a thousand is more. Who asks a NIC for its statistics "
@@ -143,8 +153,7 @@ register(
         measure=register_writes,
         limit=1e6,
         clear=0.9e6,
-        form="{:.2f} M",
-        scale=1e-6,
+        form=SI,
         text="{about}{value} writes/s to device registers for each polling core, above {limit}",
         source=f"{PAPER}, Table 17 (WiL): below 1 M/s per core is a good target; {TALK}: batch "
         "MMIO writes",

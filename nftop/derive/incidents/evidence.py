@@ -1,4 +1,4 @@
-"""Evidence of an incident: the chain from its cause to the harm, and causes that are ruled out."""
+"""Evidence of an incident: from its cause to the harm, and other causes by their numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chain_of(frame: Frame, cause: Cause, incident: Incident) -> tuple[EvidenceLi
         EvidenceLink(item.since_ns, "effect", f"{item.where}: {item.text}", _metric(item))
         for item in cause.effects
     ]
-    links += [*_costs(incident)]
+    links += [*_costs(incident)] if cause.takes_effects else []
     return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
 
 
@@ -59,12 +59,12 @@ def _of_groups(noticed: Noticed, groups: set[str]) -> Iterator[Change]:
 
 
 def _costs(incident: Incident) -> Iterator[EvidenceLink]:
-    """What a packet costs each victim, where that has changed."""
+    """What a packet costs each victim, where that has grown."""
     for victim in incident.victims:
         before, now = victim.cpp_before, victim.cpp_now
         if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
             continue
-        if abs(now / before - 1) > _SAME:
+        if now / before - 1 > _SAME:
             text = f"{victim.party.name}: {before:.0f} -> {now:.0f} cycles per packet"
             yield EvidenceLink(incident.since_ns, "effect", text, "cpp")
 
@@ -76,7 +76,9 @@ def ruled_out(
     cpus = tuple(sorted({cpu for item in incident.victims for cpu in item.party.cpus}))
     if not cpus:
         return ()
-    checks = [_load(incident.victims, recent, began_ns)]
+    # Arriving packets are what these two are about.
+    of_load = incident.kind in ("load", "stopped")
+    checks = [] if of_load else [_load(incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
         checks.append(_below("wait", _most(frame, "wait_ratio", cpus), _WAITS))
         checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
@@ -89,17 +91,18 @@ def ruled_out(
 
 def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     """Whether as many packets arrive as before."""
-    changes = []
+    changes, none_before = [], False
     for victim in victims:
         rates = recent.get(victim.party.key, RecentRates())
         before = rates.before(began_ns, lambda point: point.arriving)
         now = rates.now
+        none_before = none_before or before == 0
         if now is not None and not isinstance(before, Missing) and before > 0:
             changes.append(now.arriving / before - 1)
     known = [change for change in changes if math.isfinite(change)]
     if not known:
-        why = "not counted now" if changes else "unknown before it began"
-        return RuledOut("arriving load", None, why)
+        why = "not counted now" if changes else "no readings from before it"
+        return RuledOut("arriving load", None, "none before it" if none_before else why)
     # Fewer packets at one NF do not hide more at another.
     largest = max(known)
     return RuledOut(

@@ -12,9 +12,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
@@ -28,15 +26,28 @@ from nftop.derive.incidents.causes import (
     losses_of,
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
-from nftop.derive.incidents.parties import Parties, nf_party
-from nftop.derive.nf.recent import RECENT, Recent, RecentRates, cost_of, throughput_of
+from nftop.derive.incidents.parties import (
+    DropCount,
+    Parties,
+    before_of,
+    cost_of_price,
+    count_drops,
+    dropped_before,
+    follow_traces,
+    loss_of,
+    number_of,
+    price_of,
+    victim_of,
+    worst_of,
+)
+from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame, NfRow
+from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
@@ -48,14 +59,6 @@ STAYS_S = 3.0
 # And for so long while they get less: caches fill within seconds after their ways are free.
 RECOVERS_S = 120.0
 _RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
-# Smaller changes of throughput are no harm worth a name.
-_LEAST_CHANGE = 0.005
-_NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
-_NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
-_NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
-_NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not known")
-# Reasons of a victim that never counts drops.
-_NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Followed:
         ended_ns: CLOCK_MONOTONIC at which it ended; None while it is open.
         takes_effects: as `Cause`.
         over_ns: wall time of the first tick without its cause; None while that is seen.
+        drops: of its victims.
     """
 
     key: CauseKey
@@ -80,6 +84,7 @@ class Followed:
     ended_ns: int | None = None
     takes_effects: bool = True
     over_ns: int | None = None
+    drops: DropCount = field(default_factory=DropCount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: _number(nf.lost_packets_per_s) for nf in frame.nfs}
+    drops = {nf.key: number_of(nf.lost_packets_per_s) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:
@@ -208,7 +213,7 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     passed_s = (frame.wall_ns - over_ns) / 1e9
     if passed_s <= max(STAYS_S, 2 * (frame.interval_s or 0.0)):
         return True
-    few = _FEW_OF_WORST * _number(item.incident.worst.drops_per_s)
+    few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
     return passed_s <= RECOVERS_S and all(
         _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
     )
@@ -280,14 +285,10 @@ def _harm(incident: Incident) -> tuple[int, float, float, int]:
     price = incident.price
     return (
         -incident.severity,
-        -_number(price.drops_per_s),
-        -_number(price.lost_packets_per_s),
+        -number_of(price.drops_per_s),
+        -number_of(price.lost_packets_per_s),
         incident.since_ns,
     )
-
-
-def _number(reading: Reading) -> float:
-    return 0.0 if isinstance(reading, Missing) else reading
 
 
 def _known(
@@ -337,15 +338,27 @@ def _follow(
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = {
         **before,
-        **{nf.key: _before(inputs.recent, nf, began_ns) for nf in victims if nf.key not in before},
+        **{
+            nf.key: before_of(inputs.recent, nf, began_ns) for nf in victims if nf.key not in before
+        },
     }
-    harmed = tuple(sorted((_victim(nf, before[nf.key]) for nf in victims), key=_loss, reverse=True))
+    harmed = tuple(
+        sorted((victim_of(nf, before[nf.key]) for nf in victims), key=loss_of, reverse=True)
+    )
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = _price(priced, before, inputs.recent)
+    price = price_of(priced, before, inputs.recent)
+    drops = (
+        dropped_before(priced, inputs.recent, began_ns, counted_ns)
+        if known is None
+        else known.drops
+    )
+    drops = count_drops(drops, priced, frame)
+    traced = [nfs[item.party.key] for item in harmed]
+    traces = () if old is None else old.traces
     severity = _severity(findings, price, cause)
     if old is not None:
         severity = max(severity, old.severity)
-    worst, worst_ns = _worst(old, price, frame.wall_ns)
+    worst, worst_ns = worst_of(old, price, frame.wall_ns)
     names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
     muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
     if cause.is_over and old is not None:
@@ -363,26 +376,27 @@ def _follow(
         basis=cause.basis,
         worst=worst,
         worst_ns=worst_ns,
-        dropped=_dropped(old, priced, frame),
+        dropped=drops.total,
+        uncounted=tuple(drops.uncounted.values()),
         findings=names,
         group=cause.group,
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
+        traces=follow_traces(traces, traced, inputs.recent, since_ns, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
-    if old is None:
-        more = _dropped_before(priced, inputs.recent, began_ns, counted_ns)
-        incident = replace(incident, dropped=_sum(incident.dropped, more))
     # Its worst tick, or the last one with its cause where nothing is lost.
-    is_worst = worst_ns == frame.wall_ns or (not any(_cost(worst)) and not _is_ending(cause))
+    is_worst = worst_ns == frame.wall_ns or (
+        not any(cost_of_price(worst)) and not _is_ending(cause)
+    )
     shown = harmed if is_worst or known is None else known.harmed
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.wall_ns
     return Followed(
         cause.key, incident, began_ns, before, shown,
-        takes_effects=cause.takes_effects, over_ns=over_ns,
+        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
 
 
@@ -440,128 +454,15 @@ def _exactness(party: Party | None) -> int:
     return 0 if party is None else {"process": 3, "nf": 3, "class": 2}.get(party.kind, 1)
 
 
-def _before(recent: Recent, nf: NfRow, began_ns: int) -> tuple[Reading, Reading]:
-    """Throughput and cost of an NF before an incident."""
-    rates = recent.get(nf.key, RecentRates())
-    return (
-        rates.before(began_ns, lambda point: point.throughput),
-        rates.before(began_ns, lambda point: point.cpp),
-    )
-
-
-def _victim(nf: NfRow, before: tuple[Reading, Reading]) -> Victim:
-    metric, now = throughput_of(nf)
-    cost = cost_of(nf)
-    sent_before, cost_before = before
-    change = _change(sent_before, now)
-    drops = nf.lost_packets_per_s
-    common = {"drops_per_s": drops, "cpp_before": cost_before, "cpp_now": cost}
-    dropping = not isinstance(drops, Missing) and drops > 0
-    small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
-    cost_change = _change(cost_before, cost)
-    dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
-    if small and dearer and not dropping:
-        name = "cpp" if isinstance(nf.readings["busy_cpp"], Missing) else "busy_cpp"
-        return Victim(nf_party(nf), name, cost_before, cost, cost_change, **common)
-    return Victim(nf_party(nf), metric, sent_before, now, change, **common)
-
-
-def _change(before: Reading, now: Reading) -> Reading:
-    if isinstance(before, Missing):
-        return before
-    if isinstance(now, Missing):
-        return now
-    return now / before - 1 if before > 0 else _NO_BEFORE
-
-
-def _loss(victim: Victim) -> float:
-    """Packets per second that it drops; else a cost that rose."""
-    return _number(victim.drops_per_s) or (
-        _number(victim.change) if victim.metric.endswith("cpp") else 0.0
-    )
-
-
-def _price(
-    victims: Sequence[NfRow], before: Mapping[str, tuple[Reading, Reading]], recent: Recent
-) -> Price:
-    """Drops and lost packets of all victims that count them."""
-    drops = [nf.lost_packets_per_s for nf in victims]
-    known = [item for item in drops if not isinstance(item, Missing)]
-    lost: list[float] = []
-    for nf in victims:
-        sent_before, now = before[nf.key][0], throughput_of(nf)[1]
-        if isinstance(sent_before, Missing) or isinstance(now, Missing):
-            continue
-        point = recent.get(nf.key, RecentRates()).now
-        if point is None or math.isnan(point.arriving):
-            continue
-        # What fewer packets arrive is not lost.
-        lost.append(max(min(sent_before, point.arriving) - now, 0.0))
-    compared = any(not isinstance(before[nf.key][0], Missing) for nf in victims)
-    return Price(
-        sum(known) if known else (drops[0] if drops else _NO_DROPS),
-        sum(lost) if lost else (_NO_ARRIVING if compared else _NO_BEFORE),
-    )
-
-
 def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
     rules = {item.rule for item in findings}
     if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone"}:
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
-    if harms and _number(price.drops_per_s) > 0:
+    if harms and number_of(price.drops_per_s) > 0:
         return Severity.BAD
     return cause.floor
-
-
-def _worst(old: Incident | None, price: Price, wall_ns: int) -> tuple[Price, int]:
-    if old is None or _cost(price) > _cost(old.worst):
-        return price, wall_ns
-    return old.worst, old.worst_ns
-
-
-def _cost(price: Price) -> tuple[float, float]:
-    return _number(price.drops_per_s), _number(price.lost_packets_per_s)
-
-
-def _dropped(old: Incident | None, victims: Iterable[NfRow], frame: Frame) -> Reading:
-    """Packets dropped since it began; NFs' own intervals, so that nothing counts twice.
-
-    Missing if they were not known at its begin: no later number has those.
-    """
-    total: Reading = _NO_DROPS if old is None else old.dropped
-    if isinstance(total, Missing) and total.reason not in _NEVER:
-        return total
-    unknown: Missing | None = None
-    for nf in victims:
-        rate = nf.lost_packets_per_s
-        seconds = frame.interval_s if nf.interval_s is None else nf.interval_s
-        if isinstance(rate, Missing) or seconds is None:
-            missing = rate if isinstance(rate, Missing) else _NO_INTERVAL
-            unknown = unknown or (None if missing.reason in _NEVER else missing)
-            continue
-        dropped = rate * seconds
-        total = dropped if isinstance(total, Missing) else total + dropped
-    return unknown if isinstance(total, Missing) and unknown is not None else total
-
-
-def _dropped_before(
-    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int]
-) -> float:
-    """Packets dropped from the begin of an incident to the tick before this one, in no other."""
-    total = 0.0
-    for nf in nfs:
-        first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
-        points = recent.get(nf.key, RecentRates()).points[:-1]
-        for before, point in pairwise(points):
-            if point.monotonic_ns >= first_ns and not math.isnan(point.dropped):
-                total += point.dropped * (point.monotonic_ns - before.monotonic_ns) / 1e9
-    return total
-
-
-def _sum(reading: Reading, more: float) -> Reading:
-    return reading if isinstance(reading, Missing) else reading + more
 
 
 # CPUs of open incidents that are described at once.

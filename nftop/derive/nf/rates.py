@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from nftop.derive.threads import ThreadRate
@@ -20,6 +21,7 @@ from nftop.model.nf.parts import (
 )
 from nftop.model.nf.queue_map import QueueMap
 from nftop.model.owner import Owner, rank
+from nftop.model.rule_settings import name_on_cpus
 from nftop.model.struct import dataclass, field, replace
 
 _NOT_SEEN = Missing(
@@ -165,6 +167,26 @@ def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
 def qualified(name: str, of: str, *, usual: str) -> str:
     """A program's name, with `of` unless that is the usual value."""
     return name if of in ("", usual) else f"{of}/{name}"
+
+
+def with_distinct_names(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
+    """The NFs with their CPUs in the names of those that have the same name.
+
+    Two applications in containers, or with --in-memory, have one prefix; an application that is
+    started anew has the same CPUs, but not the same process or socket. Those that have no CPU of
+    their own are named by their process.
+    """
+    count = Counter(nf.name for nf in nfs)
+    named = [nf if count[nf.name] == 1 else replace(nf, name=_name_on_cpus(nf)) for nf in nfs]
+    again = Counter(nf.name for nf in named)
+    return tuple(
+        nf if again[nf.name] == 1 else replace(nf, name=f"{nf.name}#{nf.pid}") for nf in named
+    )
+
+
+def _name_on_cpus(nf: NfRates) -> str:
+    cpus = sorted({core.cpu for core in nf.cores})
+    return name_on_cpus(nf.name, cpus) if cpus else f"{nf.name}#{nf.pid}"
 
 
 def folder(path: str) -> str:

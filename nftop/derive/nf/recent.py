@@ -1,7 +1,7 @@
 """Rates of each network function in the last minutes: its usual ones, and those at an earlier time.
 
 The usual rate is the median of `USUAL_S`. Ticks in which the throughput is below `KEPT_RATIO` of it
-are left out for up to `FORGET_AFTER_S`, so that a collapse does not become usual while it lasts.
+are left out for up to `NEW_NORMAL_AFTER_S`, so that a collapse is not usual while it lasts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.frame import Frame, NfRow
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.usual import NEW_NORMAL_AFTER_S
 
 USUAL_S = 120.0
 KEPT_S = 240.0
 KEPT_RATIO = 0.5
-FORGET_AFTER_S = 900.0
 # An NF with fewer packets than this is not busy enough to have a usual rate.
 LEAST_PACKETS_PER_S = 100_000.0
 _SPACING_S = 0.9
@@ -145,7 +145,7 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     # A tick without a number neither begins nor ends a collapse.
     unusual_ns = (known.unusual_since_ns or now_ns) if low else None
     unusual_ns = known.unusual_since_ns if unknown else unusual_ns
-    if unusual_ns is not None and now_ns - unusual_ns > FORGET_AFTER_S * 1e9:
+    if unusual_ns is not None and now_ns - unusual_ns > NEW_NORMAL_AFTER_S * 1e9:
         return RecentRates((point,))
     point = replace(point, is_usual=not (low or unknown))
     kept_ns = now_ns - KEPT_S * 1e9

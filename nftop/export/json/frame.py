@@ -10,7 +10,8 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
-  ones too. `severity` is `bad` (packets are lost), `warn` or `info`.
+  ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
+  bound if there are `dropped_uncounted`: `seconds` is null for an NF that never counts drops.
 - `focus`: the core counted in detail (`--focus`), null without one; `tree` has its top-down nodes,
   each after its parent: `of` is `slots` or `cycles`, `beyond` whether it and all above it exceed
   the vendor's thresholds, `coverage` the share of time counted. `probes` are further metrics of
@@ -93,6 +94,10 @@ def incident_object(incident: Incident) -> dict[str, Any]:
             "ruled_out": [
                 {"name": item.name, "excluded": item.excluded, "text": item.text}
                 for item in incident.ruled_out
+            ],
+            "dropped_uncounted": [
+                {"nf": item.name, "seconds": item.seconds, "why": item.why}
+                for item in incident.uncounted
             ],
             "muted": incident.muted,
             "acknowledged": incident.acknowledged,

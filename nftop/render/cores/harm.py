@@ -1,12 +1,10 @@
 """Order by harm: what loses packets, waits, or costs more than usual comes first.
 
-Of each row the history gives what is usual (`RowTrends`), so that rows compare without a baseline
-that the operator kept.
+Rows compare with what is usual for them (`Frame.usual`), without a baseline that the operator kept.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
@@ -21,6 +19,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
+from nftop.model.usual import UsualTable
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
 from nftop.render.cache.way_cells import ClassLook, looks_of
@@ -32,7 +31,6 @@ LOSING = 3.0  # from here on packets are lost
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
 _UNKNOWN = Missing(Reason.WARMING)
-_LEAST_SAMPLES = 3  # known parts of the history from which on there is a usual value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class RowTrend:
     Attributes:
         spans: a braille line; on the scale of `graph.trend_texts`.
         change: of the newest value against the usual one, or why it is unknown.
-        usual: median of the history.
+        usual: as `Frame.usual` has it.
     """
 
     spans: tuple[Span, ...] = ()
@@ -114,7 +112,6 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     rows = np.flatnonzero(np.array([nf is not None for nf in cpus.nf], np.bool_))
     polled = [cpus.topology.cpus[row].cpu for row in rows.tolist()]
     now = {name: columns[name].values[rows] for name in _COSTS}
-    since_s = _trouble_since(frame)
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     # What NICs drop shows full cores; lost upcalls do not.
     missing = [_number(nf.readings["drop_packets_per_s"]) > 0 for nf in frame.nfs]
@@ -127,12 +124,13 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
          for row, cpu in zip(rows.tolist(), polled, strict=True)], np.bool_,
     )  # fmt: skip
     past = RowCosts(polled, now, full)
-    of_cpus = _cost_trends(cpu_past, past, (CPU_CELLS, CPU_SPAN_S), since_s)
+    of_cpus = _cost_trends(cpu_past, past, (CPU_CELLS, CPU_SPAN_S), frame.usual.cpus)
     keys = [nf.key for nf in frame.nfs]
+    packets = [nf.readings[f"{nf.direction}_packets_per_s"] for nf in frame.nfs]
     readings = {
-        name: np.array([_number(nf.readings[metric]) for nf in frame.nfs])
-        for name, metric in zip(_COSTS, ("cpp", "busy_cpp", "rx_packets_per_s"), strict=True)
+        name: np.array([_number(nf.readings[name]) for nf in frame.nfs]) for name in _COSTS[:2]
     }
+    readings[_COSTS[2]] = np.array([_number(item) for item in packets])
     whole = np.array(
         [
             nf.saturated is True or (misses and nf.saturated is None)
@@ -141,10 +139,10 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
         np.bool_,
     )
     past = RowCosts(keys, readings, whole)
-    of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), since_s)
+    of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), frame.usual.nfs)
     rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
-    well = _parts_before(2 * NF_CELLS, NF_SPAN_S, since_s)
-    of_rates = row_trends(rates, _usual(rates, well), comparable=losing, costs=False)
+    sent = frame.usual.nfs.of("packets_per_s", keys)
+    of_rates = row_trends(rates, sent, comparable=losing, costs=False)
     return RowTrends(
         dict(zip(keys, of_rates, strict=True)),
         dict(zip(keys, of_nfs, strict=True)),
@@ -153,17 +151,6 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
 
 
 _COSTS = ("cpp", "busy_cpp", "packets_per_s")
-
-
-def _trouble_since(frame: Frame) -> float | None:
-    """Seconds since the first open incident that harms began; None without one."""
-    begins = [item.since_ns for item in frame.incidents if item.severity > Severity.INFO]
-    return (frame.wall_ns - min(begins)) / 1e9 if begins else None
-
-
-def _parts_before(points: int, span_s: float, since_s: float | None) -> int:
-    """Of `points` parts of a span those that ended before so many seconds ago."""
-    return points if since_s is None else max(0, math.floor(points - points * since_s / span_s) - 1)
 
 
 class RowCosts(NamedTuple):
@@ -175,18 +162,19 @@ class RowCosts(NamedTuple):
 
 
 def _cost_trends(
-    past: RowPast, costs: RowCosts, size: tuple[int, float], since_s: float | None
+    past: RowPast, costs: RowCosts, size: tuple[int, float], usual: UsualTable
 ) -> list[RowTrend]:
     """Trends of costs; `size`: cells, and their seconds."""
     (keys, now, full), (cells, span_s) = costs, size
-    cpp, work, packets = (past(name, keys, 2 * cells, span_s) for name in _COSTS)
-    well = _parts_before(2 * cells, span_s, since_s)
+    cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
+    of_cpp, of_work, of_packets = (usual.of(name, keys) for name in _COSTS)
     pure = np.isfinite(now["busy_cpp"])
-    moved = np.abs(now["packets_per_s"] / _usual(packets, well) - 1)
+    moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
     values = np.where(pure[:, None], work, cpp)
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
-    return row_trends(values, _usual(values, well), newest, comparable=comparable, costs=True)
+    base = np.where(pure, of_work, of_cpp)
+    return row_trends(values, base, newest, comparable=comparable, costs=True)
 
 
 def row_trends(
@@ -223,24 +211,6 @@ def row_trends(
             texts, hot.tolist(), last.tolist(), usual.tolist(), strict=True
         )
     ]
-
-
-def _usual(values: NDArray[np.float32], well: int) -> Floats:
-    """Median of the first `well` parts of each row, of all where few of these are known."""
-    of_all, of_well = _medians(values), _medians(values[:, :well])
-    result = np.where(np.isfinite(of_well), of_well, of_all)
-    return np.where(result > 0, result, np.nan)
-
-
-def _medians(values: NDArray[np.float32]) -> Floats:
-    """Median of the numbers of each row; NaN of fewer than `_LEAST_SAMPLES`."""
-    count = np.isfinite(values).sum(axis=1)
-    if not values.size:
-        return np.full(len(values), np.nan)
-    ordered = np.sort(values, axis=1)  # NaN last
-    middle = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
-    low, high = (np.take_along_axis(ordered, at[:, None], 1)[:, 0] for at in middle)
-    return np.where(count >= _LEAST_SAMPLES, (low + high) / 2.0, np.nan)
 
 
 def _number(reading: Reading) -> float:

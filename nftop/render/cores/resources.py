@@ -32,7 +32,7 @@ from nftop.render.cache.way_cells import (
 # History of a metric of a package: metric, package, points, seconds; float32 (points,).
 PackagePast = Callable[[str, Package, int, float], NDArray[np.float32]]
 
-_NAME, _USED, _GAUGE, _RATE = 10, 12, 6, 7
+_NAME, _USED, _GAUGE, _RATE = 10, 13, 6, 7
 _LABEL, _SOCKET = 11, 19
 _GAP = 1
 COMPACT_LINES = 2
@@ -108,7 +108,7 @@ def map_lines(frame: Frame, domain: CacheDomain) -> list[Line]:
     looks = looks_of(frame.groups)
     cells, ways = way_cells(domain), domain.ways or 0
     numbers = way_numbers(ways, cells)[-1]
-    head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{'MiB used/cap':>{_USED}}"
+    head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
     rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
     lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
     lines += [
@@ -206,7 +206,7 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
         key=lambda group: shares[group.name].all.ways,
     )
     ways = domain.ways or 0
-    cells = 3 if width >= 70 and ways <= 12 else 2 if 2 * ways + 40 <= width else 1
+    cells = 3 if width >= 70 and ways <= 12 else 2 if 2 * ways + 50 <= width else 1
     owner: list[Span] = [Span(f" L3 {domain.l3} ways {ways - 1}-0  ", Tone.MUTED)]
     second: list[Span] = [Span(fit(" shared with", len(owner[0].text)), Tone.MUTED)]
     for way in reversed(range(ways)):

@@ -53,20 +53,32 @@ def body_lines(
     height: int,
     *,
     facts: RowFacts = NO_FACTS,
+    width: int | None = None,
 ) -> list[Line]:
-    """Lines of the body from `top` on, at most `height`; the last counts what is not shown."""
+    """Lines of the body from `top` on, at most `height`; the last counts what is not shown.
+
+    `width`: cells of that last line; None: any.
+    """
     room = rows_in_view(rows, height)
     shown = _shown(cpus, rows, top, room, facts)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
-        lines.append(rest_line(cpus, rows, hidden, facts))
+        lines.append(rest_line(cpus, rows, hidden, facts, width))
     return lines
 
 
-def rest_line(cpus: CpuTable, rows: CpuRows, hidden: Sequence[int], facts: RowFacts) -> Line:
-    """Counts of the rows out of view, sick and well, and of the folded ones."""
-    parts: list[Line] = []
+def rest_line(
+    cpus: CpuTable,
+    rows: CpuRows,
+    hidden: Sequence[int],
+    facts: RowFacts,
+    width: int | None = None,
+) -> Line:
+    """Counts of the rows out of view, sick and well, and of the folded ones.
+
+    In `width` cells: first without what the words mean, then without names, then without words.
+    """
     sick = [row for row in hidden if facts.harm is not None and facts.harm[row] >= SICK]
     compared = facts.trends.cpus
     infos = cpus.topology.cpus
@@ -76,24 +88,40 @@ def rest_line(cpus: CpuTable, rows: CpuRows, hidden: Sequence[int], facts: RowFa
         if facts.harm is not None and facts.harm[row] < SICK
     )
     others = len(hidden) - len(sick) - well
-    if sick:
-        named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
-        names = printable(" ".join(filter(None, named)))
-        parts.append(line("   ", Span(f"+ {len(sick)} more sick: {names}", Tone.WARN)))
+    named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
+    names = printable(" ".join(filter(None, named)))
     polled = any(cpus.nf[row] is not None for row in hidden)
     noun = "poller" if polled else "CPU"
     more = "more, not compared" if facts.harm is not None and polled else "more"
-    for count, what in ((well, f"well: within {NEAR:.0%} of usual"), (others, more)):
-        if count:
-            text = f"   + {count} {noun}{'s' * (count != 1)} {what}"
-            parts.append(line(Span(text, Tone.DIM)))
-    if rows.folded:
-        parts.append(fold_line(cpus, rows.folded))
-    return line(*parts)
+
+    def counts(*, brief: bool, named: bool) -> Line:
+        parts: list[Line] = []
+        if sick:
+            text = f"{len(sick)} sick" if brief else f"{len(sick)} more sick"
+            parts.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
+        for count, what, short in (
+            (well, f"well: within {NEAR:.0%} of usual", "well"),
+            (others, more, "more"),
+        ):
+            if count:
+                text = f"{count} {noun}{'s' * (count != 1)} {what}"
+                parts.append(line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.DIM)))
+        if rows.folded:
+            parts.append(fold_line(cpus, rows.folded, brief=brief and not named))
+        return line(*parts)
+
+    forms = (counts(brief=brief, named=named) for brief, named in _REST_FORMS)
+    whole = next(forms)
+    if width is None or whole.width <= width:
+        return whole
+    return next((form for form in forms if form.width <= width), counts(brief=True, named=False))
 
 
-def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
-    """One line for the folded rows, with the mean of their known busy times."""
+_REST_FORMS = ((False, True), (True, True), (True, False))
+
+
+def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> Line:
+    """One line for the folded rows, with the mean of their known busy times unless `brief`."""
     busy = cpus.columns["busy_ratio"]
     rows = np.array(folded, np.intp)
     known = busy.values[rows][busy.present[rows]]
@@ -101,6 +129,8 @@ def fold_line(cpus: CpuTable, folded: Sequence[int]) -> Line:
     offline = sum(not cpus.online[row] for row in folded)
     text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
     tail = f", {offline} offline" if offline else ""
+    if brief:
+        return line(Span(text, Tone.DIM))
     return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
 
 

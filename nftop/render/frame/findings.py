@@ -8,7 +8,7 @@ from itertools import groupby
 from nftop.derive.findings.rules import rule_called
 from nftop.model.clock import clock_of
 from nftop.model.frame import Finding, Frame
-from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, base_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, selected
 from nftop.render.base.text import printable
 from nftop.render.frame.header import badge_lines, time_of_day
@@ -72,7 +72,7 @@ def _of_rule(
         mark = " (muted)" if item.is_muted else ""
         drawn = paragraph(f"{item.where}: {item.text}{mark}", width, lead=lead)
         lines += map(selected, drawn) if item is chosen else drawn
-    if own := setting_texts(findings[0].rule, settings):
+    if own := setting_texts(findings[0].rule, settings, [nf.name for nf in frame.nfs]):
         lead = line("  ", Span("set by you: ", Tone.ACCENT))
         lines += paragraph("; ".join(own), width, lead=lead)
     facts = () if rule is None else rule_facts(rule)
@@ -82,15 +82,20 @@ def _of_rule(
     return [*lines, BLANK]
 
 
-def setting_texts(name: str, settings: RuleSettings) -> list[str]:
-    """What the operator has set of a rule, for each NF and for all."""
+def setting_texts(name: str, settings: RuleSettings, nfs: Sequence[str] = ()) -> list[str]:
+    """What the operator has set of a rule, for each NF and for all.
+
+    `nfs`: names of those that are here; a setting whose name stands for several is not in effect.
+    """
     rule = rule_called(name)
     texts = []
     for row in settings.rows:
         if row.rule == name:
             limit = "" if row.limit is None or rule is None else f"limit {rule.printed(row.limit)}"
             what = ", ".join(filter(None, ("muted" if row.muted else "", limit))) or "as nftop's"
-            texts.append(f"{what} for {printable(row.nf) if row.nf else 'all'}")
+            several = [nf for nf in nfs if nf != row.nf and base_name(nf) == row.nf]
+            why = f", not in effect: that are {' and '.join(several)}" if several else ""
+            texts.append(printable(f"{what} for {row.nf or 'all'}{why}"))
     return texts
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from nftop.derive.findings.rule import si
 from nftop.derive.findings.rules import all_rules
 from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
@@ -70,7 +71,7 @@ def incident_line(
     if room < 10:
         short = line(" ", Span(GLYPHS[incident.severity], tone), " ", culprit_text(incident))
         return crop(short, width)
-    least = cells(printable(f"{culprit_text(incident, 0)} {incident.title}"))
+    least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
     right = _effects(frame, incident, room - least - 1, room // 2)
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
@@ -91,7 +92,7 @@ def incident_line(
 def incident_text(frame: Frame, incident: Incident) -> str:
     """One incident in a sentence of any length, with its id and begin."""
     effects = _effects(frame, incident, 1 << 20, 1 << 20)
-    text = f"{culprit_text(incident)} {incident.title} {effects}".rstrip()
+    text = f"{culprit_text(incident)} {title_text(incident)} {effects}".rstrip()
     return f"{text} [{incident.id}, since {clock_of(incident.since_ns)}]"
 
 
@@ -107,13 +108,25 @@ def incident_text_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def culprit_name(incident: Incident) -> str:
-    """Its class if it is a process that harms by its class, else its name."""
+    """Its class if it is a process that harms by its class, else its name.
+
+    Of an incident without a known culprit the victim, which its title is about.
+    """
     culprit = incident.culprit
     if culprit is None:
-        return "unknown"
+        return incident.victims[0].party.name if _is_of_victim(incident) else "unknown"
     if incident.kind == "neighbour" and culprit.group:
         return culprit.group
     return culprit.name
+
+
+def title_text(incident: Incident) -> str:
+    """What the culprit does; or the victim, of which no cause is known."""
+    return f"{incident.title}{', cause not known' if incident.culprit is None else ''}"
+
+
+def _is_of_victim(incident: Incident) -> bool:
+    return incident.culprit is None and len(incident.victims) == 1
 
 
 def culprit_text(incident: Incident, most: int | None = None) -> str:
@@ -171,16 +184,6 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600}h" if whole < 172_800 else f"{whole // 86_400}d"
 
 
-def number_text(value: float) -> str:
-    """Three significant digits and an SI prefix: `3.82M`, `630k`, `12`."""
-    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size * 0.9995:
-            scaled = value / size
-            places = 0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2
-            return f"{scaled:.{places}f}{prefix}"
-    return f"{value:.0f}"
-
-
 def change_text(change: Reading) -> str:
     """`-9%`, `+12%`, `0%`; "" if unknown."""
     if isinstance(change, Missing):
@@ -198,19 +201,19 @@ def price_text(incident: Incident) -> str:
     price = incident.worst if ended else incident.price
     drops, lost = price.drops_per_s, price.lost_packets_per_s
     if not isinstance(drops, Missing) and drops >= 0.5:
-        return f"dropped up to {number_text(drops)}/s" if ended else f"{number_text(drops)} drop/s"
+        return f"dropped up to {si(drops)}/s" if ended else f"{si(drops)} drop/s"
     if not isinstance(lost, Missing) and lost >= 1e4:
-        return f"lost up to {number_text(lost)} pps" if ended else f"{number_text(lost)} pps lost"
+        return f"lost up to {si(lost)} pps" if ended else f"{si(lost)} pps lost"
     return ""
 
 
 def _cause(incident: Incident, room: int) -> str:
     """Culprit and what it does, in at most `room` cells."""
     for most in range(_MOST_FACTS, -1, -1):
-        text = printable(f"{culprit_text(incident, most)} {incident.title}")
+        text = printable(f"{culprit_text(incident, most)} {title_text(incident)}")
         if cells(text) <= room:
             return text
-    return fit(printable(f"{culprit_name(incident)} {incident.title}"), room).rstrip()
+    return fit(printable(f"{culprit_name(incident)} {title_text(incident)}"), room).rstrip()
 
 
 def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
@@ -221,9 +224,10 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     changes = [_change(item) for item in harmed]
     called = [names.get(item.party.key, item.party.name) for item in harmed]
     victims = [f"{name} {change}".rstrip() for name, change in zip(called, changes, strict=True)]
-    own = incident.culprit is not None and [item.party.key for item in incident.victims] == [
-        incident.culprit.key
-    ]
+    own = _is_of_victim(incident) or (
+        incident.culprit is not None
+        and [item.party.key for item in incident.victims] == [incident.culprit.key]
+    )
     if own:  # harms only itself: its name is there already
         victims = changes
     forms = []
@@ -261,10 +265,13 @@ def _change(victim: Victim) -> str:
 
 
 def _is_harmed(victim: Victim) -> bool:
-    """Whether a victim drops, or has changed by more than noise."""
+    """Whether a victim drops, or sends less or costs more by more than noise."""
     if not isinstance(victim.drops_per_s, Missing) and victim.drops_per_s >= _LEAST_DROPS_PER_S:
         return True
-    return not isinstance(victim.change, Missing) and abs(victim.change) > _NOISE
+    if isinstance(victim.change, Missing):
+        return False
+    costs = victim.metric.endswith("cpp")
+    return (victim.change if costs else -victim.change) > _NOISE
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
@@ -281,7 +288,7 @@ def _well(frame: Frame, width: int) -> Line:
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
     mutes = f"{muted} incident{'s' * (muted != 1)} muted"
     if dropped >= _LEAST_DROPS_PER_S:
-        text = f"{number_text(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
+        text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())

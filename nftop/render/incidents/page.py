@@ -7,19 +7,29 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.findings.rule import si
 from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
-from nftop.model.incident import EvidenceLink, Incident, Party, Severity, Victim
+from nftop.model.incident import (
+    EvidenceLink,
+    Incident,
+    Party,
+    Severity,
+    Uncounted,
+    Victim,
+    VictimTrace,
+)
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass
+from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
-from nftop.render.base.text import cells, fit
+from nftop.render.base.text import cells, fit, printable
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
@@ -28,8 +38,8 @@ from nftop.render.incidents.line import (
     culprit_name,
     culprit_text,
     duration_text,
-    number_text,
     price_text,
+    title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
 
@@ -52,6 +62,7 @@ class VictimTrend:
         span_s: from the first to the last.
         first_ns: wall time of the first.
         sent: what it sent; else what it received.
+        onset: the onset, on a time axis of its own, before these values; None if it is in them.
     """
 
     name: str
@@ -59,6 +70,7 @@ class VictimTrend:
     span_s: float
     first_ns: int
     sent: bool = True
+    onset: VictimTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,35 @@ def trend_points(width: int) -> int:
     """Values of the graph on a page of this width: two a cell."""
     graph = width - int(width * _LEFT_SHARE) - 9 if width >= _TWO_COLUMNS_FROM else width - 10
     return 2 * max(graph, 4)
+
+
+# Share of the graph that has the onset, if the rest has another time axis.
+_ONSET_SHARE = 1 / 3
+
+
+def trend_of_trace(name: str, trace: VictimTrace, points: int) -> VictimTrend:
+    """The onset, and what followed until the end of a trace, for `trend_points`."""
+    onset = np.array([np.nan if item is None else item for item in trace.onset], np.float32)
+    since = np.array([np.nan if item is None else item for item in trace.since], np.float32)
+    onset_s = len(onset) * trace.onset_step_s
+    if not len(since):
+        values = _resampled(onset, points)
+        return VictimTrend(name, values, onset_s, trace.first_ns, trace.sent)
+    room = 2 * int(points * _ONSET_SHARE / 2)
+    head = VictimTrend(name, _resampled(onset, room), onset_s, trace.first_ns, trace.sent)
+    rest = _resampled(since, points - room - 2)  # a cell separates them
+    first_ns = trace.first_ns + round(onset_s * 1e9)
+    return VictimTrend(name, rest, len(since) * trace.step_s, first_ns, trace.sent, head)
+
+
+def _resampled(values: NDArray[np.float32], points: int) -> NDArray[np.float32]:
+    """Means of so many equal spans; values are repeated where there are fewer."""
+    edges = np.arange(points + 1) * len(values) / points
+    first = edges[:-1].astype(np.intp)
+    after = np.maximum(np.ceil(edges[1:]).astype(np.intp), first + 1)
+    spans = (values[low:high] for low, high in zip(first, after, strict=True))
+    known = (span[np.isfinite(span)] for span in spans)
+    return np.array([span.mean() if len(span) else np.nan for span in known], np.float32)
 
 
 def incident_page_lines(view: IncidentView, width: int) -> list[Line]:
@@ -113,7 +154,7 @@ def _title(view: IncidentView, width: int) -> Line:
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
     tail = f"  {since}  {', '.join((lasted, state, *marks))}  {view.number} of {view.total} "
-    head = f"{culprit_name(incident)} {incident.title}"
+    head = f"{culprit_name(incident)} {title_text(incident)}"
     room = width - cells(tail) - 3
     return crop(
         line(
@@ -139,7 +180,7 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     yield _rule("CULPRIT", width)
     culprit = incident.culprit
     if culprit is None:
-        yield crop(line(" not known: no other program was seen there"), width)
+        yield crop(line(" not known"), width)
         return
     yield crop(line(" ", Span(culprit_text(incident), Tone.STRONG)), width)
     facts = [_KINDS[culprit.kind], *_party_facts(culprit)]
@@ -147,6 +188,7 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
     if incident.basis:
         how = "most likely" if incident.likely else "known by"
+        how = "not narrowed down" if culprit.kind == "device" else how
         yield crop(line("   ", Span(f"{how}: {incident.basis}", Tone.MUTED)), width)
 
 
@@ -185,6 +227,20 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     yield crop(line(" " * (name_width + 2), Span(head, Tone.MUTED)), width)
     for item in victims:
         yield crop(_victim(item, name_width), width)
+    if text := _usual_text(view):
+        yield from paragraph(text, width - 1, lead=line("   "), tone=Tone.MUTED)
+
+
+def _usual_text(view: IncidentView) -> str:
+    """What its values are to vs.10m; "" where it has no part in that."""
+    incident = view.incident
+    if incident.until_ns is not None or incident.severity is Severity.INFO:
+        return ""
+    renewed_ns = incident.since_ns + round(NEW_NORMAL_AFTER_S * 1e9)
+    at = clock_of(renewed_ns)
+    if view.frame.wall_ns >= renewed_ns:
+        return f"vs.10m: its values are the usual ones since {at}, as it lasts"
+    return f"vs.10m leaves its values out until {at}; if it lasts, they are the usual ones then"
 
 
 def _victim(victim: Victim, name_width: int) -> Line:
@@ -195,7 +251,7 @@ def _victim(victim: Victim, name_width: int) -> Line:
         same, "")  # fmt: skip
     cost = _ratio(victim.cpp_before, victim.cpp_now)
     drops = victim.drops_per_s
-    dropped = "-" if isinstance(drops, Missing) else number_text(drops)
+    dropped = "-" if isinstance(drops, Missing) else si(drops)
     loses = not isinstance(drops, Missing) and drops > 0
     return line(
         " ", Span(fit(victim.party.name, name_width), Tone.STRONG),
@@ -230,11 +286,21 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     texts = [price_text(incident) or _no_price(incident)]
     worst = incident.worst.drops_per_s
     if not isinstance(worst, Missing) and worst > 0:
-        texts.append(f"worst {number_text(worst)} at {clock_of(incident.worst_ns)}")
+        texts.append(f"worst {si(worst)} at {clock_of(incident.worst_ns)}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
-        texts.append(f"{number_text(incident.dropped)} packets lost so far")
+        least = "at least " if incident.uncounted else ""
+        texts.append(f"{least}{si(incident.dropped)} packets lost so far")
+    texts += map(_uncounted_text, incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
+
+
+def _uncounted_text(item: Uncounted) -> str:
+    name = printable(item.name)
+    if item.seconds is None:
+        return f"what {name} drops is not counted: {printable(item.why)}"
+    seconds = duration_text(max(item.seconds, 1.0))
+    return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
 
 def _no_price(incident: Incident) -> str:
@@ -245,10 +311,12 @@ def _no_price(incident: Incident) -> str:
         if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
     ]
     if drops:
-        return f"its victims drop {number_text(sum(drops))}/s, not from this"
+        return f"its victims drop {si(sum(drops))}/s, not from this"
     price = incident.price if incident.until_ns is None else incident.worst
     if not isinstance(price.drops_per_s, Missing):
         return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+    if not incident.victims:
+        return "no network function is known to be harmed"
     counted = [item for item in incident.victims if not isinstance(item.drops_per_s, Missing)]
     if incident.victims and len(counted) == len(incident.victims):
         return "no packet is lost" if incident.until_ns is None else "no packet was lost"
@@ -260,13 +328,20 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
     trend = view.trend
     if trend is None:
         return []
-    known = trend.values[np.isfinite(trend.values)] / 1e6
+    onset = trend.onset
+    values = trend.values if onset is None else np.concatenate((onset.values, trend.values))
+    known = values[np.isfinite(values)] / 1e6
     if len(known) < 2:
         return []
     low, top = float(known.min()), float(known.max())
     margin = max((top - low) * 0.1, top * 0.01, 1e-6)
     low, top = max(low - margin, 0.0), top + margin
     rows = line_rows(trend.values / 1e6, low, top, _GRAPH_ROWS)
+    size = len(rows[0])
+    if onset is not None:
+        before = line_rows(onset.values / 1e6, low, top, _GRAPH_ROWS)
+        size = len(before[0])
+        rows = [f"{first}┊{rest}" for first, rest in zip(before, rows, strict=True)]
     zero = "" if low == 0 else ", not from 0"
     unit = "sent Mpps" if trend.sent else "received Mpps"
     head = f" {trend.name}, {unit}; axis {low:.3g} to {top:.3g}{zero}"
@@ -276,11 +351,24 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text, Tone.WARN))
         for row, text in enumerate(rows)
     ]
-    return [*lines, *_graph_axis(view.incident, trend, len(rows[0]))]
+    if onset is None:
+        bar, ends = _graph_axis(view.incident, trend, size)
+    else:
+        bar, ends = _graph_axis(view.incident, onset, size, in_clock=True)
+        rest = _graph_axis(view.incident, trend, len(rows[0]) - size - 1)
+        bar = line(bar, Span("┊", Tone.MUTED), rest[0])
+        ends = line(ends, " ", rest[1])
+    return [
+        *lines,
+        line(Span(f"{'└':>7}", Tone.MUTED), bar),
+        crop(line(" " * 7, ends), len(rows[0]) + 7),
+    ]
 
 
-def _graph_axis(incident: Incident, trend: VictimTrend, room: int) -> list[Line]:
-    """The time axis with the incident's begin and end, and its ends as text."""
+def _graph_axis(
+    incident: Incident, trend: VictimTrend, room: int, *, in_clock: bool = False
+) -> tuple[Line, Line]:
+    """A time axis with the incident's begin and end, and its ends as text."""
     last_ns = trend.first_ns + round(trend.span_s * 1e9)
     axis = TimeAxis(trend.first_ns, last_ns, room)
     marks = Cells("─" * room, Tone.MUTED)
@@ -290,13 +378,12 @@ def _graph_axis(incident: Incident, trend: VictimTrend, room: int) -> list[Line]
     if trend.first_ns <= begun <= last_ns:
         marks.put(axis.cell(begun), "▶", TONES[incident.severity])
     begin, end = f"-{duration_text(trend.span_s)}", "now"
-    if ended is not None:
+    if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
-    gap = " " * max(room - cells(begin) - cells(end), 1)
-    return [
-        line(Span(f"{'└':>7}", Tone.MUTED), marks.line(ascii_only=False)),
-        crop(line(Span(f"{'':>7}{begin}{gap}{end}", Tone.MUTED)), room + 7),
-    ]
+    if cells(begin) + cells(end) >= room:
+        end = ""
+    gap = " " * max(room - cells(begin) - cells(end), 0)
+    return marks.line(ascii_only=False), crop(line(Span(begin + gap + end, Tone.MUTED)), room)
 
 
 def _side_by_side(
@@ -321,7 +408,7 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
                  None: Span(" ? ", Tone.MUTED)}  # fmt: skip
         items = [line(marks[item.excluded], f"{item.name} {item.text}") for item in checks]
-        yield from flow([line(Span(" ruled out", Tone.MUTED)), *items], width)
+        yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width)
 
 
 def _link(link: EvidenceLink, width: int) -> Iterator[Line]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
+from nftop.derive.cache.ways import shares_of
 from nftop.derive.compare.baseline import KEPT, baseline_of
 from nftop.derive.compare.metric import percent
 from nftop.model.baseline import LEAST_TICKS, LOAD_MOVED_RATIO, MOST_TICKS, NfBaseline
@@ -32,6 +33,7 @@ from nftop.render.base.table import (
     reason_lines,
     text_cell,
 )
+from nftop.render.cache.panel import group_name
 from nftop.render.cores.table import estimates, is_bound, saturated_text
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
@@ -150,7 +152,7 @@ def nf_detail(frame: Frame, nf: NfRow, width: int, workload: str | None = None) 
     """Blocks with a header each; `workload` as in `reference_lines`."""
     blocks = [
         [_rule(nf, width), *_trouble(nf, width), *_threads(frame, nf, width)],
-        _notes(nf, width),
+        _notes(frame, nf, width),
         _baseline(frame, nf, width),
         entry_lines("QUEUES", nf.queues, _QUEUES, width),
         entry_lines("PORTS", nf.ports, _PORTS, width),
@@ -196,7 +198,7 @@ def _trouble(nf: NfRow, width: int) -> list[Line]:
     return paragraph(nf.problem.message, width, lead=lead)
 
 
-def _notes(nf: NfRow, width: int) -> list[Line]:
+def _notes(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     """Absences, attribution of packets, sharing of its cache."""
     lines = reason_lines(_absences(nf), width)
     clock = CLOCK_TEXTS.get(nf.cpp_clock or "")
@@ -209,9 +211,29 @@ def _notes(nf: NfRow, width: int) -> list[Line]:
     ]
     lines += paragraph("; ".join(filter(None, facts[: 4 + (nf.direction == "tx")])), width)
     if nf.classes:
-        shared = f", shared with {nf.sharers}" if nf.sharers else ", with nothing else in it"
-        lines += paragraph(f"class {class_text(nf)}{shared}", width)
+        lines += paragraph(f"class {class_text(nf)}{_sharing_text(frame, nf)}", width)
     return lines
+
+
+def _sharing_text(frame: Frame, nf: NfRow) -> str:
+    """Other members of its classes, and other classes that fill their ways."""
+    text = f"; {nf.sharers}" if nf.sharers else ", without another known member"
+    l3s = {info.l3 for info in frame.topology.cpus if info.cpu in nf.cpus}
+    ways = dict[str, int]()
+    known = False
+    for domain in frame.domains:
+        shares = shares_of(frame.groups, domain) if domain.l3 in l3s else {}
+        for item in nf.classes:
+            own = shares.get(item.name)
+            known = known or own is not None
+            for other, mask in () if own is None else own.others.items():
+                ways[other] = max(ways.get(other, 0), mask.ways)
+    if not known:
+        return f"{text}; whether other classes fill its ways is not known"
+    if not ways:
+        return f"{text}; no other class fills its ways"
+    names = ", ".join(f"{group_name(name)} ({count})" for name, count in ways.items())
+    return f"{text}; ways that other classes fill: {names}"
 
 
 def _room_text(nf: NfRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nftop.derive.findings.engine import ENDS_AFTER_S, LEAST_TICKS
 from nftop.derive.findings.rule import Rule
@@ -13,7 +13,9 @@ from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.metrics.tma import TMA_METRICS
+from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_SPAN_S
 from nftop.render.cores.columns import BAR
+from nftop.render.cores.harm import NEAR
 from nftop.uarch.explain import definition
 from nftop.uarch.table import Uarch
 
@@ -37,6 +39,104 @@ _WIDTH = 78
 _MOST_NEAR, _LEAST_WITHIN = 5, 3
 
 
+# Headers that name a metric otherwise than the catalogue does.
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "in": ("rx_packets_per_s",),
+    "in mpps": ("rx_packets_per_s",),
+    "out": ("tx_packets_per_s",),
+    "out mpps": ("tx_packets_per_s",),
+    "mib used/cap": ("occupancy_bytes", "capacity_bytes"),
+    "mb/s": ("mbm_total_bytes_per_s",),
+    "local": ("mbm_local_bytes_per_s",),
+    "min-max": ("min_frequency_hz", "max_frequency_hz"),
+    "topdn": tuple(metric.id for metric in TMA_METRICS),
+}
+_USUAL = (
+    "a packet's cycles against what is usual for the row: the median of the last "
+    f"{USUAL_SPAN_S / 60:.0f} minutes outside of incidents that harm and concern it, -5% or +10%. "
+    "busy_cpp where the network function separates empty polls; else cpp, and only on a core "
+    f"without time left, or while its packets are within {NEAR:.0%} of the usual ones. An incident "
+    f"that lasts for {NEW_NORMAL_AFTER_S / 60:.0f} minutes is the new normal: its own values are "
+    "the usual ones from then on. - where nothing is known from before an incident"
+)
+# Words of headers, of details and of incidents that are no metric.
+_WORDS: Mapping[str, str] = {
+    "vs.10m": _USUAL,
+    "usual": _USUAL,
+    "cpp 5 min": "cost of a packet over five minutes, each step 5 % of the usual one (vs.10m)",
+    "5 min": "cost of a packet over five minutes, each step 5 % of the usual one (vs.10m)",
+    "mpps 10m -10..+5%": "packets over ten minutes, from 10 % below to 5 % above the usual ones",
+    "mpps 5 min": "packets over five minutes, from 10 % below to 5 % above the usual ones",
+    "harm": "order of rows: packets lost first, then victims of incidents, waiting for the CPU, "
+    "and cost above the usual one; culprits follow their worst victim",
+    "sick": f"a row that loses packets, waits, is a victim or a culprit, or costs {NEAR:.0%} more",
+    "well": f"a row within {NEAR:.0%} of its usual cost and without an incident",
+    "incident": "findings with the same cause: culprit, victims, price and age (Tab opens it)",
+    "culprit": "what causes an incident: a process, class, network function, CPU or device",
+    "victim": "a network function that an incident harms",
+    "price": "what an incident costs now: dropped packets, or packets not sent any more",
+    "worst": "the price of an incident at its worst tick",
+    "finding": "a number beyond a limit for some seconds; `F` lists them",
+    "state": "of a class: full, over its ways, or drain after ways were taken from it; "
+    "of an event: open, ended, in force or undone",
+    "nf": "network function: DPDK application, VPP or OVS, with prefix or folder, and with its "
+    "CPUs (@3-4) where several have the name",
+    "nf, cpu": "network functions, and other CPUs, that run in the class",
+    "cpu": "number of a logical CPU (hyper-thread), as in /proc/cpuinfo",
+    "cpus": "logical CPUs on which it polls, or that are in the class",
+    "thread": "name of the thread that polls on the CPU, of 15 characters at most",
+    "smt": "the other hyper-thread of the core; ! where it is busy",
+    "class": "cache class (CAT) in effect: the thread's, else its CPU's",
+    "cos": "number of a cache class in hardware (CLOS)",
+    "mask": "ways of L3 that a class may fill, hexadecimal, way 0 in the lowest bit",
+    "way": "one of the equal slices of L3; a class fills the ways of its mask",
+    "mba": "limit of memory bandwidth of a class, in percent or MB/s (Memory Bandwidth Allocation)",
+    "limit": "limit of memory bandwidth of a class (MBA)",
+    "alone": "capacity of the ways that only this class may fill",
+    "others": "capacity of the ways that other classes or devices may fill too",
+    "changed": "time of the last change of the class that nftop saw",
+    "owner": "who made the class: a user, or another program's group",
+    "governor/epp": "scaling governor of cpufreq, and energy performance preference",
+    "kind": "kind of network function: dpdk, ovs, vpp",
+    "socket": "processor package",
+    "i/o": "ways that devices write to (DDIO), as far as known",
+    "cache": "an L3 cache, by its number in resctrl",
+    "by": "what is monitored: a core, thread, process or monitoring group",
+    "id": "CPU, thread or process number of what is monitored",
+    "name": "name of the thread, process or group that is monitored",
+    "monitoring group": "group of resctrl that has a monitor (RMID) of its own",
+    "queues": "receive queues, where the network function reports them",
+    "queues: port": "port of a receive queue",
+    "queue": "number of a receive queue",
+    "missed/s": "packets per second that the NIC dropped for lack of descriptors (imissed)",
+    "frame": "mean size of the frames of a port in bytes",
+    "nodes": "nodes of VPP's graph that used most clocks",
+    "clocks": "share of all clocks that a node used",
+    "tsc/pkt": "clocks of the time stamp counter that a node used for a packet",
+    "pkt/call": "packets that a node had in a call (its vector)",
+    "flow tables": "PMD thread of OVS whose lookups these are",
+    "megaflw": "packets per second that matched in the megaflow classifier",
+    "drops": "ports, threads or nodes that drop packets",
+    "reason": "why packets are dropped, in the words of the network function",
+    "begin": "when an incident, change or marker began",
+    "end": "when it ended",
+    "lasted": "how long an incident lasted, or lasts",
+    "value": "metric by which a change is judged",
+    "before": "median before the change",
+    "after": "median after the change and after settling",
+    "change": "after against before; a verdict needs enough samples and an equal load",
+    "n": "samples before and after the change",
+    "+-": "half the width of the 95 % interval of the change",
+}
+
+
+def words_called(name: str) -> str:
+    """Entry of a word on screen that is no metric, in any case; "" if it is none."""
+    wanted = " ".join(name.casefold().split())
+    text = _WORDS.get(wanted, "")
+    return textwrap.fill(f"{name}: {text}", _WIDTH, subsequent_indent="  ") if text else ""
+
+
 def known_metrics() -> tuple[str, ...]:
     """All metric ids in the catalogue's order."""
     return tuple(dict.fromkeys(metric.id for metric in EXPLAINED))
@@ -44,8 +144,10 @@ def known_metrics() -> tuple[str, ...]:
 
 def metrics_called(name: str) -> tuple[str, ...]:
     """Ids of the metrics with this name on screen, in the tree or in JSON, in any case."""
-    wanted = name.casefold()
-    if wanted in ("tma", BAR.label.split()[0].casefold()):
+    wanted = " ".join(name.casefold().split())
+    if wanted in _HEADERS:
+        return _HEADERS[wanted]
+    if wanted.split()[:1] in ([bar] for bar in ("tma", "topdn", BAR.label.split()[0].casefold())):
         return tuple(metric.id for metric in TMA_METRICS)
     return tuple(
         dict.fromkeys(
@@ -82,7 +184,7 @@ def near_names(name: str) -> tuple[str, ...]:
     for item in EXPLAINED:
         spelt.setdefault(item.label.casefold(), item.id)
         spelt.setdefault(item.id.removeprefix("tma."), item.id)
-    spelt |= {entry: entry for entry in ids}
+    spelt |= {entry: entry for entry in (*ids, *_WORDS)}
     close = [
         spelt[close_match] for close_match in difflib.get_close_matches(wanted, spelt, n=_MOST_NEAR)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from nftop.model.frame import Finding, Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
-from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
 from nftop.render.frame.findings import finding_page_lines
@@ -30,6 +29,7 @@ from nftop.render.incidents.page import (
     VictimTrend,
     incident_page_lines,
     no_incident_lines,
+    trend_of_trace,
     trend_points,
 )
 from nftop.session.feed import Feed
@@ -57,11 +57,19 @@ class RuleControl:
     One for the session: frames have a setting only from the next tick on.
     """
 
-    def __init__(self, feed: Feed, options: Options, app: Callable[[], App[None]]) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        options: Options,
+        app: Callable[[], App[None]],
+        frame: Callable[[], Frame | None],
+    ) -> None:
+        """`frame`: the one on screen."""
         self._feed = feed
         self._past = options.past
         self._file = options.rules
         self._app = app
+        self._frame = frame
         self._saving = threading.Lock()
         self.settings: RuleSettings = NO_SETTINGS if self._file is None else self._file.settings
 
@@ -98,31 +106,44 @@ class RuleControl:
 
     def toggle_muted(self, incident: Incident) -> str:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
-        names = [item.party.name for item in incident.victims] or [""]
+        names = [self.names(item.party.name) for item in incident.victims] or [()]
         rules = list(dict.fromkeys(rule for rule, _ in incident.findings))
         return self.toggle_rules(rules, names) if rules else "no rule is its evidence"
 
-    def toggle_rules(self, rules: Sequence[str], names: Sequence[str]) -> str:
-        """Mute rules for NFs, "" for all, or none of them. What it did."""
+    def names(self, nf: str) -> tuple[str, ...]:
+        """Names under which settings of an NF are, the most exact first."""
+        frame = self._frame()
+        nfs = () if frame is None else frame.nfs
+        known = setting_names((item.name, item.cpus) for item in nfs)
+        return known.get(nf) or (nf,)
+
+    def row_name(self, rule: str, names: Sequence[str]) -> str:
+        """The name under which a setting of an NF is kept: that of the one it has, else its own.
+
+        "" without names: the setting is for all.
+        """
+        own = self.settings.first_of(rule, names).nf
+        return own or (names[-1] if names else "")
+
+    def toggle_rules(self, rules: Sequence[str], nfs: Sequence[tuple[str, ...]]) -> str:
+        """Mute rules for NFs, () for all, or none of them. What it did."""
         settings = self.settings
-        muted = not all(settings.of(rule, name).muted for rule in rules for name in names)
+        muted = not all(settings.first_of(rule, names).muted for rule in rules for names in nfs)
         for rule in rules:
-            for name in names:
-                settings = settings.with_muted(rule, name, muted=muted)
+            for names in nfs:
+                settings = settings.with_muted(rule, self.row_name(rule, names), muted=muted)
         problem = self.set(settings)
         done = "muted" if muted else "no longer muted"
-        return f"{', '.join(rules)} {done} for {', '.join(filter(None, names)) or 'all'}" + (
-            f" ({problem})" if problem else ""
-        )
+        return f"{', '.join(rules)} {done} for {_named(nfs)}" + (f" ({problem})" if problem else "")
 
-    def set_limit(self, rule: Rule, limit: float | None, names: Sequence[str]) -> str:
-        """Another limit of a rule for NFs, "" for all; None: no other. What it did."""
+    def set_limit(self, rule: Rule, limit: float | None, nfs: Sequence[tuple[str, ...]]) -> str:
+        """Another limit of a rule for NFs, () for all; None: no other. What it did."""
         settings = self.settings
-        for name in names:
-            settings = settings.with_limit(rule.id, limit, name)
+        for names in nfs:
+            settings = settings.with_limit(rule.id, limit, self.row_name(rule.id, names))
         problem = self.set(settings)
         shown = "nftop's own" if limit is None else rule.printed(limit)
-        done = f"limit of {rule.id} is {shown} for {', '.join(filter(None, names)) or 'all'}"
+        done = f"limit of {rule.id} is {shown} for {_named(nfs)}"
         return f"{done} ({problem})" if problem else done
 
     def toggle_acknowledged(self, incident: Incident) -> str:
@@ -131,6 +152,10 @@ class RuleControl:
         problem = self.set(self.settings.with_acknowledged(incident.id, acknowledged=not known))
         done = "not acknowledged any more" if known else "acknowledged"
         return f"{done}{f' ({problem})' if problem else ''}"
+
+
+def _named(nfs: Sequence[tuple[str, ...]]) -> str:
+    return ", ".join(names[-1] for names in nfs if names) or "all"
 
 
 class IncidentScreen(BannerScreen[int | None]):
@@ -266,6 +291,9 @@ class IncidentScreen(BannerScreen[int | None]):
         party = incident.victims[0].party if incident.victims else None
         if party is None or not party.key:
             return None
+        trace = next((item for item in incident.traces if item.key == party.key), None)
+        if trace is not None and self._begin_has_left(frame, incident):
+            return trend_of_trace(party.name, trace, points)
         age_ns, span_s = 0, _TREND_S
         if incident.until_ns is not None:
             lasted_s = (incident.until_ns - incident.since_ns) / 1e9
@@ -283,6 +311,14 @@ class IncidentScreen(BannerScreen[int | None]):
                 first_ns = frame.wall_ns - age_ns - round(span_s * 1e9)
                 return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
         return None
+
+    def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:
+        """Whether a graph of the history would not have its begin any more."""
+        age_ns = frame.wall_ns - incident.since_ns + round(_LEAST_MARGIN_S * 1e9)
+        oldest_ns = self._session.history.oldest_ns
+        kept_ns = 0 if oldest_ns is None else frame.monotonic_ns - oldest_ns
+        is_open = incident.until_ns is None
+        return age_ns > (min(kept_ns, round(_TREND_S * 1e9)) if is_open else kept_ns)
 
     def _next(self, by: int) -> None:
         listed = [item.id for item in incidents_of(self._session.frame)]
@@ -338,7 +374,9 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         self._session = session
         self._rules = rules
         self._chosen: tuple[str, str] | None = None  # rule and subject
-        self._limited: tuple[Rule, tuple[str, ...]] | None = None  # what the prompt is about
+        self._limited: tuple[Rule, tuple[tuple[str, ...], ...]] | None = (
+            None  # what the prompt is about
+        )
         super().__init__(self._page, options, changes, toggle="F")
 
     def action_act(self, action: str, by: int) -> None:
@@ -361,9 +399,9 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         if message.text is not None and limited is not None:
             rule, names = limited
             try:
-                limit = _limit_of(message.text)
-            except ValueError:
-                self._message = f"no limit: {printable(message.text)}"
+                limit = rule.parsed(message.text) if message.text.strip() else None
+            except ValueError as error:
+                self._message = f"no limit: {printable(str(error))}"
             else:
                 self._message = self._rules.set_limit(rule, limit, names)
         self.paint()
@@ -419,41 +457,29 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
             return
         names = self._names(finding, for_all=for_all)
         self._limited = rule, names
-        own = self._rules.settings.of(rule.id, names[0]).limit
+        own = self._rules.settings.first_of(rule.id, names[0]).limit
         now = rule.limit if own is None else own
-        subject = ", ".join(filter(None, names)) or "all"
-        default = f"empty: {rule.limit:g}"
-        shown = rule.printed(now)
-        shown = shown if shown == f"{now:g}" else f"{shown} = {now:g}"
-        label = f"limit of {rule.id} for {subject}, now {shown} ({default})"
+        subject = _named(names)
+        default = f"empty: {rule.printed(rule.limit)}"
+        label = f"limit of {rule.id} for {subject}, now {rule.printed(now)} ({default})"
         self._asking = True
         self.paint()
         self.query_one(Prompt).ask("limit", label)
 
-    def _names(self, finding: Finding, *, for_all: bool) -> tuple[str, ...]:
-        """NFs that a finding is about; "" for all."""
+    def _names(self, finding: Finding, *, for_all: bool) -> tuple[tuple[str, ...], ...]:
+        """Names of the NFs that a finding is about; () for all."""
         kind, _, rest = finding.where.partition(" ")
         frame = self._session.frame
         if for_all or frame is None or kind not in ("nf", "cpu"):
-            return ("",)
+            return ((),)
         if kind == "nf":
-            return (rest,)
+            return (self._rules.names(rest),)
         try:
             cpus = parse_cpu_list(rest)
         except ValueError:
-            return ("",)
-        return tuple(nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)) or ("",)
-
-
-def _limit_of(text: str) -> float | None:
-    """A limit in the rule's unit, `0.05` or `5%`; None: its own. Raises ValueError."""
-    text = text.strip()
-    if not text:
-        return None
-    limit = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not math.isfinite(limit) or limit < 0:
-        raise ValueError("not 0 or more")
-    return limit
+            return ((),)
+        own = [nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)]
+        return tuple(self._rules.names(name) for name in own) or ((),)
 
 
 def incidents_of(frame: Frame | None) -> Sequence[Incident]:

@@ -119,7 +119,9 @@ class MainScreen(BannerScreen[None]):
         self._asking = False
         self._focus = Focus()
         self._counting = False  # the page of all counters of ports is open
-        self._rule_control = RuleControl(feed, options, lambda: self.app)
+        self._rule_control = RuleControl(
+            feed, options, lambda: self.app, lambda: self._session.frame
+        )
         if options.rules is not None:
             self._session.message = options.rules.problem
         self._editing = EditorOpener(self, self._session, options)

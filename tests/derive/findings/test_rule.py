@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.papers.rows import PaperRow, rows
 
 # Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.
@@ -104,6 +106,44 @@ def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
     own = rule("partial-writes").own
     assert f"{rfo / (rfo + itom):.0%}" == "21%" and "21 %" in own
     assert f"{(writes - 1) / writes:.0%}" == "45%" and "at most 45 %" in own
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "limit"),
+    [
+        ("drops", "1M", 1e6), ("drops", "20k", 20e3), ("drops", "1000", 1000.0),
+        ("poller-waits", "5%", 0.05), ("poller-waits", "0.1", 0.1), ("poller-waits", "1", 1.0),
+        ("noisy-neighbour", "12", 12e9), ("noisy-neighbour", "12 GB/s", 12e9),
+        ("noisy-neighbour", "500M", 500e6), ("low-ipc", "1.5", 1.5),
+        ("nf-memory", "64 bytes", 64.0),
+        ("mmio-writes", "1.5M", 1.5e6),
+    ],
+)  # fmt: skip
+def test_a_limit_is_read_as_it_is_printed(rule: str, text: str, limit: float) -> None:
+    known = rule_called(rule)
+    assert known is not None and known.parsed(text) == pytest.approx(limit)
+
+
+def test_every_limit_can_be_read_again() -> None:
+    for rule in all_rules():
+        if not rule.when:
+            printed = rule.printed(rule.limit)
+            assert rule.parsed(printed) == pytest.approx(rule.limit, rel=0.005), rule.id
+            assert "," not in printed
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("poller-waits", "5"), ("poller-waits", "-1%"), ("drops", "5%"), ("drops", "soon"),
+        ("noisy-neighbour", "12 Mpps"), ("low-ipc", "nan"), ("low-ipc", "1e999"), ("drops", ""),
+    ],
+)  # fmt: skip
+def test_a_limit_in_another_unit_is_refused(rule: str, text: str) -> None:
+    known = rule_called(rule)
+    assert known is not None
+    with pytest.raises(ValueError, match=r"\w"):
+        known.parsed(text)
 
 
 def test_low_ipc_has_the_paper_s_limit_and_the_workloads_below_it() -> None:

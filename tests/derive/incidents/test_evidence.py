@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.incidents.evidence import ruled_out
+from nftop.derive.incidents.causes import Cause, CauseKey
+from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.incident import RuledOut
 from tests.frames import SECOND_NS
@@ -43,3 +44,30 @@ def test_packets_that_are_not_counted_rule_nothing_out(others: dict[str, RecentR
 
 def test_a_number_of_one_victim_counts_without_those_of_others() -> None:
     assert load(fwd=rates(10e6, NAN), vpp=rates(10e6, 10e6)).excluded is True
+
+
+def test_arriving_packets_are_not_checked_where_they_are_the_cause() -> None:
+    one = replace(incident(), kind="stopped")
+    names = [item.name for item in ruled_out(frame_with(one), one, {}, BEGAN_NS)]
+    assert "arriving load" not in names and "wait" in names
+
+
+def test_without_readings_from_before_load_is_not_known() -> None:
+    assert (
+        load(fwd=RecentRates((RecentPoint(25 * SECOND_NS, 1e6, 5e6, 0.0, 200.0),))).excluded is None
+    )
+    assert load(fwd=rates(0.0, 5e6)).text == "none before it"
+
+
+@pytest.mark.parametrize(
+    ("now", "takes_effects", "costs"), [(230.0, True, 2), (180.0, True, 0), (230.0, False, 0)]
+)
+def test_only_higher_costs_that_a_cause_explains_are_effects(
+    now: float, takes_effects: bool, costs: int
+) -> None:
+    one = incident()
+    one = replace(one, victims=tuple(replace(item, cpp_now=now) for item in one.victims))
+    cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), (),
+                  takes_effects=takes_effects)  # fmt: skip
+    links = chain_of(frame_with(one), cause, one)
+    assert sum(link.source == "cpp" for link in links) == costs

@@ -23,7 +23,7 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
-from nftop.model.incident import Severity
+from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
@@ -53,8 +53,10 @@ class Fold:
         base = frame(8, self.second)
         changed = {"drop_packets_per_s": drops}
         changed |= {name: parties.pop(name) for name in list(parties) if name.endswith("_per_s")}
+        interval_s = parties.pop("nf_interval_s", base.nfs[0].interval_s)
+        readings = {**base.nfs[0].readings, **changed}
         nfs = (
-            replace(base.nfs[0], readings={**base.nfs[0].readings, **changed}),
+            replace(base.nfs[0], readings=readings, interval_s=interval_s),
             *base.nfs[1:],
         )
         found = tuple(
@@ -69,6 +71,13 @@ class Fold:
         self.second += 1
         self.last: Frame = replace(now, incidents=output.active, past_incidents=output.past)
         return output
+
+    def repeat(self, count: int, *findings: Finding, **changes: Any) -> Incident:
+        """The only incident after so many ticks."""
+        for _ in range(count):
+            self.tick(*findings, **changes)
+        [one] = self.last.incidents
+        return one
 
 
 def since(finding: Finding, second: int, **changes: Any) -> Finding:
@@ -167,13 +176,63 @@ def test_drops_that_outlast_their_cause_begin_anew_when_its_incident_ends() -> N
     assert sum(dropped) == pytest.approx(36 * 5.0, abs=0.1)
 
 
-def test_drops_that_were_not_known_at_the_begin_stay_unknown() -> None:
+def test_drops_that_were_not_known_at_the_begin_leave_a_lower_bound() -> None:
     fold = Fold()
     gap = Missing(Reason.STALE, "too old")
-    [one] = fold.tick(since(WAITS, 0), drops=gap).active
-    assert one.dropped == gap
-    [one] = fold.tick(since(WAITS, 0), drops=5.0).active
-    assert one.dropped == gap and one.price.drops_per_s == 5.0
+    fold.tick()
+    for _ in range(2):
+        [one] = fold.tick(since(WAITS, 1), drops=gap).active
+        assert one.dropped == gap
+    [one] = fold.tick(since(WAITS, 1), drops=5.0).active
+    assert one.dropped == 5.0 and one.price.drops_per_s == 5.0
+    [missing] = one.uncounted
+    assert (missing.name, missing.why) == ("fwd", gap.message)
+    assert missing.seconds == pytest.approx(2.0)
+
+
+def test_drops_that_are_not_counted_for_some_ticks_mark_the_total() -> None:
+    fold = Fold()
+    one = fold.repeat(3, since(WAITS, 0), drops=5.0)
+    assert one.uncounted == ()
+    total = one.dropped
+    gap = Missing(Reason.STALE, "too old")
+    for seconds in (1, 2):
+        [one] = fold.tick(since(WAITS, 0), drops=gap).active
+        assert one.dropped == total
+        assert [item.seconds for item in one.uncounted] == [pytest.approx(seconds)]
+    one = fold.repeat(5, since(WAITS, 0), drops=5.0)
+    assert isinstance(total, float) and one.dropped == pytest.approx(total + 25.0)
+    assert [item.seconds for item in one.uncounted] == [pytest.approx(2.0)]
+
+
+def test_a_longer_interval_makes_up_for_ticks_without_a_number() -> None:
+    fold = Fold()
+    one = fold.repeat(3, since(WAITS, 0), drops=5.0)
+    one = fold.repeat(2, since(WAITS, 0), drops=Missing(Reason.STALE, "late"))
+    assert len(one.uncounted) == 1
+    [one] = fold.tick(since(WAITS, 0), drops=5.0, nf_interval_s=3.0).active
+    assert one.uncounted == () and one.dropped == pytest.approx(30.0)
+
+
+def test_a_victim_that_never_counts_drops_is_in_what_the_total_lacks() -> None:
+    fold = Fold()
+    [one] = fold.tick(since(WAITS, 0), drops=Missing(Reason.SOURCE, "no counter")).active
+    assert [(item.name, item.seconds) for item in one.uncounted] == [("fwd", None)]
+
+
+def test_the_trace_has_the_onset_for_as_long_as_the_incident_lasts() -> None:
+    fold = Fold()
+    for _ in range(90):
+        fold.tick(tx_packets_per_s=42e6)
+    fold.repeat(710, since(WAITS, 90), tx_packets_per_s=38e6)
+    one = fold.repeat(100, since(WAITS, 90), tx_packets_per_s=30e6)
+    [trace] = [item for item in one.traces if item.sent]
+    step_s = trace.onset_step_s
+    begun = round((one.since_ns - trace.first_ns) / 1e9 / step_s)
+    assert begun * step_s == pytest.approx(60.0)
+    assert trace.onset[5] == trace.onset[begun - 1] == 42e6 and trace.onset[begun + 1] == 38e6
+    assert len(trace.since) <= 128 and trace.step_s * len(trace.since) == pytest.approx(750, abs=10)
+    assert trace.since[0] == 38e6 and trace.since[-1] == pytest.approx(30e6)
 
 
 def test_values_of_functions_that_left_are_not_kept() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nftop.model.frame import Frame
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.sample import DpdkTable
 from nftop.model.struct import replace
 from tests.sim.hosts import Frozen, S
 
@@ -49,3 +52,57 @@ def test_an_acknowledged_incident_is_marked() -> None:
     assert [item.acknowledged for item in frame.incidents] == [
         item.id == first.id for item in plain.incidents
     ]
+
+
+def same_names(host: Frozen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All DPDK applications have one name and prefix, as in containers."""
+    kind = type(next(item for item in host.simulated.sources if item.name == "dpdk"))
+    read = kind.read
+
+    def renamed(source: object) -> object:
+        table = read(source)  # type: ignore[arg-type]
+        if not isinstance(table, DpdkTable):
+            return table
+        apps = [replace(app, name="dpdk-testpmd", prefix="rte") for app in table.apps]
+        return replace(table, apps=tuple(apps))
+
+    monkeypatch.setattr(kind, "read", renamed)
+
+
+def waits(settings: RuleSettings, monkeypatch: pytest.MonkeyPatch, *, same: bool) -> dict[str, str]:
+    """Texts of the default scenario's rule low-ipc by CPU, of those that are not muted."""
+    host = Frozen("default", traffic=None)
+    host.state = replace(host.state, rules=settings)
+    if same:
+        same_names(host, monkeypatch)
+    host.tick(0)
+    frame = [host.tick(S) for _ in range(9)][-1]
+    assert len({nf.name for nf in frame.nfs}) == len(frame.nfs)
+    return {
+        item.where: item.text
+        for item in frame.findings
+        if item.rule == "low-ipc" and not item.is_muted
+    }
+
+
+def test_functions_with_one_name_have_settings_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule, name = "low-ipc", "dpdk-testpmd"
+    every = waits(NO_SETTINGS, monkeypatch, same=True)
+    assert set(every) == {"cpu 23", "cpu 24", "cpu 26", "cpu 27"}
+    # The plain name of an older configuration stands for several: it is for none of them.
+    assert waits(NO_SETTINGS.with_muted(rule, name), monkeypatch, same=True) == every
+    own = NO_SETTINGS.with_muted(rule, f"{name}@23")
+    assert set(waits(own, monkeypatch, same=True)) == {"cpu 24", "cpu 26", "cpu 27"}
+    limit = NO_SETTINGS.with_limit(rule, 0.5, f"{name}@23")
+    assert set(waits(limit, monkeypatch, same=True)) == {"cpu 24", "cpu 26", "cpu 27"}
+
+
+def test_a_function_keeps_its_settings_when_it_is_the_only_one_with_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd@23")
+    assert "cpu 23" not in waits(own, monkeypatch, same=False)
+    other = NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd@22")
+    assert "cpu 23" in waits(other, monkeypatch, same=False)

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from nftop.derive.nf.recent import FORGET_AFTER_S, RecentRates, RecentState, step_recent
+from nftop.derive.nf.recent import RecentRates, RecentState, step_recent
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.usual import NEW_NORMAL_AFTER_S
 from tests.frames import SECOND_NS, START_NS, frame
 
 LOST = Missing(Reason.STALE)
@@ -66,7 +67,7 @@ def test_a_collapse_ends_with_a_higher_rate_or_is_forgotten() -> None:
     state, _ = fold(*(tick(60 + second, 1e6) for second in range(20)), state=state)
     _, rates = fold(tick(80, 12e6), state=state)
     assert rates.unusual_since_ns is None and rates.usual == 20e6
-    late = int(FORGET_AFTER_S) + 62
+    late = int(NEW_NORMAL_AFTER_S) + 62
     _, rates = fold(*(tick(80 + second, 1e6) for second in range(late)), state=state)
     assert rates.usual == 1e6
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason
+from nftop.model.usual import USUAL_METRICS, Usual, UsualTable
 from nftop.render.base.line import Span, Tone
 from nftop.render.cores.harm import (
     LOSING,
@@ -30,6 +31,12 @@ from nftop.render.cores.harm import (
 from tests.frames import frame, with_cells
 
 NONE = Missing(Reason.SOURCE)
+
+
+def usual(costs: Mapping[Cpu, float]) -> Usual:
+    """Usual costs of CPUs, whatever their load."""
+    values = np.array([list(costs.values())] * len(USUAL_METRICS))
+    return Usual(UsualTable({cpu: at for at, cpu in enumerate(costs)}, values))
 
 
 def neighbour(base: Frame, severity: Severity = Severity.BAD) -> Frame:
@@ -77,6 +84,7 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
     def past(_metric: str, keys: Sequence[Any], points: int, _span_s: float) -> np.ndarray:
         return np.full((len(keys), points), 100.0, np.float32)
 
+    base = replace(base, usual=usual(dict.fromkeys(lossy.cpus, 100.0)))
     changes = {}
     for verdict in (True, None, False):
         verdicts = list(base.cpus.saturated)
@@ -113,25 +121,16 @@ def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     assert sum(len(span.text) for span in sick.spans) == 5
 
 
-def test_what_is_usual_is_what_was_before_the_trouble() -> None:
+def test_cost_compares_with_what_is_usual_for_the_row() -> None:
     base = frame(8)
-    sick = neighbour(replace(base, wall_ns=base.wall_ns + 150 * 10**9))
-    since = replace(sick.incidents[0], since_ns=base.wall_ns)
-    sick = replace(sick, incidents=(since,))
     row = base.cpus.topology.row_of[Cpu(1)]
     now = float(base.cpus.columns["busy_cpp"].values[row])
 
-    def past(metric: str, keys: object, points: int, span_s: float) -> np.ndarray:
-        assert isinstance(keys, list)
-        begin = int(points * (span_s - 150) / span_s) - 1
-        values = np.full((len(keys), points), now, np.float32)
-        values[:, :begin] = now / 1.1
-        return values if span_s == 300 else np.full((len(keys), points), np.nan, np.float32)
+    def past(_metric: str, keys: Sequence[Any], points: int, _span_s: float) -> np.ndarray:
+        return np.full((len(keys), points), now, np.float32)  # for longer than graphs are long
 
-    trends = trends_of(sick, past, past)
-    assert trends.cpus[Cpu(1)].change == pytest.approx(0.1, abs=0.02)
-    calm = trends_of(replace(sick, incidents=()), past, past)
-    assert calm.cpus[Cpu(1)].usual != trends.cpus[Cpu(1)].usual
+    one = trends_of(replace(base, usual=usual({Cpu(1): now / 1.1})), past, past).cpus[Cpu(1)]
+    assert one.change == pytest.approx(0.1) and one.usual == pytest.approx(now / 1.1)
 
 
 def test_without_history_nothing_is_usual() -> None:

@@ -16,7 +16,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.harm import RowFacts, RowTrend, RowTrends
+from nftop.render.cores.harm import SICK, RowFacts, RowTrend, RowTrends
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.cores.table import body_lines, header_line, rest_line, table_lines
 from tests.frames import all_missing, bare, frame, hostile, with_cells
@@ -139,6 +139,21 @@ def test_only_rows_with_a_usual_value_are_well() -> None:
     ]
     unknown = RowFacts(RowTrends(), np.zeros(len(cpus)))
     assert "well" not in rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, unknown).text
+
+
+@pytest.mark.parametrize("width", [200, 80, 60, 52])
+def test_all_counts_of_rows_out_of_view_fit(width: int) -> None:
+    base = frame(88, packages=2)
+    cpus, hidden = base.cpus, (1, 2, 3, 5, 6)
+    harm = np.zeros(len(cpus))
+    harm[[1, 2, 3]] = SICK
+    known = {cpus.topology.cpus[row].cpu: RowTrend(change=0.01) for row in (5,)}
+    facts = RowFacts(RowTrends(cpus=known), harm)
+    rows = CpuRows(hidden, len(hidden), tuple(range(15, 88)))
+    drawn = rest_line(cpus, rows, hidden, facts, width)
+    assert drawn.width <= width
+    counts = [int(item.split()[0]) for item in drawn.text.split("   + ")[1:]]
+    assert counts == [3, 1, 1, 73]
 
 
 @pytest.mark.parametrize("busy", [0.99, 0.5, GONE])

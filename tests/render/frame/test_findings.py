@@ -24,7 +24,7 @@ def result(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: 
 
 
 FOUND = (
-    result("drops", "nf vpp", 75, "2,940,000 packets/s dropped, no descriptor free"),
+    result("drops", "nf vpp", 75, "2.94M packets/s dropped, no descriptor free"),
     result("low-ipc", "cpu 1", 130, "IPC 1.45 of the core, below 1.75 (vpp)"),
     result("low-ipc", "cpu 2", 7300, "IPC 1.50 of the core, below 1.75 (vpp)"),
     result("empty-polls", "cpu 9", 200_000, "IPC 2.20 is of empty polls", is_note=True),

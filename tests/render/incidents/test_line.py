@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.line import Click, Tone
@@ -15,7 +16,6 @@ from nftop.render.incidents.line import (
     change_text,
     duration_text,
     incident_lines,
-    number_text,
 )
 from tests.frames import SECOND_NS, WALL_NS
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
@@ -132,6 +132,20 @@ def test_a_function_that_is_within_noise_is_no_victim_worth_a_name() -> None:
     assert "→ same odd 7.23M" in item.text
 
 
+def test_more_packets_and_lower_cost_are_no_harm() -> None:
+    more = victim("fwd", 1.39, 0.0)
+    cheaper = replace(victim("vpp", -0.3, 0.0), metric="busy_cpp")
+    [item] = incident_lines(frame_with(incident(victims=(more, cheaper))), 160, 1)
+    assert "139" not in item.text and "+" not in item.text.partition("→")[2]
+
+
+def test_without_a_culprit_the_victim_is_named_and_the_cause_is_not_known() -> None:
+    one = incident(culprit=None, victims=(victim(),), title="forwards 22% of its usual 15.57 Mpps")
+    [item] = incident_lines(frame_with(one), 160, 1)
+    assert item.text.startswith(" ● fwd forwards 22%") and "cause not known" in item.text
+    assert item.text.count("fwd") == 1
+
+
 def test_a_healthy_host_says_what_watches_it() -> None:
     lines = incident_lines(frame_with(), 120, 2)
     assert lines[0].text.startswith(" ✔ nothing hurts")
@@ -159,7 +173,7 @@ def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
      (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1500G")],
 )  # fmt: skip
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number_text(value) == text
+    assert si(value) == text
 
 
 @pytest.mark.parametrize(

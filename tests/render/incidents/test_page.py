@@ -9,7 +9,7 @@ import pytest
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.model.clock import clock_of
-from nftop.model.incident import Incident, Price
+from nftop.model.incident import Incident, Price, Uncounted, VictimTrace
 from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
 from nftop.render.base.text import ascii_only, cells
@@ -18,6 +18,7 @@ from nftop.render.incidents.page import (
     VictimTrend,
     incident_page_lines,
     no_incident_lines,
+    trend_of_trace,
     trend_points,
 )
 from tests.frames import SECOND_NS, WALL_NS
@@ -55,7 +56,7 @@ def test_the_page_has_the_story_in_its_order() -> None:
         "1 of 2", "CULPRIT", "pid 4242", "user libvirt-qemu", "vm gw1", "VICTIMS", "before → now",
         "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
         "936M packets lost", "WHY IT IS BELIEVED", "3 -> fe", "48.0 GB/s of traffic",
-        "MBM of COS3", "ruled out", "✔ arriving load 0%", "? wait not counted",
+        "MBM of COS3", "also checked", "✔ arriving load 0%", "? wait not counted",
         "A DRAFT THAT WOULD MEND IT", "nothing is applied by itself", "0fe", "003",
         "✔ side by side", "▲ shares 2 with others", "$ nftop cat set --group tenant --l3 0=3",
         "not proven: that the victims recover",
@@ -80,6 +81,33 @@ def test_a_frame_without_classes_has_advice_only() -> None:
     assert (plan.kind, plan.commands) == ("advice", ())
     text = "\n".join(item.text for item in incident_page_lines(view(one, 80, plan), 80))
     assert "WHAT CAN BE DONE" in text and "$" not in text
+
+
+def test_the_onset_is_drawn_for_as_long_as_an_incident_lasts() -> None:
+    step = (*(42e6,) * 30, *(38e6,) * 30)
+    trace = VictimTrace("key fwd", WALL_NS - 7260 * SECOND_NS, 2.0, 64.0, onset=step,
+                        since=(38e6,) * 111)  # fmt: skip
+    one = replace(incident(), since_ns=WALL_NS - 7200 * SECOND_NS)
+    for width in (80, 120, 200):
+        trend = trend_of_trace("fwd", trace, trend_points(width))
+        whole = replace(view(one, width), trend=trend)
+        rows = [item.text for item in incident_page_lines(whole, width)]
+        axis = next(row for row in rows if "└" in row)
+        assert axis.index("└") < axis.index("▶") < axis.index("┊")
+        assert trend.onset is not None and np.nanmax(trend.onset.values) == np.float32(42e6)
+        assert np.nanmax(trend.values) == np.float32(38e6)
+        assert all(cells(row) <= width for row in rows)
+        ends = rows[rows.index(axis) + 1]
+        assert clock_of(trace.first_ns) in ends and "-1h58m" in ends and "now" in ends
+
+
+def test_a_total_that_lacks_drops_is_marked_with_the_reason() -> None:
+    missing = (Uncounted("fwd", 4.0, "its socket was closed"), Uncounted("ovs", None, "no counter"))
+    lines = incident_page_lines(view(replace(incident(), uncounted=missing), 99), 99)
+    text = " ".join(" ".join(item.text for item in lines).split())
+    assert "at least 936M packets lost so far" in text
+    assert "drops of fwd not counted for 4s: its socket was closed" in text
+    assert "what ovs drops is not counted: no counter" in text
 
 
 def price_of(one: Incident) -> str:

@@ -120,7 +120,7 @@ def test_below_it_threads_queues_ports_and_nodes() -> None:
     assert any(entry.startswith("port0 ") for entry in text)
     node = next(element for element in text if element.startswith("dpdk-input"))
     assert node.rstrip().endswith("polls")
-    assert any("with nothing else in it" in element for element in text)
+    assert any("without another known member" in element for element in text)
 
 
 def test_a_queue_that_is_off_or_nobodys_says_so(snapshot: SnapshotAssertion) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.rule_settings import RuleSetting, RuleSettings
-from nftop.store.user.rules import rules_file
+from nftop.model.rule_settings import NO_SETTINGS, RuleSetting, RuleSettings
+from nftop.store.user.rules import RulesFile, rules_file
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
 from tests.render.frame.test_findings import FOUND
@@ -66,6 +66,20 @@ async def test_rules_are_muted_for_one_or_for_all_and_kept(tmp_path: Path) -> No
         await run.until(lambda: kept(environ) == set(settings(run).rows))
 
 
+async def test_a_setting_for_a_name_of_several_is_shown_as_not_in_effect() -> None:
+    first, second = LAST.nfs
+    nfs = (replace(first, name="pmd@1-2"), replace(second, name="pmd@3"))
+    drops = replace(FOUND[0], where="nf pmd@3")
+    last = replace(LAST, wall_ns=frame().wall_ns, findings=(drops,), nfs=nfs)
+    own = Options(rules=RulesFile(None, base=NO_SETTINGS.with_muted("drops", "pmd")))
+    async with running(*QUIET, last, size=(120, 24), options=own) as run:
+        text = " ".join((await run.press("F")).split())
+        assert "muted for pmd, not in effect: that are pmd@1-2 and pmd@3" in text
+        await run.press("m")
+        assert settings(run).of("drops", "pmd@3").muted
+        assert not settings(run).of("drops", "pmd@1-2").muted
+
+
 async def test_another_limit_is_set_and_taken_away(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
     async with running(*LOUD, size=(120, 24), options=Options(rules=rules_file(environ))) as run:
@@ -75,11 +89,11 @@ async def test_another_limit_is_set_and_taken_away(tmp_path: Path) -> None:
         assert settings(run).of("low-ipc", "fwd").limit == 1.5
         assert settings(run).of("low-ipc").limit is None
         assert "set by you: limit 1.5" in run.text
-        await run.press("L", *"120%", "enter")
+        await run.press("L", *"1.2", "enter")
         assert settings(run).of("low-ipc").limit == 1.2
         await run.until(lambda: kept(environ) == set(settings(run).rows))
         before = settings(run)
-        assert "no limit: soon" in await run.press("L", *"soon", "enter")
+        assert "no limit: no number: soon" in await run.press("L", *"soon", "enter")
         await run.press("L", "escape")
         assert settings(run) == before
         await run.press("L", "enter", "l", "enter")

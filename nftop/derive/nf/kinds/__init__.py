@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nftop.derive.nf.kinds import dpdk, ovs, vpp
-from nftop.derive.nf.rates import NfContext, NfRates, with_seen_cores, without_twins
+from nftop.derive.nf.rates import (
+    NfContext,
+    NfRates,
+    with_distinct_names,
+    with_seen_cores,
+    without_twins,
+)
 from nftop.derive.nf.registry import NF_FOLDS, NfMemory
 from nftop.model.owner import rank
 from nftop.model.sample import SourceReading
@@ -34,4 +40,4 @@ def step_nfs(
             memories[source] = memory
         rates += (with_seen_cores(nf, context.threads) for nf in rated)
     rates.sort(key=lambda nf: rank(nf.owner))
-    return memories, without_twins(rates)
+    return memories, with_distinct_names(without_twins(rates))

@@ -1,0 +1,80 @@
+"""Every header of a table and every label of the detail line is explained."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+import nftop.render
+from nftop.model.ids import Cpu
+from nftop.render.base.line import Tone
+from nftop.render.base.table import TableColumn
+from nftop.render.cores.detail import detail_line
+from nftop.render.pages.explain import metrics_called, near_names, words_called
+from tests.frames import frame
+
+
+def labels(item: object, depth: int = 0) -> Iterator[str]:
+    """Labels of the columns in a value of a module."""
+    head = getattr(item, "head", None)
+    if isinstance(item, TableColumn):
+        yield item.label
+    elif isinstance(head, TableColumn):
+        yield head.label
+    elif isinstance(head, str) and hasattr(item, "right"):
+        yield head
+    elif isinstance(item, (tuple, list, dict)) and depth < 3:
+        for value in item.values() if isinstance(item, dict) else item:
+            yield from labels(value, depth + 1)
+
+
+def headers() -> set[str]:
+    names = (info.name for info in pkgutil.walk_packages(nftop.render.__path__, "nftop.render."))
+    modules = map(importlib.import_module, names)
+    return {
+        label for module in modules for value in vars(module).values() for label in labels(value)
+    }
+
+
+def is_explained(label: str) -> bool:
+    return bool(metrics_called(label) or words_called(label))
+
+
+def test_every_header_is_explained() -> None:
+    known = headers()
+    assert {"vs.10m", "IN Mpps", "CPP", "MASK", "QUEUE", "MiB USED/CAP", "KIND"} <= known
+    assert len(known) > 100
+    assert sorted(label for label in known if label and not is_explained(label)) == []
+
+
+# Headers that are drawn without a `TableColumn`: panel, verdict, timeline, incident.
+@pytest.mark.parametrize(
+    "label",
+    [
+        "CACHE", "I/O", "VALUE", "BEFORE", "AFTER", "CHANGE", "n", "+-", "BEGIN", "END", "LASTED",
+        "WORST", "STATE", "SOCKET", "CULPRIT", "VICTIM", "PRICE", "Mpps 5 min", "IN", "OUT",
+    ],
+)  # fmt: skip
+def test_other_headers_are_explained(label: str) -> None:
+    assert is_explained(label) and is_explained(label.lower())
+
+
+def test_every_label_of_the_detail_line_is_explained() -> None:
+    base = frame(8)
+    row = base.cpus.topology.row_of[Cpu(1)]
+    cpus = replace(base.cpus)
+    spans = detail_line(cpus, row, 180.0, 200).spans
+    drawn = [
+        span.text.strip() for span in spans if span.tone is Tone.MUTED and "=" not in span.text
+    ]
+    assert "usual" in drawn and len(drawn) >= 4
+    assert [label for label in drawn if not is_explained(label)] == []
+
+
+def test_words_are_offered_too() -> None:
+    assert "vs.10m" in near_names("vs.10") and "culprit" in near_names("culprits")
+    assert words_called("no such word") == ""
