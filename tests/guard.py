@@ -134,6 +134,8 @@ MAY: Mapping[str, str] = {
     "control/speed_select/backend.py": "pathlib.Path",
     "control/guard_process.py": "os.read os.write os.umask os.chdir os.set_blocking "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
+    # Words and answers of its guard, which is a thread.
+    "control/simulated.py": "queue.Queue queue.Empty",
     # Locks of backends.
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
