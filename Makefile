@@ -36,7 +36,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid lab-big prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -102,6 +102,11 @@ newer-dpdk: $(READY)
 newer-ovs: $(READY)
 	@NFTOP_NEWER_OVS=$(NEWER_OVS) $(BIN)/pytest -q -m newer -s tests/real/test_newer_ovs.py
 
+# Sweeps on the rates of the simulated host, whose best mask is known: 200 of them, and 1000 without any
+# effect. Some minutes.
+experiments: $(READY)
+	@$(BIN)/python -m tests.bench.experiments
+
 # The kernel's own Python module for perf, which only a newer Debian has: nftop counts with it, on
 # this host and in the lab. As root.
 lab-sid: $(READY) test-packages
@@ -110,6 +115,10 @@ lab-sid: $(READY) test-packages
 # Apply, keep and undo on the screen of nftop, in a lab of 512 CPUs: some minutes. As root.
 lab-big: $(READY) test-packages
 	@NFTOP_BIG=1 $(BIN)/pytest -q -m big tests/lab/tests/test_many_cpus.py
+
+# Guards of sweeps that are killed 200 times, each kernel with and without CDP: half an hour. As root.
+lab-series: $(READY) test-packages
+	@NFTOP_SERIES_KILLS=200 $(BIN)/pytest -q --no-cov tests/lab/tests/test_series.py
 
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus

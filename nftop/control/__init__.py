@@ -5,6 +5,7 @@ gate                  the gate of one backend, and of all backends of the host
 backend               what a transaction needs to know of a backend; locks by flock(2)
 backends              the registry of backends
 transaction           compare, journal, lock, write, read back; keep
+series                settings that are tried in turn; the first state is restored
 revert                which cells a revert restores; cells that others have changed are left
 recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made

@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from nftop.control import history
 from nftop.control.backend import CLASSES, AbsentError, AnyBackend
 from nftop.control.backends import BACKENDS, key_of
-from nftop.control.guard_client import start_guard
-from nftop.control.interface import ClassView, PendingChange
+from nftop.control.guard_client import start_guard, start_series
+from nftop.control.interface import ClassView, PendingChange, PendingSeries
 from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.rules import Rules
-from nftop.model.change import Action, Outcome, Proposal, Receipt
+from nftop.model.change import Action, Change, Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
@@ -35,6 +35,10 @@ _KEY_OF_ACTION: Mapping[type[Action], str] = {
 StartGuard: TypeAlias = Callable[
     [AnyBackend, Journal, Proposal, Requester, float | None], PendingChange
 ]
+# Starts a guard for settings that are tried in turn.
+StartSeries: TypeAlias = Callable[
+    [AnyBackend, Journal, Proposal, Sequence[Sequence[Change]], Requester], PendingSeries
+]
 # Receives a message on a change (untrusted text), and whether it is about cache classes. It must
 # not block.
 ReportChange: TypeAlias = Callable[[str, bool], None]
@@ -43,12 +47,13 @@ ReportChange: TypeAlias = Callable[[str, bool], None]
 # No slots: typing sets an attribute on instances of a subscripted class.
 @dataclass(frozen=True)
 class BackendGate(Generic[BackendT]):
-    """Implements `interface.Gate` for one backend; `begin` starts the guard."""
+    """Implements `interface.Gate` for one backend; `begin`, `series` start the guard."""
 
     host: BackendT
     journal: Journal
     begin: StartGuard
     program: str
+    series: StartSeries = start_series
 
     @property
     def persistent(self) -> bool:
@@ -148,6 +153,11 @@ class BackendGate(Generic[BackendT]):
     ) -> PendingChange:
         requester = Requester(operator(), undoes)
         return self.begin(self.host, self.journal, proposal, requester, keep_within_s)
+
+    def begin_series(
+        self, proposal: Proposal, settings: Sequence[Sequence[Change]]
+    ) -> PendingSeries:
+        return self.series(self.host, self.journal, proposal, settings, Requester(operator()))
 
     def _with_finality(
         self, proposal: Proposal, numbers: tuple[int, ...]
@@ -312,6 +322,11 @@ class HostGate:
         gate = self._about(proposal)
         pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
         return pending if self.report is None else ReportedChange(pending, proposal, self.report)
+
+    def begin_series(
+        self, proposal: Proposal, settings: Sequence[Sequence[Change]]
+    ) -> PendingSeries:
+        return self._about(proposal).begin_series(proposal, settings)
 
     @property
     def journal(self) -> Journal:

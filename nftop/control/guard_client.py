@@ -9,14 +9,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from nftop.control.backend import AnyBackend
 from nftop.control.journal import FileJournal, Journal
-from nftop.control.journal_entry import KEEP, Requester, receipt_of, recovery, request
-from nftop.model.change import Proposal, Receipt
+from nftop.control.journal_entry import (
+    KEEP,
+    Requester,
+    receipt_of,
+    recovery,
+    request,
+    series_request,
+)
+from nftop.control.series import ALIVE, END, TRY
+from nftop.model.change import Change, Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 
 # Time limit of the guard: it may move thousands of threads, and wait for resctrl's lock.
@@ -112,6 +120,32 @@ class GuardedChange:
             self._errors.close()
 
 
+class GuardedSeries(GuardedChange):
+    """Settings that the guard tries in turn; whatever ends it, the state before is restored."""
+
+    def try_setting(self, number: int) -> Receipt:
+        """Put a setting on the host; any outcome but `applied` is the final one."""
+        if self._guard is not None:
+            self._send(TRY + f" {number}\n".encode())
+            self.receipt = self._answer(self._line(_ANSWER_S))
+            if self.receipt.outcome != "applied":
+                self._end()
+        return self.receipt
+
+    def alive(self) -> None:
+        """Tell the guard that somebody watches; it restores after a while without a word."""
+        if self._guard is not None:
+            self._send(ALIVE + b"\n")
+
+    def end(self) -> Receipt:
+        """Restore the state before the series."""
+        return self._settle(END + b"\n")
+
+    def _send(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._channel.sendall(word)
+
+
 def start_guard(
     host: AnyBackend,
     journal: Journal,
@@ -132,6 +166,19 @@ def start_guard(
     return pending
 
 
+def start_series(
+    host: AnyBackend,
+    journal: Journal,
+    proposal: Proposal,
+    settings: Sequence[Sequence[Change]],
+    requester: Requester,
+) -> GuardedSeries:
+    """Start a guard for a series of settings; nothing is written yet. Raises as `start_guard`."""
+    if not isinstance(journal, FileJournal):
+        raise TypeError(f"{host.where} has no journal that another process could hold")
+    return GuardedSeries(*_started(series_request(proposal, settings, requester, journal.folder)))
+
+
 def recover(journal: FileJournal) -> Receipt | None:
     """Have a guard revert what a crash left pending; None if nothing is."""
     journal.demand_own()
@@ -142,6 +189,13 @@ def recover(journal: FileJournal) -> Receipt | None:
 
 
 def _ask(what: Mapping[str, Any]) -> GuardedChange:
+    return GuardedChange(*_started(what))
+
+
+def _started(
+    what: Mapping[str, Any],
+) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
+    """A guard with a request, the channel to it, and its standard error."""
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
     with theirs:
@@ -157,4 +211,4 @@ def _ask(what: Mapping[str, Any]) -> GuardedChange:
         )
     with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
         ours.sendall(json.dumps(what).encode() + b"\n")
-    return GuardedChange(guard, ours, errors)
+    return guard, ours, errors

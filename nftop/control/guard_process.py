@@ -3,7 +3,8 @@
 `python -m nftop.control.guard_process` runs in a session of its own, so that it survives a lost
 terminal and the end of the process that started it. It reads one line of JSON, makes that change,
 answers with a line, and waits for `keep` or `revert`, for the timeout, or for the other end to
-close. All but `keep` revert the change. A last line reports the outcome.
+close. All but `keep` revert the change. A last line reports the outcome. A request of a series of
+settings (`series`) is answered line by line.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from nftop.control.backend import AbsentError, boot_id
 from nftop.control.backends import open_backend
 from nftop.control.journal import BusyError, FileJournal
 from nftop.control.journal_damage import DamagedJournalError
-from nftop.control.journal_entry import KEEP, Requester, proposal_of, receipt_json
+from nftop.control.journal_entry import KEEP, Requester, proposal_of, receipt_json, settings_of
 from nftop.control.recovery import recover
+from nftop.control.series import serve_series
 from nftop.control.transaction import serve
 from nftop.model.change import Receipt
 from nftop.model.error_text import describe_error
@@ -31,7 +33,7 @@ _IGNORED = (
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP,
     signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
 )  # fmt: skip
-_LONGEST_LINE = 1 << 26
+_LONGEST_LINE, _LONGEST_WORD = 1 << 26, 1 << 16
 # The client may be stopped; sending the reply times out.
 _PATIENCE_S = 2.0
 
@@ -52,6 +54,11 @@ def main() -> int:
         with journal.hold():
             if raw.get("recover"):
                 _recover(journal)
+            elif settings := settings_of(raw):
+                serve_series(
+                    open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
+                    settings, Requester(raw["operator"]), answer=_answer, word=_Words().next,
+                )  # fmt: skip
             else:
                 serve(
                     open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
@@ -84,6 +91,27 @@ def _kept(seconds: float) -> bool:
         if not more or b"\n" in received:
             return received == KEEP
     return False
+
+
+class _Words:
+    """Lines of the client."""
+
+    def __init__(self) -> None:
+        self._received = b""
+
+    def next(self, seconds: float) -> bytes | None:
+        """As `series.serve_series` has it."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            left = deadline - time.monotonic()
+            if left <= 0 or not wait_readable([0], left):
+                return None
+            more = os.read(0, 4096)
+            if not more or len(self._received) > _LONGEST_WORD:
+                return b""
+            self._received += more
+        line, _, self._received = self._received.partition(b"\n")
+        return line
 
 
 def _answer(receipt: Receipt | None) -> None:

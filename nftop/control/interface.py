@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from nftop.control.rules import Rules
-from nftop.model.change import Action, Cell, Proposal, Receipt, State
+from nftop.model.change import Action, Cell, Change, Proposal, Receipt, State
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 
@@ -39,6 +39,26 @@ class PendingChange(Protocol):
 
     def revert(self) -> Receipt:
         """Take the change back now."""
+
+    def settled(self, seconds: float) -> Receipt | None:
+        """Final report, or None if it is not known within so many seconds."""
+
+
+class PendingSeries(Protocol):
+    """Settings that are tried in turn, as `guard_client.GuardedSeries`; never kept."""
+
+    @property
+    def receipt(self) -> Receipt:
+        """Latest report; any outcome but `applied` is the final one."""
+
+    def try_setting(self, number: int) -> Receipt:
+        """Put a setting on the host."""
+
+    def alive(self) -> None:
+        """Tell the guard that somebody watches."""
+
+    def end(self) -> Receipt:
+        """Restore the state before the series; the final report."""
 
     def settled(self, seconds: float) -> Receipt | None:
         """Final report, or None if it is not known within so many seconds."""
@@ -86,3 +106,15 @@ class ClassGate(Gate, Protocol):
     @property
     def host(self) -> ClassView:
         """The classes. May raise AbsentError."""
+
+
+class SeriesGate(Protocol):
+    """Settings of a host that are tried in turn. May block, and raise OSError."""
+
+    def begin_series(
+        self, proposal: Proposal, settings: Sequence[Sequence[Change]]
+    ) -> PendingSeries:
+        """Prepare settings to be tried in turn; nothing is written yet.
+
+        `proposal` has the state before them, and every value that they may write.
+        """

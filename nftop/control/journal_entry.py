@@ -167,6 +167,23 @@ def request(
     }
 
 
+def series_request(
+    proposal: Proposal,
+    settings: Sequence[Sequence[Change]],
+    requester: Requester,
+    folder: Path,
+) -> dict[str, Any]:
+    """A request to the guard to try settings in turn (`series`)."""
+    return request(proposal, requester, folder, None) | {
+        "settings": [changes_json(changes) for changes in settings]
+    }
+
+
+def settings_of(raw: dict[str, Any]) -> tuple[tuple[Change, ...], ...]:
+    """The settings of such a request; empty for any other."""
+    return tuple(changes_of(changes) for changes in raw.get("settings", ()))
+
+
 def proposal_of(raw: dict[str, Any]) -> Proposal:
     return Proposal(**_decoded(_PROPOSAL, raw))
 

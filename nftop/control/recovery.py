@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -96,13 +97,30 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
 def _known(
     entry: Entry, values: Mapping[Cell, frozenset[str | None]]
 ) -> Mapping[Cell, frozenset[str | None]]:
-    """Values that each cell had; once read back, none is unknown."""
+    """Values that each cell had; once read back, none is unknown.
+
+    A series has several changes of a cell (`series`): any of their values may be there.
+    """
+    if not entry.reverting:
+        values = _of_series(entry, values)
     if not entry.done or entry.reverting:
         return values
     return {
         cell: every if cell.kind in DIRECTORIES else every - {KERNELS}
         for cell, every in values.items()
     }
+
+
+def _of_series(
+    entry: Entry, values: Mapping[Cell, frozenset[str | None]]
+) -> Mapping[Cell, frozenset[str | None]]:
+    counts = Counter(change.cell for change in entry.changes)
+    several: dict[Cell, set[str | None]] = {}
+    for change in entry.changes:
+        if counts[change.cell] > 1:
+            before = {entry.base.get(change.cell), *values.get(change.cell, ())}
+            several.setdefault(change.cell, before).update((change.old, change.new))
+    return {**values, **{cell: frozenset(item) for cell, item in several.items()}}
 
 
 def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from queue import Empty, Queue
 
 from nftop.control.backend import CLASSES, AnyBackend, LockedError, RefusedError, after
 from nftop.control.cpufreq.backend import FrequencyBackend, state_of_policies
@@ -21,9 +22,10 @@ from nftop.control.journal_entry import Entry, Requester, finished
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep, cpus_in
 from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
-from nftop.model.change import POLICY_KINDS, Cell, Outcome, Proposal, Receipt, State, parts
+from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Receipt, State, parts
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
@@ -294,6 +296,72 @@ class ThreadGuardedChange:
         return self._word.wait(seconds) and self._stays
 
 
+class ThreadGuardedSeries:
+    """A `PendingSeries` whose guard is a thread."""
+
+    def __init__(
+        self,
+        host: AnyBackend,
+        journal: Journal,
+        proposal: Proposal,
+        settings: Sequence[Sequence[Change]],
+        requester: Requester,
+    ) -> None:
+        self._words: Queue[bytes] = Queue()
+        self._answers: Queue[Receipt] = Queue()
+        self._ended = False
+
+        def answer(receipt: Receipt | None) -> None:
+            if receipt is not None:
+                self._answers.put(receipt)
+
+        def word(seconds: float) -> bytes | None:
+            try:
+                return self._words.get(timeout=seconds)
+            except Empty:
+                return None
+
+        def guard() -> None:
+            try:
+                with journal.hold():
+                    serve_series(
+                        host, journal, proposal, settings, requester, answer=answer, word=word
+                    )
+            except (BusyError, DamagedJournalError, OSError) as error:
+                answer(Receipt("refused", (describe_error(error),)))
+
+        threading.Thread(target=guard, name="nftop-guard", daemon=True).start()
+        self.receipt = self._next(_ANSWER_S) or _SLOW
+
+    def try_setting(self, number: int) -> Receipt:
+        return self._request(TRY + f" {number}".encode())
+
+    def alive(self) -> None:
+        self._words.put(ALIVE)
+
+    def end(self) -> Receipt:
+        return self._request(END)
+
+    def settled(self, seconds: float) -> Receipt | None:
+        if not self._ended:
+            self._next(seconds)
+        return self.receipt if self._ended else None
+
+    def _request(self, word: bytes) -> Receipt:
+        if not self._ended:
+            self._words.put(word)
+            self.receipt = self._next(_ANSWER_S) or _SLOW
+        return self.receipt
+
+    def _next(self, seconds: float) -> Receipt | None:
+        try:
+            receipt = self._answers.get(timeout=max(seconds, 1e-3))
+        except Empty:
+            return None
+        self.receipt, self._ended = receipt, receipt.outcome != "applied"
+        return receipt
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedFrequencies(FrequencyBackend):
     """Frequencies of the simulated host; refuses what the kernel would."""
@@ -384,12 +452,12 @@ def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
 
 
 def simulated_gates(world: World) -> HostGate:
-    journal = MemoryJournal()
+    guarded = MemoryJournal(), ThreadGuardedChange, PROGRAM, ThreadGuardedSeries
     frequencies: FrequencyBackend = SimulatedFrequencies(world)
     return HostGate(
         {
-            CLASSES: BackendGate(SimulatedResctrl(world), journal, ThreadGuardedChange, PROGRAM),
-            CPUFREQ: BackendGate(frequencies, journal, ThreadGuardedChange, PROGRAM),
+            CLASSES: BackendGate(SimulatedResctrl(world), *guarded),
+            CPUFREQ: BackendGate(frequencies, *guarded),
         },
         {ISST: NOT_SIMULATED},
     )

@@ -292,7 +292,7 @@ def serve(
         else:
             end = retry(REVERT_LOCK_S, partial(revert, host, journal, entry))
     except Exception as error:  # noqa: BLE001 - it was written: report it
-        end = _unknown(journal, error)
+        end = unknown(journal, error)
     answer(end)
 
 
@@ -301,11 +301,12 @@ def _mended(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
     try:
         mended = recover(host, journal)
     except Exception as second:  # noqa: BLE001 - report both errors
-        return _unknown(journal, error, second)
+        return unknown(journal, error, second)
     return mended or Receipt("refused", (f"nothing was written: {describe_error(error)}",))
 
 
-def _unknown(journal: Journal, *errors: Exception) -> Receipt:
+def unknown(journal: Journal, *errors: Exception) -> Receipt:
+    """Receipt of a change of which is not known how much was written."""
     hint = hinted(journal, ": `nftop recover` says, and takes back what is left of it")
     return Receipt(
         "failed", (*map(describe_error, errors), f"how much of it was written is not known{hint}")

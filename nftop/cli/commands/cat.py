@@ -143,6 +143,10 @@ def cat(options: argparse.Namespace) -> int:
         return ended[0]
     if options.deed == "import":
         return change(options, classes_gate, lambda gate: (imported(options, gate, agreed), ()))
+    if options.deed == "sweep":
+        from nftop.cli.commands.sweep import sweep  # noqa: PLC0415 - numpy comes with it
+
+        return sweep(options)
     if options.deed == "reset":
         return change(options, classes_gate, BackendGate.propose_reset)
 

@@ -36,6 +36,7 @@ examples:
   sudo nftop cat create --group nftop.batch --l3 0=3 --cpus 20-23 --yes
   sudo nftop cat move --group nftop.batch --tasks 4711
   sudo nftop cat create --group vpp --monitor nftop.wk0 --threads 4713
+  sudo nftop cat sweep --group tenant --ways 1-8 --watch vpp
   sudo nftop undo
 """
 
@@ -80,6 +81,7 @@ def add_commands(commands: Commands) -> None:
     _add_monitor(remove)
     add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
     _add_profiles(deeds)
+    _add_sweep(deeds)
 
     undo = commands.add_parser(
         "undo",
@@ -109,6 +111,113 @@ def _add_profiles(deeds: Commands) -> None:
     for parser in (take, give):
         parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
                             help="format (default: by file name or content, or toml)")  # fmt: skip
+
+
+_SWEEP = """\
+Tries masks of ever more ways for one class, in random order and in several rounds, and measures
+what each costs the watched network functions. At the end the mask of before is restored, and the
+mask that costs them nothing is printed: of a neighbour's class the largest, of an NF's own class
+the smallest. It takes minutes, and nothing is kept. Every mask, the order, the duration and what
+ends it are shown first.
+
+exit codes: 0 measured, and all is as before; 1 ended early, and all is as before; 2 usage; 5 not
+all is as before (nftop recover); 130 Ctrl-C, and all is as before
+"""
+
+
+def _add_sweep(deeds: Commands) -> None:
+    style = argparse.RawDescriptionHelpFormatter
+    sweep = deeds.add_parser(
+        "sweep", help="find the mask of a class by experiment", epilog=_SWEEP, formatter_class=style
+    )
+    sweep.add_argument("--group", metavar="G", required=True, help="the class to sweep")
+    sweep.add_argument(
+        "--ways", metavar="N-M", type=_widths, default=None,
+        help="least and most ways (default: all that the CPU takes)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--watch", metavar="NF,...", type=_names, default=(),
+        help="network functions by name (default: all at the class' caches)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--l3", metavar="ID", type=_whole(0, 1 << 16), action="append", default=[],
+        help="this cache only; may be repeated (default: all in common)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--rounds", metavar="N", type=_whole(2, 50), default=8,
+        help="most rounds (default %(default)s); it ends as soon as it is clear",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--measure", dest="measure_s", metavar="S", type=_seconds, default=20.0,
+        help="seconds measured at a width (default %(default)g)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=_percent, default=2.0,
+        help="loss that the second answer allows (default %(default)g)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--most-drops", metavar="N", type=_amount, default=None,
+        help="drops per second of all watched, above which it ends at once (default: the "
+        "baseline's and 5 %% of the offered packets)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=_percent, default=25.0,
+        help="increase of cycles per packet, above which it ends at once (default %(default)g)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--seed", metavar="N", type=_whole(0, 1 << 31), default=None,
+        help="of the random order (default: another each time)",
+    )  # fmt: skip
+    sweep.add_argument(
+        "--json", action="store_true",
+        help="the result as one JSON object, schema nftop.experiment/1",
+    )  # fmt: skip
+    choice = sweep.add_mutually_exclusive_group()
+    choice.add_argument("--yes", action="store_true", help="start without asking")
+    choice.add_argument("--dry-run", action="store_true", help="only show what it would do")
+
+
+def _widths(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not (low + high).isascii() or not low.isdigit() or not (high or low).isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not N-M")
+    widths = int(low), int(high or low)
+    if not 1 <= widths[0] <= widths[1] <= 64:
+        raise argparse.ArgumentTypeError("from 1 to 64 ways, the least first")
+    return widths
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name for name in text.split(",") if name)
+    if not names:
+        raise argparse.ArgumentTypeError("names no network function")
+    return names
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= value <= 1e12:
+        raise argparse.ArgumentTypeError("between 0 and 1e12")
+    return value
+
+
+def _percent(text: str) -> float:
+    value = _amount(text)
+    if not 0 < value <= 1000:
+        raise argparse.ArgumentTypeError("above 0, 1000 at most")
+    return value
 
 
 def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:

@@ -178,7 +178,7 @@ def least_shift(
     n, m = len(before), len(after)
     total = n + m
     inflation = _unlucky_inflation(total, known_persistence(before, after))
-    least = _student(least_z, total - 2) if studentized else least_z
+    least = student(least_z, total - 2) if studentized else least_z
     x, y, pooled = (_quantiles(item) for item in (before, after, np.concatenate((before, after))))
 
     def needed(p_deviation: float) -> float:
@@ -230,7 +230,7 @@ def _quantiles(values: Floats) -> Floats:
     return np.asarray(np.quantile(ordered, np.linspace(0, 1, _MOST_QUANTILES)))
 
 
-def _student(normal: float, freedom: float) -> float:
+def student(normal: float, freedom: float) -> float:
     """Inverse of `deviate`."""
     freedom = max(freedom, 1.0)
     wide = (8 * freedom + 1) / (8 * freedom + 3)

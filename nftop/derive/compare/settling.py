@@ -25,7 +25,7 @@ SPAN_S = 120
 LEAST_S, UNMETERED_S, MOST_S = 5, 15, 60
 # Occupancy has settled if this many readings stay within this share of the cache, or within the
 # range of as many before the change.
-_READINGS, _STILL_RATIO = 5, 0.02
+_READINGS, STILL_RATIO = 5, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _settled(
         known = np.isfinite(used) & window.caches.new(key) & (window.caches.times_ns <= until_ns)
         if known.any():
             times, used = window.caches.times_ns[known], used[known]
-            result.append(_still(times, used, at_ns, (sizes.get(key[1]) or 0) * _STILL_RATIO))
+            result.append(still_since(times, used, at_ns, (sizes.get(key[1]) or 0) * STILL_RATIO))
     latest_ns = at_ns + MOST_S * NS_PER_S
     if not result:
         after_ns = at_ns + UNMETERED_S * NS_PER_S
@@ -207,8 +207,15 @@ def _settled(
     return after_ns, after_ns <= until_ns, ""
 
 
-def _still(times: Times, used: Floats, at_ns: int, still_bytes: float) -> int | None:
-    """When the occupancy of a class settled, or None."""
+def still_since(times: Times, used: Floats, at_ns: int, still_bytes: float) -> int | None:
+    """When the occupancy of a class settled after `at_ns`, or None.
+
+    Args:
+        times: int64 (n,), CLOCK_MONOTONIC of readings.
+        used: float64 (n,), bytes.
+        at_ns: of the change.
+        still_bytes: range within which readings count as still.
+    """
     later = times > at_ns
     usual = [float(np.ptp(item)) for item in _runs(used[~later])]
     still_bytes = max([still_bytes, *([float(np.median(usual))] if usual else [])])

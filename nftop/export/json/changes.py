@@ -1,17 +1,24 @@
-"""Classes and the history of changes as JSON."""
+"""Classes, the history of changes, and experiments as JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 from nftop.control.journal_entry import Entry
 from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, picked
+from nftop.model.change import Receipt
+from nftop.model.experiment import Curve, Estimate, Experiment, NfEffect, SettingResult, Visit
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, GroupCache, ResctrlGroup, ResctrlTable
 
+if TYPE_CHECKING:  # numpy comes with it
+    from nftop.derive.experiment.engine import ExperimentState
+
 CLASSES_SCHEMA, CHANGE_SCHEMA = "nftop.cat/1", "nftop.change/1"
+EXPERIMENT_SCHEMA = "nftop.experiment/1"
 
 
 def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: str = "") -> str:
@@ -82,3 +89,105 @@ def _cache(cache: GroupCache) -> dict[str, Any]:
 
 def _hex(mask: Cbm | None) -> str | None:
     return None if mask is None else mask.hex
+
+
+def experiment_json(
+    plan: Experiment,
+    state: ExperimentState,
+    curve: Curve,
+    receipt: Receipt,
+    *,
+    simulated: bool = False,
+) -> str:
+    """One object: the plan, every visit, the curve by setting, and whether all is as before.
+
+    Ratios are 0..1; what is absent is null. `recommended`, `tolerated`: indices in `settings`.
+    """
+    return json_bytes(
+        {
+            "schema": EXPERIMENT_SCHEMA,
+            "simulated": simulated,
+            "kind": plan.kind,
+            "group": plan.group,
+            "seed": plan.seed,
+            "watch": [
+                {"key": key, "name": name, "own": key in plan.own}
+                for key, name in plan.watch.items()
+            ],
+            "settings": [
+                {
+                    "label": setting.label,
+                    "ways": setting.ways or None,
+                    "masks": {str(l3): f"{bits:x}" for l3, bits in setting.masks.items()},
+                    "changes": [change_object(change) for change in setting.changes],
+                }
+                for setting in plan.settings
+            ],
+            "visits": [_visit(visit) for visit in state.visits],
+            "curve": [_result(item) for item in curve.results],
+            "recommended": curve.recommended,
+            "tolerated": curve.tolerated,
+            "tolerance_ratio": plan.tolerance_ratio,
+            "undecided": list(curve.undecided),
+            "ended": state.ended,
+            "detail": state.detail or None,
+            "outcome": receipt.outcome,
+            "sentences": list(receipt.sentences),
+        }
+    ).decode()
+
+
+def _visit(visit: Visit) -> dict[str, Any]:
+    return {
+        "setting": visit.setting if visit.round else None,
+        "round": visit.round,
+        "settle_s": (visit.settled_ns - visit.written_ns) / 1e9,
+        "measure_s": (visit.end_ns - visit.settled_ns) / 1e9,
+        "nfs": {
+            key: {
+                "packets_per_s": _known(nf.packets_per_s),
+                "drop_packets_per_s": _known(nf.drop_packets_per_s),
+                "lost_ratio": _known(nf.lost_ratio),
+                "cpp": _known(nf.cpp),
+                "cost_cpp": _known(nf.cost_cpp),
+                "llc_misses_per_packet": _known(nf.llc_misses_per_packet),
+            }
+            for key, nf in visit.nfs.items()
+        },
+        "occupancy_bytes": _known(visit.occupancy_bytes),
+        "memory_bytes_per_s": _known(visit.memory_bytes_per_s),
+        "ipc": _known(visit.ipc),
+    }
+
+
+def _result(item: SettingResult) -> dict[str, Any]:
+    return {
+        "setting": item.setting,
+        "visits": item.visits,
+        "effect": item.effect,
+        "nfs": {key: _nf(nf) for key, nf in item.nfs.items()},
+        "occupancy_bytes": _known(item.occupancy_bytes),
+        "memory_bytes_per_s": _known(item.memory_bytes_per_s),
+        "ipc": _known(item.ipc),
+    }
+
+
+def _nf(nf: NfEffect) -> dict[str, Any]:
+    return {
+        "packets_per_s": _estimate(nf.packets_per_s),
+        "cpp": _estimate(nf.cpp),
+        "drop_packets_per_s": _known(nf.drop_packets_per_s),
+        "llc_misses_per_packet": _known(nf.llc_misses_per_packet),
+        "cost_ratio": _known(nf.cost_ratio),
+        "lost_ratio": _known(nf.lost_ratio),
+        "effect": nf.effect,
+        "tolerated": nf.tolerated,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {"value": _known(estimate.value), "half": _known(estimate.half)}
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,225 @@
+"""`nftop cat sweep`: find the mask of a class by experiment."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from itertools import islice
+from typing import TextIO
+
+from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
+from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.hosts import open_requested
+from nftop.cli.confirmation import EndedError, confirm, print_receipt
+from nftop.cli.parsers.cat_actions import UsageError
+from nftop.cli.signals import stopping
+from nftop.control.backend import CLASSES
+from nftop.control.gate import BackendClassGate
+from nftop.control.journal import unfinished
+from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep, set_command
+from nftop.derive.experiment.engine import ExperimentState
+from nftop.export.output import FAILURE, OK, put, say
+from nftop.model.experiment import Experiment, HarmLimits, Timing
+from nftop.model.frame import Frame
+from nftop.model.rdt.rdt import class_directory, class_name
+from nftop.model.struct import dataclass
+from nftop.render.base.text import printable
+from nftop.render.experiment.text import (
+    end_text,
+    limit_line,
+    plan_text,
+    result_text,
+    visit_line,
+)
+from nftop.session.experiment import (
+    Accelerated,
+    ExperimentResult,
+    SteppedClock,
+    run_experiment,
+)
+
+# Frames until network functions, rates and classes are known.
+_FIRST_FRAMES = 4
+# The simulated neighbour has filled its ways so long after the scenario's last step.
+_STEADY_S = 15.0
+# Slower frames leave the guard alone for too long.
+_MOST_INTERVAL_S = 5.0
+_ACCELERATED = "accelerated clock: a second of the simulated host takes no second"
+_MEASURED = frozenset({"clear", "rounds"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentHost:
+    """Frames of a host and the gate to its classes.
+
+    Attributes:
+        stop: ends the frames; from any thread. now_ns: the frames' clock.
+    """
+
+    frames: Generator[Frame, None, None]
+    gate: BackendClassGate
+    stop: Callable[[], None]
+    now_ns: Callable[[], int]
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Plan, show, confirm and run a sweep; returns the exit code."""
+    with ending(options, "nothing was changed") as ended:
+        demand_privilege(options)
+        if options.interval_s > _MOST_INTERVAL_S:
+            raise UsageError(f"-d: a sweep needs a reading every {_MOST_INTERVAL_S:g} s at least")
+        host = _opened(options)
+        with closing(host.frames):
+            ended[0] = _swept(options, host)
+    return ended[0]
+
+
+def _opened(options: argparse.Namespace) -> ExperimentHost:
+    """The host of the command line. Raises EndedError, UsageError."""
+    if options.scenario is not None:
+        return _accelerated(options)
+    try:
+        here = open_requested(options)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    gate = None if here.gate is None else here.gate.gates.get(CLASSES)
+    if gate is None:
+        raise EndedError(here.no_gate or "no cache classes here", FAILURE)
+    feed = here.feed(
+        interval_s=options.interval_s, cpus=options.cpu_list, queue_map=options.queue_map
+    )
+    return ExperimentHost(feed.frames(), gate, feed.stop, time.monotonic_ns)
+
+
+def _accelerated(options: argparse.Namespace) -> ExperimentHost:
+    """The simulated host on a stepped clock, after the last step of its scenario."""
+    from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - numpy comes with it
+    from nftop.derive.fold import FoldState  # noqa: PLC0415
+    from nftop.sources.simulated import simulated_host  # noqa: PLC0415
+
+    clock = SteppedClock()
+    try:
+        demo = simulated_host(options.scenario, options.simulated_cpus, clock_ns=clock.now_ns)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    steps = demo.model.scenario.steps
+    if steps:
+        clock.advance(steps[-1].at_s + _STEADY_S)
+    start = FoldState(demo.host, demo.model.layout.topology, demo.uarch, options.queue_map)
+    feed = Accelerated(
+        demo.sources, start, clock, interval_s=options.interval_s, wall_ns=time.time_ns()
+    )
+    gate = simulated_gates(demo.world).gates[CLASSES]
+    return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns)
+
+
+def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
+    if not needs(options) and unfinished(host.gate.journal):
+        raise EndedError(unfinished(host.gate.journal), FAILURE)
+    with stopping(host.stop) as signals:
+        frame = _first_frame(host)
+    if signals:
+        return 128 + signals[0]
+    plan = _planned(options, frame, host.gate)
+    out = sys.stderr if wants_json(options) else sys.stdout
+    ways = {line: rule.ways for line, rule in host.gate.host.rules().masks.items()}
+    put(out, "\n".join(plan_text(plan, ways)) + "\n")
+    if options.scenario is not None:
+        put(out, f"{BADGE}: {_ACCELERATED}\n")
+    if options.dry_run:
+        return OK
+    if not options.yes:
+        confirm("start? [y/N] ")
+    with stopping(host.stop) as signals:
+        report = _Report(plan, out)
+        result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show)
+    _print_result(options, plan, result, host.gate.program)
+    if result.receipt.outcome != "reverted":
+        return OTHER
+    if signals:
+        return 128 + signals[0]
+    return OK if result.state.ended in _MEASURED else FAILURE
+
+
+class _Report:
+    """Prints a line for each visit."""
+
+    def __init__(self, plan: Experiment, out: TextIO | None) -> None:
+        self._plan, self._out = plan, out
+        self._shown = 0
+
+    def show(self, state: ExperimentState) -> None:
+        if len(state.visits) == self._shown:
+            return
+        self._shown = len(state.visits)
+        put(self._out, visit_line(self._plan, state) + "\n")
+        if self._shown == 1:
+            put(self._out, limit_line(self._plan, state.visits[0]) + "\n")
+
+
+def _first_frame(host: ExperimentHost) -> Frame:
+    """A frame with rates of every network function. Raises EndedError if there are no frames."""
+    frames = list(islice(host.frames, _FIRST_FRAMES))
+    if not frames:
+        raise EndedError("the host gave no numbers", FAILURE)
+    return frames[-1]
+
+
+def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) -> Experiment:
+    """The plan of the command line. Raises EndedError, OSError."""
+    percent = options.tolerance_percent, options.most_cpp_percent
+    request = SweepRequest(
+        group=class_directory(options.group),
+        widths=options.ways,
+        watch=options.watch,
+        caches=tuple(options.l3),
+        rounds_most=options.rounds,
+        seed=time.time_ns() % 1_000_000 if options.seed is None else options.seed,
+        tolerance_ratio=percent[0] / 100,
+        timing=Timing(measure_s=options.measure_s),
+        limits=HarmLimits(options.most_drops, cpp_ratio=percent[1] / 100),
+        commands=(_command(options, gate.program),),
+    )
+    try:
+        return plan_sweep(request, frame, gate.host.state(), gate.host.rules(), gate.host.identity)
+    except SweepError as error:
+        raise EndedError(str(error), FAILURE) from None
+
+
+def _command(options: argparse.Namespace, program: str) -> str:
+    """The equivalent command line, for the history."""
+    words = ["cat", "sweep", "--group", class_name(class_directory(options.group))]
+    if options.ways is not None:
+        words += ["--ways", "{}-{}".format(*options.ways)]
+    if options.watch:
+        words += ["--watch", ",".join(options.watch)]
+    words += [word for l3 in options.l3 for word in ("--l3", str(l3))]
+    return f"{program} {shlex.join(words)}"
+
+
+def _print_result(
+    options: argparse.Namespace, plan: Experiment, result: ExperimentResult, program: str
+) -> None:
+    if wants_json(options):
+        from nftop.export.json.changes import experiment_json  # noqa: PLC0415 - only here
+
+        is_simulated = options.scenario is not None
+        data = experiment_json(
+            plan, result.state, result.curve, result.receipt, simulated=is_simulated
+        )
+        put(sys.stdout, data + "\n")
+        say(f"nftop: {result.receipt.outcome}: {'; '.join(result.receipt.sentences)}")
+        return
+    put(sys.stdout, f"ended: {end_text(result.state)}\n")
+    print_receipt(result.receipt)
+    put(sys.stdout, "\n".join(result_text(plan, result.curve)) + "\n")
+    chosen = result.curve.recommended
+    if chosen is not None and result.receipt.outcome == "reverted":
+        if plan.settings[chosen].changes:
+            put(sys.stdout, f"  $ {printable(set_command(plan, chosen, program))}\n")
+        else:
+            put(sys.stdout, "  that is the present mask: there is nothing to change\n")

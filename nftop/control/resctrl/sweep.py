@@ -1,0 +1,330 @@
+"""The plan of a sweep: masks of one class with ever more ways, each of which contains the last.
+
+A pure function of a frame, a state and rules; nothing is written. Every setting is planned by the
+code of an ordinary change, so that what the kernel would refuse is left out here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from nftop.control.resctrl.operations import EXCLUSIVE
+from nftop.control.resctrl.plan import propose
+from nftop.control.rules import LOCKED, MaskRule, Rules, mask_problem
+from nftop.control.wording import counted
+from nftop.derive.cache.ways import in_use
+from nftop.model.change import Cell, Proposal, SetSchemata, State
+from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
+from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.ids import Cpu, L3Domain
+from nftop.model.rdt.rdt import ROOT, IoWays, class_name
+from nftop.model.struct import dataclass, field
+
+_LINES = ("L3", "L3DATA", "L3CODE")
+# Ways shared by a mask, in the order in which they are avoided.
+_Cost: TypeAlias = tuple[int, ...]
+_Interval: TypeAlias = tuple[int, int]
+
+
+class SweepError(Exception):
+    """There is nothing to try; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """What an operator asks for.
+
+    Attributes:
+        group: directory of the class.
+        widths: least and most ways; None: all that the hardware takes.
+        watch: names of network functions, whole or up to the `/`; empty: all at the class' caches.
+        caches: L3 domains; empty: all that the class and a watched network function use.
+        commands: the equivalent command line.
+    """
+
+    group: str
+    widths: tuple[int, int] | None = None
+    watch: tuple[str, ...] = ()
+    caches: tuple[int, ...] = ()
+    rounds_most: int = 8
+    seed: int = 0
+    tolerance_ratio: float = 0.02
+    timing: Timing = field(default_factory=Timing)
+    limits: HarmLimits = field(default_factory=HarmLimits)
+    commands: tuple[str, ...] = ()
+
+
+def plan_sweep(
+    request: SweepRequest, frame: Frame, state: State, rules: Rules, identity: str
+) -> Experiment:
+    """The plan of a sweep.
+
+    Args:
+        request: of the operator.
+        frame: the host's, with its network functions.
+        state: its classes now, which are restored at the end.
+        rules: its rules.
+        identity: of the backend.
+
+    Raises:
+        SweepError: fewer than two settings are possible, or nothing can be watched.
+    """
+    group = request.group
+    if group != ROOT and Cell("group", group) not in state:
+        raise SweepError(f"there is no group {class_name(group)}")
+    here = _caches(request, frame, state)
+    watched = _watched(request, frame, here)
+    caches = _in_common(request, frame, here, watched)
+    own = frozenset(nf.key for nf in watched if group in _classes_at(frame, nf, caches))
+    sharing = {l3: _sharing(group, (frame, state, rules), l3, watched, own) for l3 in caches}
+    settings, left_out = _settings(request, state, rules, sharing)
+    if len(settings) < 2:
+        why = "; ".join(left_out) or "one width only"
+        raise SweepError(f"there are fewer than two settings to try: {why}")
+    used = {name for nf in watched for name in _classes_at(frame, nf, caches)}
+    return Experiment(
+        kind="sweep",
+        group=group,
+        settings=settings,
+        watch={nf.key: nf.name for nf in watched},
+        own=own,
+        caches=caches,
+        classes=tuple(dict.fromkeys((group, *sorted(used)))),
+        proposal=Proposal(
+            state,
+            tuple(change for setting in settings for change in setting.changes),
+            commands=request.commands,
+            identity=identity,
+        ),
+        left_out=left_out,
+        rounds_most=request.rounds_most,
+        rounds_least=min(2, request.rounds_most),
+        seed=request.seed,
+        tolerance_ratio=request.tolerance_ratio,
+        timing=request.timing,
+        limits=request.limits,
+    )
+
+
+def set_command(plan: Experiment, setting: int, program: str) -> str:
+    """The command line that sets the masks of a setting."""
+    masks = plan.settings[setting].masks
+    lines = {change.cell.name for item in plan.settings for change in item.changes}
+    options = sorted(name.lower() for name in lines & set(_LINES)) or ["l3"]
+    words = [f"--{option} {int(l3)}={bits:x}" for option in options for l3, bits in masks.items()]
+    name = shlex.quote(class_name(plan.group))
+    return f"{program} cat set --group {name} {' '.join(words)}"
+
+
+def _caches(request: SweepRequest, frame: Frame, state: State) -> tuple[L3Domain, ...]:
+    """Caches in which the class has a mask, and a CPU in effect if that is known."""
+    cells = [cell for cell in state if cell.kind == "schemata" and cell.group == request.group]
+    masks = {cell.number for cell in cells if cell.name in _LINES}
+    if not masks:
+        raise SweepError(f"{class_name(request.group)} has no mask of a last-level cache")
+    wrong = [l3 for l3 in request.caches if l3 not in masks]
+    if wrong:
+        raise SweepError(f"{class_name(request.group)} has no mask in L3 {wrong[0]}")
+    if request.caches:
+        return tuple(map(L3Domain, sorted(set(request.caches))))
+    table = frame.cpus
+    at = {
+        info.l3
+        for info, own in zip(table.topology.cpus, table.group, strict=True)
+        if isinstance(own, CacheClass) and own.name == request.group and info.l3 is not None
+    }
+    return tuple(sorted(L3Domain(l3) for l3 in masks if not at or l3 in at))
+
+
+def _watched(
+    request: SweepRequest, frame: Frame, caches: Collection[L3Domain]
+) -> tuple[NfRow, ...]:
+    if request.watch:
+        named = {name: [nf for nf in frame.nfs if name in (nf.name, nf.name.partition("/")[0])]
+                 for name in request.watch}  # fmt: skip
+        unknown = [name for name, nfs in named.items() if not nfs]
+        if unknown:
+            known = ", ".join(dict.fromkeys(nf.name for nf in frame.nfs)) or "none"
+            raise SweepError(f"there is no network function {unknown[0]}; there are: {known}")
+        return tuple(nf for nf in frame.nfs if any(nf in nfs for nfs in named.values()))
+    nearby = tuple(nf for nf in frame.nfs if nf.problem is None and _l3s(frame, nf) & set(caches))
+    if not nearby:
+        raise SweepError(
+            f"no network function polls at a cache of {class_name(request.group)}: nothing to watch"
+        )
+    return nearby
+
+
+def _in_common(
+    request: SweepRequest,
+    frame: Frame,
+    caches: tuple[L3Domain, ...],
+    watched: Sequence[NfRow],
+) -> tuple[L3Domain, ...]:
+    """Of these caches those that a watched network function uses."""
+    polled = {l3 for nf in watched for l3 in _l3s(frame, nf)}
+    common = tuple(l3 for l3 in caches if l3 in polled)
+    if not common:
+        names = ", ".join(nf.name for nf in watched)
+        raise SweepError(f"{class_name(request.group)} and {names} share no last-level cache")
+    return common
+
+
+def _l3s(frame: Frame, nf: NfRow) -> set[L3Domain]:
+    rows = frame.topology.row_of
+    l3s = (frame.topology.cpus[rows[cpu]].l3 for cpu in nf.cpus if cpu in rows)
+    return {l3 for l3 in l3s if l3 is not None}
+
+
+def _classes_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> set[str]:
+    """Classes in effect on a network function's CPUs at these caches."""
+    table = frame.cpus
+
+    def in_effect(cpu: Cpu) -> str | None:
+        row = table.topology.row_of.get(cpu)
+        if row is None or table.topology.cpus[row].l3 not in caches:
+            return None
+        own = table.group[row]
+        return own.name if isinstance(own, CacheClass) else None
+
+    return {name for cpu in nf.cpus if (name := in_effect(cpu)) is not None}
+
+
+def _settings(
+    request: SweepRequest, state: State, rules: Rules, sharing: Mapping[L3Domain, _Sharing]
+) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+    """Settings by ascending width, and why widths are left out."""
+    cells = [cell for cell in state if cell.kind == "schemata" and cell.group == request.group]
+    lines = sorted({cell.name for cell in cells if cell.name in _LINES})
+    rule = rules.masks.get(lines[0])
+    if rule is None:
+        raise SweepError(f"the kernel does not tell the ways of {lines[0]}")
+    low, high = request.widths or (1, rule.ways)
+    chains = {l3: _chain(rule, max(low, rule.min_bits), high, item) for l3, item in sharing.items()}
+    settings, left_out = list[Setting](), list[str]()
+    for ways in range(low, high + 1):
+        masks = {l3: chain[ways] for l3, chain in chains.items() if ways in chain}
+        if len(masks) < len(chains):
+            left_out.append(f"{counted(ways, 'way')}: {_why_not(rule, ways)}")
+            continue
+        values = tuple((int(l3), bits) for l3, bits in masks.items())
+        proposal = propose(
+            state, rules, [SetSchemata(request.group, line, values) for line in lines]
+        )
+        if proposal.refusals:
+            left_out.append(f"{counted(ways, 'way')}: {proposal.refusals[0]}")
+            continue
+        settings.append(Setting(counted(ways, "way"), proposal.changes, ways, masks))
+    return tuple(settings), tuple(left_out)
+
+
+def _why_not(rule: MaskRule, ways: int) -> str:
+    if ways < rule.min_bits:
+        return f"a class has {counted(rule.min_bits, 'way')} at least"
+    if ways > rule.ways:
+        return f"the cache has {counted(rule.ways, 'way')}"
+    return "no legal mask contains the narrower ones: other classes are exclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """Bits of ways in one cache, without those of the class itself.
+
+    Attributes:
+        watched: of classes of watched network functions. forwarding: of others'.
+        io: of devices. used: of other classes in use. forbidden: of exclusive classes.
+        now: of the class. stays: its masks are within the present one, or contain it.
+    """
+
+    watched: int
+    forwarding: int
+    io: int
+    used: int
+    forbidden: int
+    now: int
+    stays: bool
+
+    def cost(self, mask: int) -> _Cost:
+        """What a mask shares, and its distance from the present one."""
+        outside = min((mask & ~self.now).bit_count(), (self.now & ~mask).bit_count())
+        return (
+            outside * self.stays,
+            (mask & self.watched).bit_count(),
+            (mask & self.forwarding).bit_count(),
+            (mask & self.io).bit_count(),
+            (mask & self.used).bit_count(),
+            (mask ^ self.now).bit_count(),
+        )
+
+
+def _sharing(
+    group: str,
+    host: tuple[Frame, State, Rules],
+    l3: L3Domain,
+    watched: Sequence[NfRow],
+    own: Collection[str],
+) -> _Sharing:
+    """What the class `group` would share in one cache of a host; `own`: keys of NFs in it."""
+    frame, state, rules = host
+    masks: dict[str, int] = {}
+    for cell, value in state.items():
+        if cell.kind == "schemata" and cell.name in _LINES and cell.number == l3:
+            masks[cell.group] = masks.get(cell.group, 0) | int(value, 16)
+
+    def bits(names: Collection[str]) -> int:
+        total = 0
+        for name in names:
+            total |= masks.get(name, 0) if name != group else 0
+        return total
+
+    mode = {cell.group: value for cell, value in state.items() if cell.kind == "mode"}
+    alone = {name for name in masks if mode.get(name) in (EXCLUSIVE, *LOCKED)}
+    keys = {nf.key for nf in watched}
+    others = [nf for nf in frame.nfs if nf.key not in keys]
+    domain = next((item for item in frame.domains if item.l3 == l3), None)
+    io = domain.io.cbm.bits if domain is not None and isinstance(domain.io, IoWays) else 0
+    return _Sharing(
+        watched=bits({name for nf in watched for name in _classes_at(frame, nf, [l3])}),
+        forwarding=bits({name for nf in others for name in _classes_at(frame, nf, [l3])}),
+        io=io or rules.io.get(l3, (0, ""))[0],
+        used=bits({item.name for item in frame.groups if in_use(item)}),
+        forbidden=bits(set(masks) if mode.get(group) == EXCLUSIVE else alone),
+        now=masks.get(group, 0),
+        stays=bool(own),
+    )
+
+
+def _chain(rule: MaskRule, low: int, high: int, sharing: _Sharing) -> Mapping[int, int]:
+    """By width a mask of adjacent ways that contains the next smaller one, at the least total cost.
+
+    `low` to `high` ways; it ends before the first width without a legal mask.
+    """
+    best: dict[_Interval, tuple[_Cost, _Interval | None]] = {}
+    for ways in range(low, min(high, rule.ways) + 1):
+        for first in range(rule.ways - ways + 1):
+            mask = ((1 << ways) - 1) << first
+            if mask_problem(rule, mask) or mask & sharing.forbidden:
+                continue
+            own, last = sharing.cost(mask), first + ways - 1
+            if ways == low:
+                best[first, last] = own, None
+                continue
+            within = [(first, last - 1), (first + 1, last)]
+            known = [(best[item][0], item) for item in within if item in best]
+            if known:
+                before, source = min(known)
+                total = tuple(a + b for a, b in zip(before, own, strict=True))
+                best[first, last] = total, source
+    if not best:
+        return {}
+    widest = max(last - first for first, last in best)
+    ends = [(best[item][0], item) for item in best if item[1] - item[0] == widest]
+    at: _Interval | None = min(ends)[1]
+    chain: dict[int, int] = {}
+    while at is not None:
+        first, last = at
+        chain[last - first + 1] = ((1 << (last - first + 1)) - 1) << first
+        at = best[at][1]
+    return chain

@@ -1,0 +1,204 @@
+"""A series of changes that are tried in turn, with one journal entry that restores the first state.
+
+The entry is written before the first change and has every value that the series may write, so that
+the journal alone suffices to restore the state before it, whatever dies at whatever moment. The
+series is never kept: at its end the state before it is restored.
+
+Between two changes the host is compared with what the series wrote. If another program has changed
+anything, the series ends; its own values are restored, and those of others stay.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from nftop.control.backend import AnyBackend, LockedError, RefusedError, goal
+from nftop.control.journal import Journal, next_number, now
+from nftop.control.journal_entry import Entry, Requester
+from nftop.control.recovery import recover, retry, revert
+from nftop.control.revert import differing
+from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, compared, locked, unknown
+from nftop.control.wording import differences
+from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
+from nftop.model.error_text import describe_error
+from nftop.model.struct import replace
+
+# Seconds between two comparisons of the host with what was written.
+CHECK_S = 2.0
+# Without a word from nftop for so long the series ends: nobody watches its limits.
+SILENCE_S = 15.0
+# Words of nftop: `try N`, `alive`, and `end`, which any other word means too.
+TRY, ALIVE, END = b"try", b"alive", b"end"
+_OTHERS = "{} were changed by somebody else: the series ends"
+_SILENT = "nothing was heard of nftop for {:.0f} s: the series ends"
+_FAILED = "{}: the series ends"
+
+
+class SeriesError(Exception):
+    """Ends the series; `sentences` say why, `outcome` is that once its values are restored."""
+
+    def __init__(self, outcome: Outcome, *sentences: str) -> None:
+        super().__init__(outcome)
+        self.outcome, self.sentences = outcome, sentences
+
+
+class SettingSeries:
+    """A series under way; the caller holds the journal.
+
+    Attributes:
+        state: what is on the host as far as the series knows.
+    """
+
+    def __init__(
+        self, host: AnyBackend, settings: Sequence[Sequence[Change]], entry: Entry
+    ) -> None:
+        self._host = host
+        self._settings = tuple(map(tuple, settings))
+        self._entry = entry
+        self.state: State = entry.base
+        self._written: tuple[Change, ...] = ()
+        self._checked_s = -math.inf
+
+    @property
+    def entry(self) -> Entry:
+        """The entry with the values that may be on the host now, no others."""
+        return replace(self._entry, changes=self._written)
+
+    def check_now_and_then(self) -> None:
+        """As `check`, but not more often than every CHECK_S."""
+        if time.monotonic() - self._checked_s >= CHECK_S:
+            self.check()
+
+    def check(self) -> None:
+        """Compare the host with what was written. Raises SeriesError, OSError."""
+        self._checked_s = time.monotonic()
+        other = difference(self.state, self._host.read(self.state))
+        if other:
+            head = _OTHERS.format(self._host.subject)
+            raise SeriesError("reverted", head, *differences(other, "was written", "is now"))
+
+    def change(self, setting: int) -> Receipt:
+        """Put a setting on the host. Raises SeriesError if it is not there afterwards, OSError."""
+        if not 0 <= setting < len(self._settings):
+            raise SeriesError("refused", _FAILED.format(f"there is no setting {setting}"))
+        target = goal(self._entry.base, self._settings[setting])
+        changes = difference(self.state, target)
+        try:
+            with locked(self._host):
+                self.check()
+                # Until it is read back, old and new values may be there.
+                self._written = (*difference(self._entry.base, self.state), *changes)
+                for step in self._host.steps(self.state, changes):
+                    self._host.do(step)
+                read = self._host.read_back(target)
+        except UnwrittenError as error:
+            raise SeriesError("reverted", *error.receipt.sentences) from None
+        except RefusedError as error:
+            raise SeriesError("refused", _FAILED.format(describe_error(error))) from None
+        wrong = differing(target, read)
+        if wrong:
+            messages = differences(wrong, "was asked for", "is what is read back")
+            raise SeriesError("differs", *messages)
+        self.state, self._written = target, difference(self._entry.base, target)
+        return Receipt("applied", ("read back as it should be",), changes, self._entry.number)
+
+
+def serve_series(
+    host: AnyBackend,
+    journal: Journal,
+    proposal: Proposal,
+    settings: Sequence[Sequence[Change]],
+    requester: Requester,
+    *,
+    answer: Callable[[Receipt | None], None],
+    word: Callable[[float], bytes | None],
+) -> None:
+    """Try settings as requested, and restore the state before them; the caller holds the journal.
+
+    Args:
+        host: the backend.
+        journal: of its changes.
+        proposal: the state before, and every value that may be written: several changes of a cell.
+        settings: changes of that state.
+        requester: of the series.
+        answer: receives a receipt that says that it can begin, one of each setting, and the final
+            one.
+        word: waits at most so many seconds for a word of nftop; None: none came; b"": it is gone.
+
+    Raises OSError, DamagedJournalError: the journal can't be read; nothing was done.
+    """
+    journal.pending()
+    try:
+        base = compared(host, journal, proposal)
+    except UnwrittenError as error:
+        answer(error.receipt)
+        return
+    entry = Entry(
+        number=next_number(journal),
+        time=now(),
+        identity=host.identity,
+        operator=requester.operator,
+        command="; ".join(proposal.commands),
+        changes=proposal.changes,
+        base=base,
+    )
+    try:
+        journal.begin(entry)
+    except OSError as error:
+        answer(Receipt("refused", (f"the journal can't be written: {describe_error(error)}",)))
+        return
+    series = SettingSeries(host, settings, entry)
+    answer(Receipt("applied", ("nothing is written yet",), (), entry.number))
+    outcome, why = _tried(series, answer, word)
+    try:
+        end = retry(
+            REVERT_LOCK_S,
+            partial(revert, host, journal, series.entry, why=why, outcome=outcome),
+        )
+    except Exception as error:  # noqa: BLE001 - it was written: report it
+        end = _restored(host, journal, error)
+    answer(end)
+
+
+def _tried(
+    series: SettingSeries,
+    answer: Callable[[Receipt | None], None],
+    word: Callable[[float], bytes | None],
+) -> tuple[Outcome, tuple[str, ...]]:
+    """Try settings until the end; returns the outcome to report, and why."""
+    heard_s = time.monotonic()
+    try:
+        while True:
+            command = word(CHECK_S)
+            if command is None:
+                silence_s = time.monotonic() - heard_s
+                if silence_s >= SILENCE_S:
+                    return "reverted", (_SILENT.format(silence_s),)
+                series.check_now_and_then()
+                continue
+            heard_s = time.monotonic()
+            name, _, number = command.partition(b" ")
+            if name == ALIVE:
+                series.check_now_and_then()
+            elif name == TRY and number.isdigit():
+                answer(series.change(int(number)))
+            else:
+                return "reverted", ()
+    except SeriesError as end:
+        return end.outcome, end.sentences
+    except (LockedError, OSError) as error:
+        return "refused", (_FAILED.format(describe_error(error)),)
+    except Exception as error:  # noqa: BLE001 - nothing may be left on the host
+        return "refused", (_FAILED.format(describe_error(error)),)
+
+
+def _restored(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
+    """Receipt after an unexpected error of the revert: once more, by the journal."""
+    try:
+        receipt = recover(host, journal)
+    except Exception as second:  # noqa: BLE001 - report both errors
+        return unknown(journal, error, second)
+    return receipt or unknown(journal, error)

@@ -1,0 +1,146 @@
+"""An experiment on a host: frames drive it, the guard writes its settings and restores.
+
+`Accelerated` has frames of the simulated host on a clock that is stepped: minutes take seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
+
+from nftop.control.interface import SeriesGate
+from nftop.derive.experiment.curve import curve_of
+from nftop.derive.experiment.engine import (
+    ExperimentState,
+    Observer,
+    advance,
+    ended,
+    written,
+)
+from nftop.derive.fold import FoldState, step
+from nftop.model.change import Receipt
+from nftop.model.clock import NS_PER_S
+from nftop.model.experiment import Curve, Experiment
+from nftop.model.frame import Frame
+from nftop.model.sample import Sample, SourceReading
+from nftop.model.struct import dataclass
+from nftop.sources.base import Source
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentResult:
+    """A finished experiment.
+
+    Attributes:
+        receipt: the guard's last word: whether the state before is restored.
+    """
+
+    state: ExperimentState
+    curve: Curve
+    receipt: Receipt
+
+
+# Called after every frame, and after every setting that was written.
+Progress: TypeAlias = Callable[[ExperimentState], None]
+
+
+def run_experiment(
+    plan: Experiment,
+    frames: Generator[Frame, None, None],
+    gate: SeriesGate,
+    now_ns: Callable[[], int],
+    progress: Progress = lambda _: None,
+) -> ExperimentResult:
+    """Run an experiment to its end, or to that of the frames; the state before is restored.
+
+    Args:
+        plan: the experiment.
+        frames: of the host, one after the other.
+        gate: through which its settings are written.
+        now_ns: the clock of the frames, CLOCK_MONOTONIC on a host.
+        progress: receives the state.
+
+    Raises OSError: the gate could not begin; nothing was written.
+    """
+    state = ExperimentState()
+    series = gate.begin_series(plan.proposal, [setting.changes for setting in plan.settings])
+    if series.receipt.outcome != "applied":
+        return ExperimentResult(ended(state, "guard"), Curve(()), series.receipt)
+    observer = Observer(plan)
+    try:
+        for frame in frames:
+            series.alive()
+            if series.settled(0) is not None:
+                break
+            state, command = advance(state, plan, observer.observe(frame))
+            if isinstance(command, int):
+                if series.try_setting(command).outcome != "applied":
+                    break
+                state = written(state, now_ns())
+            progress(state)
+            if command == "finish":
+                break
+        state = ended(state, "stopped" if series.settled(0) is None else "guard")
+    finally:
+        # Whatever happened: the state before is restored.
+        receipt = series.end()
+    return ExperimentResult(state, curve_of(plan, state.visits), receipt)
+
+
+class SteppedClock:
+    """CLOCK_MONOTONIC of an accelerated host: it moves only from frame to frame."""
+
+    def __init__(self, begin_ns: int = NS_PER_S) -> None:
+        self._now_ns = begin_ns
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def advance(self, seconds: float) -> None:
+        self._now_ns += round(seconds * NS_PER_S)
+
+
+class Accelerated:
+    """Frames of simulated sources, `interval_s` apart on their clock, `pause_s` in real time."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        start: FoldState,
+        clock: SteppedClock,
+        *,
+        interval_s: float = 1.0,
+        pause_s: float = 0.0,
+        wall_ns: int = 0,
+    ) -> None:
+        """`wall_ns`: time of day of the first frame; `start`: the first state of the fold."""
+        self._sources = sources
+        self._start = start
+        self._clock = clock
+        self._interval_s, self._pause_s = interval_s, pause_s
+        self._offset_ns = wall_ns - clock.now_ns()
+        self._stopped = threading.Event()
+
+    @property
+    def interval_s(self) -> float:
+        return self._interval_s
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def frames(self) -> Generator[Frame, None, None]:
+        """A frame per step until `stop`. The first has no rates yet."""
+        state = self._start
+        while not self._stopped.is_set():
+            at_ns = self._clock.now_ns()
+            readings = {
+                source.name: SourceReading(source.read(), at_ns, 0) for source in self._sources
+            }
+            sample = Sample(
+                at_ns + self._offset_ns, at_ns, round(self._interval_s * NS_PER_S), readings
+            )
+            state, frame = step(state, sample)
+            yield frame
+            self._clock.advance(self._interval_s)
+            self._stopped.wait(self._pause_s)

@@ -1,0 +1,139 @@
+"""`nftop cat sweep` on the simulated host: what it shows, what it does, how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+
+import pytest
+
+from nftop.cli.main import build_parser, run
+
+DEMO = "demo --scenario noisy --cpus 24 cat sweep --group tenant".split()
+QUICK = ["--measure", "10", "--seed", "3"]
+
+
+def parse(line: str) -> argparse.Namespace:
+    return build_parser().parse_args(["cat", "sweep", "--group", "tenant", *line.split()])
+
+
+@pytest.mark.parametrize(
+    ("line", "widths"), [("", None), ("--ways 1-8", (1, 8)), ("--ways 3", (3, 3))]
+)
+def test_widths(line: str, widths: tuple[int, int] | None) -> None:
+    assert parse(line).ways == widths
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--ways 8-1", "--ways 0-3", "--ways x", "--ways 1-65", "--watch ,", "--rounds 1",
+        "--tolerance 0", "--most-drops -1", "--l3 x", "--measure 0", "--yes --dry-run",
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(line: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(line)
+    assert end.value.code == 2
+
+
+def test_names_of_network_functions() -> None:
+    assert parse("--watch vpp,ovs").watch == ("vpp", "ovs")
+
+
+def test_a_dry_run_shows_every_mask_and_writes_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*DEMO, "--ways", "9-12", "--seed", "3", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    for mask in ("3fe00", "7fe00", "ffe00", "fff00", "000fe"):
+        assert mask in text
+    assert "ended" not in text
+    assert "SIMULATED" in text
+
+
+def test_a_sweep_ends_with_all_as_before_and_the_best_mask(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*DEMO, "--ways", "10-12", "--watch", "vpp", *QUICK, "--yes", "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert result["schema"] == "nftop.experiment/1"
+    assert result["simulated"] is True
+    assert (result["ended"], result["outcome"]) == ("clear", "reverted")
+    assert result["settings"][result["recommended"]]["masks"] == {"0": "ffe00"}
+    assert [item["effect"] for item in result["curve"]] == ["nothing", "nothing", "costs"]
+    assert len(result["visits"]) == 7
+    assert {visit["round"] for visit in result["visits"]} == {0, 1, 2}
+    [watched] = result["watch"]
+    assert watched["name"] == "vpp"
+    cpp = result["curve"][2]["nfs"][watched["key"]]["cpp"]
+    assert cpp["value"] > 212
+    assert 0 < cpp["half"] < 1
+    assert "ffe00" in err  # the plan, which is no result
+
+
+def test_the_recommendation_is_a_command_that_can_be_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run([*DEMO, "--ways", "11-12", "--watch", "vpp", *QUICK, "--yes"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    words = last.removeprefix("  $ nftop demo ").split()
+    assert words == ["cat", "set", "--group", "tenant", "--l3", "0=ffe00"]
+    assert build_parser().parse_args(words).l3 == [(0, 0xFFE00)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "--group tenant"),
+        ("--group default --ways 2-3", "--group default --ways 2-3"),
+        ("--watch vpp,ovs --l3 0 --l3 1", "--group tenant --watch vpp,ovs --l3 0 --l3 1"),
+    ],
+)
+def test_the_history_has_the_command(line: str, words: str) -> None:
+    from nftop.cli.commands.sweep import _command
+
+    assert _command(parse(line), "nftop") == f"nftop cat sweep {words}"
+
+
+def test_a_limit_on_harm_is_an_early_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*DEMO, "--ways", "12-14", *QUICK, "--yes", "--most-drops", "1"]) == 1
+    text = capsys.readouterr().out
+    assert "HARM LIMIT" in text
+    assert "reverted" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--ways", "3"], 1),
+        (["--watch", "nobody"], 1),
+        (["--ways", "1-2"], 2),  # there is no terminal to confirm it
+    ],
+)
+def test_what_can_not_be_done_ends_with_a_code(words: list[str], code: int) -> None:
+    assert run([*DEMO, *words]) == code
+
+
+def test_frames_that_are_too_slow_for_the_guard_are_a_usage_error() -> None:
+    words = [*DEMO, "--dry-run"]
+    assert run([words[0], "-d", "10", *words[1:]]) == 2
+
+
+def test_ctrl_c_restores_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nftop.cli.commands import sweep
+
+    show = sweep._Report.show
+
+    def interrupted(self: sweep._Report, state: object) -> None:
+        if getattr(state, "phase", "") == "settling":
+            signal.raise_signal(signal.SIGINT)
+        show(self, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sweep._Report, "show", interrupted)
+    assert run([*DEMO, "--ways", "10-12", *QUICK, "--yes"]) == 128 + signal.SIGINT
+    text = capsys.readouterr().out
+    assert "ended: stopped" in text
+    assert "reverted" in text

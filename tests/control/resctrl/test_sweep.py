@@ -1,0 +1,149 @@
+"""Plans of sweeps: masks that are legal, contain each other and avoid the watched."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from nftop.control.resctrl.sweep import (
+    SweepError,
+    SweepRequest,
+    plan_sweep,
+    set_command,
+)
+from nftop.control.rules import MaskRule, Rules
+from nftop.model.change import Cell, State
+from nftop.model.experiment import Experiment
+from nftop.model.frame import Frame
+from nftop.model.ids import L3Domain
+from tests.sim.hosts import Frozen, S
+
+RULES = Rules(masks={"L3": MaskRule(20)}, closids=16)
+CDP = Rules(masks={"L3CODE": MaskRule(20), "L3DATA": MaskRule(20)}, closids=16)
+L3 = L3Domain(0)
+
+
+@cache
+def noisy() -> tuple[Frame, State]:
+    """vpp 1e0, switch 01c, tenant 0fe, the root group 003 of 20 ways; 18 and 19 are I/O."""
+    host = Frozen("noisy")
+    host.tick(S)
+    frame = host.tick(S)
+    state = host.simulated.world.now().rdt.classes.state
+    return frame, {cell: value for cell, value in state.items() if cell.kind != "task"}
+
+
+def planned(request: SweepRequest, rules: Rules = RULES, **masks: str) -> Experiment:
+    frame, state = noisy()
+    other = {Cell("schemata", group, "L3", 0): mask for group, mask in masks.items()}
+    return plan_sweep(request, frame, {**state, **other}, rules, "here")
+
+
+def masks(plan: Experiment) -> list[int]:
+    return [setting.masks[L3] for setting in plan.settings]
+
+
+def test_masks_contain_the_last_and_have_one_way_more() -> None:
+    plan = planned(SweepRequest("tenant"))
+    assert [setting.ways for setting in plan.settings] == list(range(1, 21))
+    assert [mask.bit_count() for mask in masks(plan)] == list(range(1, 21))
+    assert all(one & other == one for one, other in pairwise(masks(plan)))
+
+
+def test_ways_of_watched_network_functions_come_last_and_those_of_devices_before() -> None:
+    chain = masks(planned(SweepRequest("tenant")))
+    vpp_and_switch, io = 0x1FC, 0xC0000
+    assert not any(mask & (vpp_and_switch | io) for mask in chain[:9])
+    assert chain[10] & io == io
+    assert not chain[10] & vpp_and_switch
+
+
+def test_with_a_full_cache_it_avoids_the_watched_one() -> None:
+    crowded = {"vpp": "ffc00", "switch": "3ff"}
+    chain = masks(planned(SweepRequest("tenant", (1, 10), ("vpp",)), RULES, **crowded))
+    assert not any(mask & 0xFFC00 for mask in chain)
+
+
+def test_an_own_class_stays_in_its_own_ways_while_they_suffice() -> None:
+    plan = planned(SweepRequest("vpp"), vpp="3c000", tenant="ff", switch="3f00")
+    assert plan.own == {key for key, name in plan.watch.items() if name == "vpp"}
+    assert all(mask & ~0x3C000 == 0 for mask in masks(plan)[:4])
+
+
+def test_widths_that_the_hardware_does_not_take_are_left_out_with_the_reason() -> None:
+    rules = Rules(masks={"L3": MaskRule(20, min_bits=2)}, closids=16)
+    plan = planned(SweepRequest("tenant", (1, 22)), rules)
+    assert [setting.ways for setting in plan.settings] == list(range(2, 21))
+    assert [text.partition(":")[0] for text in plan.left_out] == ["1 way", "21 ways", "22 ways"]
+
+
+def test_ways_of_an_exclusive_class_are_never_taken() -> None:
+    frame, state = noisy()
+    state = {**state, Cell("mode", "vpp"): "exclusive", Cell("schemata", "tenant", "L3", 0): "1e00"}
+    plan = plan_sweep(SweepRequest("tenant"), frame, state, RULES, "here")
+    assert not any(mask & 0x1E0 for mask in masks(plan))
+    assert max(setting.ways for setting in plan.settings) == 11
+    assert len(plan.left_out) == 9
+
+
+def test_code_and_data_get_the_same_mask() -> None:
+    frame, state = noisy()
+    both = {
+        cell._replace(name=name): value
+        for cell, value in state.items()
+        if cell.kind == "schemata" and cell.name == "L3"
+        for name in ("L3CODE", "L3DATA")
+    }
+    cells = {cell: value for cell, value in state.items() if cell.name != "L3"} | both
+    plan = plan_sweep(SweepRequest("tenant", (1, 3)), frame, cells, CDP, "here")
+    for setting in plan.settings:
+        new = {change.cell.name: change.new for change in setting.changes}
+        assert new["L3CODE"] == new["L3DATA"] == f"{setting.masks[L3]:x}"
+    assert set_command(plan, 0, "nftop").count("--l3") == 2
+
+
+def test_the_whole_change_has_every_value_and_the_state_before() -> None:
+    plan = planned(SweepRequest("tenant", (1, 4), commands=("nftop cat sweep",)))
+    cell = Cell("schemata", "tenant", "L3", 0)
+    written = [change.new for change in plan.proposal.changes]
+    assert written == [f"{mask:x}" for mask in masks(plan)]
+    assert all(change.old == plan.proposal.base[cell] == "fe" for change in plan.proposal.changes)
+    assert plan.proposal.identity == "here"
+
+
+def test_only_the_class_of_the_sweep_is_written() -> None:
+    plan = planned(SweepRequest("tenant"))
+    assert {change.cell.group for change in plan.proposal.changes} == {"tenant"}
+    assert plan.caches == (L3,)
+
+
+def test_the_present_mask_changes_nothing() -> None:
+    plan = planned(SweepRequest("tenant", (1, 4)), tenant="1e00")
+    here = next(item for item in plan.settings if item.ways == 4)
+    assert here.masks[L3] == 0x1E00
+    assert here.changes == ()
+
+
+def test_the_command_sets_the_mask() -> None:
+    plan = planned(SweepRequest("tenant", (1, 4)))
+    assert (
+        set_command(plan, 1, "nftop") == f"nftop cat set --group tenant --l3 0={masks(plan)[1]:x}"
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        SweepRequest("nobody"),
+        SweepRequest("tenant", watch=("nobody",)),
+        SweepRequest("tenant", (3, 3)),
+        SweepRequest("tenant", (21, 25)),
+        SweepRequest("tenant", caches=(7,)),
+        SweepRequest("tenant", watch=("loop/dpdk-testpmd",)),
+    ],
+)
+def test_no_plan_without_two_settings_and_a_network_function(request_: SweepRequest) -> None:
+    with pytest.raises(SweepError):
+        planned(request_)

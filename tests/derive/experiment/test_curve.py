@@ -1,0 +1,144 @@
+"""The curve of visits with known numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from nftop.derive.experiment.curve import curve_of, irrelevant_loss
+from nftop.model.change import Proposal
+from nftop.model.experiment import Curve, Experiment, NfLevels, Setting, SettingEffect, Visit
+from nftop.model.ids import L3Domain
+
+NAN = math.nan
+# Deviations of visits by round and setting, without any structure.
+NOISE = (0.3, -0.7, 0.5, 0.1, -0.4, 0.8, -0.2, -0.6, 0.4, 0.2, -0.9, 0.6)
+
+
+def plan(settings: int = 4, *, own: bool = False, kind: str = "sweep") -> Experiment:
+    return Experiment(
+        kind="try" if kind == "try" else "sweep",
+        group="tenant",
+        settings=tuple(Setting(f"{n + 1} ways", (), n + 1) for n in range(settings)),
+        watch={"nf": "vpp"},
+        own=frozenset({"nf"}) if own else frozenset(),
+        caches=(L3Domain(0),),
+        classes=("tenant",),
+        proposal=Proposal({}, ()),
+    )
+
+
+def levels(packets: float = 1e7, lost: float = 0.0, cost: float = NAN) -> NfLevels:
+    return NfLevels(packets, packets * lost / (1 - lost), lost, cost, cost, NAN)
+
+
+def curve(
+    level: Callable[[int], NfLevels], *, rounds: int = 3, own: bool = False, settings: int = 4,
+    sd: float = 0.0005, drift: float = 0.0, kind: str = "sweep",
+) -> Curve:  # fmt: skip
+    """The curve of whole rounds; costs have noise of `sd` and drift from round to round."""
+    visits = []
+    for number in range(1, rounds + 1):
+        for setting in range(settings):
+            away = NOISE[(number * settings + setting * 5) % len(NOISE)] * sd + drift * number
+            one = level(setting)
+            noisy = NfLevels(
+                one.packets_per_s * (1 - away), one.drop_packets_per_s, one.lost_ratio,
+                one.cpp * (1 + away), one.cost_cpp * (1 + away), NAN,
+            )  # fmt: skip
+            visits.append(Visit(setting, number, 0, 1, 2, {"nf": noisy}, 1e6, 2e9, 0.7))
+    return curve_of(plan(settings, own=own, kind=kind), visits)
+
+
+def effects(of: Curve) -> list[SettingEffect]:
+    return [item.effect for item in of.results]
+
+
+def test_a_neighbour_gets_the_largest_width_that_costs_nothing() -> None:
+    result = curve(lambda n: levels(cost=200.0 if n < 2 else 220.0))
+    assert effects(result) == ["nothing", "nothing", "costs", "costs"]
+    assert (result.recommended, result.decided) == (1, True)
+    assert result.results[2].nfs["nf"].cost_ratio == pytest.approx(0.1, abs=0.005)
+
+
+def test_an_own_class_gets_the_smallest_width_that_costs_nothing() -> None:
+    result = curve(lambda n: levels(cost=200.0 if n >= 1 else 230.0), own=True)
+    assert effects(result) == ["costs", "nothing", "nothing", "nothing"]
+    assert result.recommended == 1
+
+
+def test_the_second_recommendation_allows_the_tolerance() -> None:
+    result = curve(lambda n: levels(cost=(200.0, 203.0, 203.0, 220.0)[n]))
+    assert (result.recommended, result.tolerated) == (0, 2)
+
+
+def test_a_setting_that_loses_packets_is_not_recommended_however_few() -> None:
+    result = curve(lambda n: levels(lost=0.0 if n < 3 else 5e-5))
+    assert effects(result) == ["nothing", "nothing", "nothing", "drops"]
+    assert result.recommended == 2
+
+
+def test_packets_that_the_reference_loses_too_are_no_effect() -> None:
+    result = curve(lambda n: levels(lost=0.05 if n < 3 else 0.08))
+    assert effects(result) == ["nothing", "nothing", "nothing", "costs"]
+    assert result.recommended == 2
+
+
+def test_where_drops_are_unknown_packets_per_second_decide() -> None:
+    result = curve(lambda n: levels(1e7 if n < 2 else 9e6, lost=NAN))
+    assert effects(result) == ["nothing", "nothing", "costs", "costs"]
+
+
+def test_one_round_decides_nothing() -> None:
+    result = curve(lambda n: levels(cost=200.0 + 30 * n), rounds=1)
+    assert effects(result)[1:] == ["undecided"] * 3
+    assert not result.decided
+
+
+def test_drift_from_round_to_round_is_no_effect() -> None:
+    result = curve(lambda n: levels(cost=200.0 if n < 2 else 206.0), drift=0.1)
+    assert effects(result) == ["nothing", "nothing", "costs", "costs"]
+
+
+def test_noise_as_large_as_the_effect_is_undecided() -> None:
+    result = curve(lambda n: levels(cost=200.0 if n < 2 else 206.0), sd=0.03)
+    assert "costs" not in effects(result)
+    assert not result.decided
+    assert result.undecided
+
+
+def test_the_interval_holds_the_mean_of_the_visits() -> None:
+    result = curve(lambda _: levels(cost=200.0))
+    for item in result.results:
+        cpp = item.nfs["nf"].cpp
+        assert abs(cpp.value - 200.0) <= cpp.half
+        assert 0 < cpp.half < 1.0
+
+
+def test_a_network_function_without_numbers_is_unmeasured() -> None:
+    result = curve(lambda _: NfLevels(NAN, NAN, NAN, NAN, NAN, NAN))
+    assert effects(result) == ["unmeasured"] * 4
+    assert result.recommended is None
+
+
+def test_of_two_settings_the_second_is_better_or_worse() -> None:
+    better = curve(lambda n: levels(cost=(200.0, 180.0)[n]), settings=2, kind="try", rounds=6)
+    assert effects(better) == ["nothing", "gains"]
+    worse = curve(lambda n: levels(cost=(200.0, 230.0)[n]), settings=2, kind="try", rounds=6)
+    assert effects(worse) == ["nothing", "costs"]
+
+
+def test_no_visit_is_no_result() -> None:
+    assert curve_of(plan(), []).results == ()
+
+
+@pytest.mark.parametrize(("usual", "more"), [(0.0, 0.001), (0.004, 0.002), (0.5, 0.005)])
+def test_what_may_be_lost_besides_depends_on_what_is_lost_anyway(usual: float, more: float) -> None:
+    assert irrelevant_loss(usual) == pytest.approx(more)
+
+
+def test_visits_of_the_baseline_are_no_setting() -> None:
+    visits: Sequence[Visit] = [Visit(-1, 0, 0, 1, 2, {"nf": levels()}, NAN, NAN, NAN)]
+    assert curve_of(plan(), visits).results == ()

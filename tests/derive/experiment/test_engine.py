@@ -1,0 +1,262 @@
+"""The course of an experiment: when it writes, settles, measures, repeats and ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from nftop.derive.compare.window import NF_KEPT
+from nftop.derive.experiment.engine import (
+    ExperimentState,
+    NfObservation,
+    Observation,
+    advance,
+    drop_limit,
+    ended,
+    left_s,
+    order_of,
+    written,
+)
+from nftop.model.change import Proposal
+from nftop.model.experiment import Experiment, HarmLimits, Setting
+from nftop.model.ids import L3Domain
+from nftop.model.struct import replace
+
+S = 1_000_000_000
+L3 = L3Domain(0)
+PLAN = Experiment(
+    kind="sweep",
+    group="tenant",
+    settings=tuple(Setting(f"{n} ways", (), n) for n in (1, 2, 3)),
+    watch={"nf": "vpp"},
+    own=frozenset(),
+    caches=(L3,),
+    classes=("tenant",),
+    proposal=Proposal({}, ()),
+    rounds_most=3,
+)
+
+
+def reading(at_s: float, *, drops: float = 0.0, busy: float = 200.0) -> NfObservation:
+    values = dict.fromkeys(NF_KEPT, math.nan) | {
+        "packets_per_s": 1e7,
+        "offered_packets_per_s": 1e7 + drops,
+        "drop_packets_per_s": drops,
+        "cpp": busy,
+        "busy_cpp": busy,
+        "saturated": 1.0,
+    }
+    row = tuple(values[name] for name in NF_KEPT if name != "new")
+    return NfObservation(row, (at_s - 1) * S, new=True)
+
+
+@dataclass
+class Run:
+    """Observations a second apart; `busy` and `drops` are the network function's now."""
+
+    plan: Experiment = PLAN
+    at_s: int = 1
+    busy: float = 200.0
+    drops: float = 0.0
+    used: float = 1e6
+    metered: bool = True
+    state: ExperimentState = field(default_factory=ExperimentState)
+    writes: list[tuple[int, int]] = field(default_factory=list)
+
+    def tick(self, **nfs: NfObservation) -> object:
+        """One observation; a setting that is to be tried is written at once."""
+        self.at_s += 1
+        seen = Observation(
+            self.at_s * S,
+            nfs or {"nf": reading(self.at_s, drops=self.drops, busy=self.busy)},
+            {("tenant", L3): self.used} if self.metered else {},
+            {("tenant", L3): 55e6},
+        )
+        self.state, command = advance(self.state, self.plan, seen)
+        if isinstance(command, int):
+            self.writes.append((self.at_s, command))
+            self.state = written(self.state, self.at_s * S)
+        return command
+
+    @property
+    def phase(self) -> str:
+        return self.state.phase
+
+    def until_writes(self, count: int) -> None:
+        while len(self.writes) < count and self.at_s < 2000:
+            self.tick()
+        assert len(self.writes) == count
+
+    def to_the_end(self) -> None:
+        while self.state.ended is None and self.at_s < 5000:
+            self.tick()
+
+
+def test_nothing_is_written_before_the_baseline_is_measured() -> None:
+    run = Run()
+    run.until_writes(1)
+    assert run.writes[0][0] >= PLAN.timing.measure_s
+    assert run.state.visits[0].setting == -1
+    assert run.state.visits[0].nfs["nf"].cost_cpp == 200.0
+
+
+def test_every_setting_is_visited_in_every_round_and_then_it_is_clear() -> None:
+    run = Run()
+    run.to_the_end()
+    assert run.state.ended == "clear"
+    visits = [(visit.round, visit.setting) for visit in run.state.visits[1:]]
+    assert sorted(visits) == [(r, n) for r in (1, 2) for n in (0, 1, 2)]
+    assert [number for number, _ in visits] == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_visit_is_as_long_as_its_settling_and_its_measuring() -> None:
+    run = Run()
+    run.until_writes(3)
+    for (begin, _), (end, _) in pairwise(run.writes):
+        timing = PLAN.timing
+        assert timing.settle_least_s + timing.measure_s <= end - begin
+        assert end - begin <= timing.settle_least_s + timing.measure_s + 4
+
+
+def test_moving_occupancy_is_waited_for() -> None:
+    run = Run()
+    run.until_writes(1)
+    for _ in range(30):
+        run.used += 3e6
+        run.tick()
+    assert run.phase == "settling"
+    for _ in range(6):
+        run.tick()
+    assert run.phase == "measuring"
+    assert run.state.since_ns >= run.writes[0][0] * S + 30 * S
+
+
+def test_occupancy_that_never_settles_is_waited_for_a_minute() -> None:
+    run = Run()
+    run.until_writes(1)
+    while run.phase == "settling":
+        run.used *= 1.5
+        run.tick()
+    assert run.at_s - run.writes[0][0] == PLAN.timing.settle_most_s
+
+
+def test_without_monitors_it_waits_longer() -> None:
+    run = Run(metered=False)
+    run.until_writes(1)
+    while run.phase == "settling":
+        run.tick()
+    assert run.at_s - run.writes[0][0] == PLAN.timing.unmetered_s
+
+
+def test_losses_that_still_fall_are_waited_for() -> None:
+    run = Run(drops=1e5)
+    run.until_writes(1)
+    for _ in range(20):
+        run.drops *= 0.8
+        run.tick()
+    assert run.phase == "settling"
+    run.drops = 0.0
+    for _ in range(6):
+        run.tick()
+    assert run.phase == "measuring"
+
+
+def test_drops_beyond_the_limit_end_it_at_the_second_reading() -> None:
+    run = Run()
+    run.until_writes(1)
+    run.drops = drop_limit(PLAN, run.state.visits[0]) * 1.01
+    assert run.tick() is None
+    assert run.tick() == "finish"
+    assert run.state.ended == "drops"
+
+
+def test_one_reading_beyond_a_limit_ends_nothing() -> None:
+    run = Run()
+    run.until_writes(1)
+    for _ in range(10):
+        run.drops = 1e7
+        run.tick()
+        run.drops = 0.0
+        run.tick()
+    assert run.state.ended is None
+
+
+def test_cost_beyond_the_limit_ends_it() -> None:
+    run = Run()
+    run.until_writes(2)
+    run.busy = 200.0 * (1 + PLAN.limits.cpp_ratio) + 1
+    run.tick()
+    assert run.tick() == "finish"
+    assert run.state.ended == "cost"
+
+
+def test_a_limit_that_was_given_is_the_limit() -> None:
+    run = Run(replace(PLAN, limits=HarmLimits(drop_packets_per_s=50.0)))
+    run.until_writes(1)
+    run.drops = 60.0
+    run.tick()
+    assert run.tick() == "finish"
+    assert run.state.ended == "drops"
+
+
+def test_the_default_limit_is_a_share_of_what_is_offered_above_the_baseline() -> None:
+    run = Run(drops=1e5)
+    run.until_writes(1)
+    assert drop_limit(PLAN, run.state.visits[0]) == pytest.approx(1e5 + 0.05 * (1e7 + 1e5))
+
+
+def test_a_network_function_that_ended_ends_it() -> None:
+    run = Run()
+    run.until_writes(1)
+    assert run.tick(other=reading(5)) == "finish"
+    assert (run.state.ended, run.state.detail) == ("gone", "vpp")
+
+
+def test_one_that_gives_no_new_numbers_ends_it() -> None:
+    run = Run()
+    run.until_writes(1)
+    begin_s = run.at_s
+    while run.tick(nf=replace(reading(run.at_s + 1), new=False)) != "finish":
+        assert run.at_s - begin_s < 30
+    assert run.state.ended == "silent"
+
+
+def test_a_few_seconds_without_new_numbers_end_nothing() -> None:
+    run = Run()
+    run.until_writes(1)
+    for _ in range(20):
+        for _ in range(5):
+            run.tick(nf=replace(reading(run.at_s + 1), new=False))
+        run.tick()
+    assert run.state.ended is None
+
+
+def test_after_the_end_nothing_is_to_be_done() -> None:
+    run = Run()
+    run.until_writes(1)
+    run.state = ended(run.state, "stopped")
+    assert [run.tick() for _ in range(3)] == [None] * 3
+    assert ended(run.state, "guard").ended == "stopped"
+
+
+def test_it_shrinks_to_nothing() -> None:
+    run, left = Run(), []
+    while run.state.ended is None:
+        run.tick()
+        left.append(left_s(run.state, PLAN))
+    assert left[-1] == 0
+    assert max(left) == left[0] >= 6 * (PLAN.timing.settle_least_s + PLAN.timing.measure_s)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_order_is_never_monotonic_and_never_begins_where_the_last_ended(seed: int) -> None:
+    last = -1
+    for number in range(1, 5):
+        order = order_of(range(8), seed, number, last)
+        assert sorted(order) == list(range(8))
+        assert len({a < b for a, b in pairwise(order)}) == 2
+        assert order[0] != last
+        last = order[-1]
