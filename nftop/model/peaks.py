@@ -1,8 +1,9 @@
 """Highest bandwidths that a CPU's memory controllers and links can have, by microarchitecture.
 
 The fastest memory that the family supports, in every channel: a host with slower or fewer modules
-has less, so a share of it is a lower bound. Sources: product specifications of the processor
-families (ark.intel.com); a channel of DDR is 8 bytes wide. A QPI or UPI link of 20 lanes moves 2
+has less, so a share of it is a lower bound. Sources: the families' published specifications; the
+speeds of UPI 2.0 links (16, 20, 24 GT/s) are from secondary sources and were not verified on
+hardware. A channel of DDR is 8 bytes wide. A QPI or UPI link of 20 lanes moves 2
 bytes of data per transfer and direction. A UPI 2.0 link has 24 lanes; how much of a transfer is
 data is not published, so all of it counts, 3 bytes, which again makes a share a lower bound.
 """

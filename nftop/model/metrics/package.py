@@ -228,7 +228,7 @@ _OF_MEMORY = (
 )
 _OF_LINKS = (
     "links x transfers x 2 bytes in a direction (3 bytes from Sapphire Rapids on), at the CPU "
-    "family's highest speed (ark.intel.com; '~': a lower bound)"
+    "family's highest published speed ('~': a lower bound)"
 )
 _OF_SLOTS = (
     "sysfs current_link_speed x current_link_width x coding (8/10, 128/130), of all slots with "
