@@ -47,7 +47,7 @@ EXPECTED = {
     ("idle", "traffic-stopped"): ("nf vpp", r"0% of its usual packets arrive, below 10%; .*"),
     ("idle", "empty-polls"): ("cpu 1,23", r"IPC 2\.20 is of empty polls: work in 0% .*"),
     ("upcalls", "flow-cache-hits"): ("nf ovs/ovs-vswitchd", "55% of lookups hit .* 95% in .*"),
-    ("upcalls", "lost-upcalls"): ("nf ovs/ovs-vswitchd", r"3,8.. packets/s dropped, .* failed"),
+    ("upcalls", "lost-upcalls"): ("nf ovs/ovs-vswitchd", r"3\.8.k packets/s dropped, .* failed"),
     ("apart", "sources-apart"): ("host", r".* 5 %.* memory\.read_bytes_per_s of package 0, 1"),
 }
 
