@@ -156,7 +156,7 @@ def test_vectors_of_every_cpu_come_through_any_form(uarch: str) -> None:
                     reading = got[node]
                     assert isinstance(reading, Missing)
                     assert reading.reason is Reason.IDLE
-                elif ratio is not None and ratio > 1:  # an estimate in cycles that are more than there were
+                elif ratio is not None and ratio > 1:  # more cycles than there were
                     assert got[node] == OVERLAP, node
                 else:
                     assert got[node] == pytest.approx(ratio, rel=1e-9, abs=1e-15), node
