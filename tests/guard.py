@@ -122,7 +122,7 @@ MAY: Mapping[str, str] = {
     # Whether a guard is a child of this process.
     "control/doctor.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
-    "control/guard_client.py": "subprocess.Popen socket.socketpair socket.socket "
+    "control/guard_client.py": "subprocess.Popen socket.socketpair socket.socket socket.MSG_* "
     "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create sys.executable",
     # Who asks.
     "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",

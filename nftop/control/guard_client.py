@@ -143,7 +143,8 @@ class GuardedSeries(GuardedChange):
 
     def _send(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
-            self._channel.sendall(word)
+            # A guard that hangs reads nothing: its next answer is waited for only so long.
+            self._channel.send(word, socket.MSG_DONTWAIT)
 
 
 def start_guard(

@@ -54,10 +54,11 @@ def main() -> int:
         with journal.hold():
             if raw.get("recover"):
                 _recover(journal)
-            elif settings := settings_of(raw):
+            elif "settings" in raw:
                 serve_series(
                     open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
-                    settings, Requester(raw["operator"]), answer=_answer, word=_Words().next,
+                    settings_of(raw), Requester(raw["operator"]),
+                    answer=_answer, word=_Words().next,
                 )  # fmt: skip
             else:
                 serve(

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 from nftop.control.backend import AnyBackend, LockedError, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
@@ -130,6 +131,10 @@ def serve_series(
 
     Raises OSError, DamagedJournalError: the journal can't be read; nothing was done.
     """
+    if not settings or not set(chain.from_iterable(settings)) <= set(proposal.changes):
+        # The journal's entry has the proposal's changes: only those can be reverted after a crash.
+        answer(Receipt("refused", ("a setting is not within the changes of the series",)))
+        return
     journal.pending()
     try:
         base = compared(host, journal, proposal)

@@ -24,7 +24,7 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.experiment import Curve, Experiment
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.sources.base import Source
 
 
@@ -85,7 +85,10 @@ def run_experiment(
     finally:
         # Whatever happened: the state before is restored.
         receipt = series.end()
-    return ExperimentResult(state, curve_of(plan, state.visits), receipt)
+    curve = curve_of(plan, state.visits)
+    if state.ended not in ("clear", "rounds"):  # too few visits to recommend anything
+        curve = replace(curve, recommended=None, tolerated=None, decided=False)
+    return ExperimentResult(state, curve, receipt)
 
 
 class SteppedClock:

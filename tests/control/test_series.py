@@ -275,6 +275,20 @@ def test_another_state_than_in_the_plan_begins_nothing() -> None:
     assert (disk.pending, disk.history) == (None, [])
 
 
+@pytest.mark.parametrize("lacks", ["settings", "changes"])
+def test_settings_that_the_journal_does_not_have_begin_nothing(lacks: str) -> None:
+    host, disk = furnished(), Disk()
+    wish = wished(host)
+    before = host.state()
+    if lacks == "settings":
+        wish = Wish(wish.proposal, ())
+    else:
+        wish = Wish(replace(wish.proposal, changes=wish.settings[0]), wish.settings)
+    client = Client()
+    assert client.run(host, disk, wish).outcome == "refused"
+    assert (client.spoken, disk.pending, host.state()) == (0, None, before)
+
+
 def test_it_begins_nothing_while_a_change_waits_to_be_recovered() -> None:
     host, disk = furnished(), Disk()
     wish = wished(host)

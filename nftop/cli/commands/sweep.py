@@ -48,7 +48,7 @@ _FIRST_FRAMES = 4
 _STEADY_S = 15.0
 # Slower frames leave the guard alone for too long.
 _MOST_INTERVAL_S = 5.0
-_ACCELERATED = "accelerated clock: a second of the simulated host takes no second"
+_ACCELERATED = "accelerated clock: minutes of the simulated host take seconds"
 _MEASURED = frozenset({"clear", "rounds"})
 
 
@@ -72,6 +72,8 @@ def sweep(options: argparse.Namespace) -> int:
         demand_privilege(options)
         if options.interval_s > _MOST_INTERVAL_S:
             raise UsageError(f"-d: a sweep needs a reading every {_MOST_INTERVAL_S:g} s at least")
+        if options.dry_run and wants_json(options):
+            raise UsageError("--json: the plan of a sweep is text, its result is JSON")
         host = _opened(options)
         with closing(host.frames):
             ended[0] = _swept(options, host)
@@ -103,7 +105,12 @@ def _accelerated(options: argparse.Namespace) -> ExperimentHost:
 
     clock = SteppedClock()
     try:
-        demo = simulated_host(options.scenario, options.simulated_cpus, clock_ns=clock.now_ns)
+        demo = simulated_host(
+            options.scenario,
+            options.simulated_cpus,
+            processor=options.simulated_host,
+            clock_ns=clock.now_ns,
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
     steps = demo.model.scenario.steps

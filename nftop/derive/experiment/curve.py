@@ -284,17 +284,28 @@ def _effect(tested: _Tested, key: str, setting: int, levels: Sequence[NfLevels])
     nf, reference, tests = tested.nfs[key], tested.references[key], tested.tests
     tolerance = tested.plan.tolerance_ratio
     numbers = nf.tested
+    # Nothing forwarded, and something at the reference, is a value, though it has no logarithm.
+    stopped = reference in nf.packets.means and any(item.packets_per_s == 0 for item in levels)
     return NfEffect(
         packets_per_s=_estimate(nf.packets, setting),
         cpp=_estimate(nf.cpp, setting),
         drop_packets_per_s=_mean([item.drop_packets_per_s for item in levels]),
         llc_misses_per_packet=_mean([item.llc_misses_per_packet for item in levels]),
         cost_ratio=_NAN if nf.cost is None else math.expm1(nf.cost.loss(setting, reference)),
-        lost_ratio=_NAN if nf.lost is None else nf.lost.loss(setting, reference),
-        effect=_worst(item.effect(setting, reference, tests) for item in numbers),
+        lost_ratio=_lost_ratio(nf, setting, reference, stopped=stopped),
+        effect="costs"
+        if stopped
+        else _worst(item.effect(setting, reference, tests) for item in numbers),
         tolerated=bool(numbers)
+        and not stopped
         and all(item.tolerates(setting, reference, tests, tolerance) for item in numbers),
     )
+
+
+def _lost_ratio(nf: _Nf, setting: int, reference: int, *, stopped: bool) -> float:
+    if stopped:
+        return 1.0
+    return _NAN if nf.lost is None else nf.lost.loss(setting, reference)
 
 
 def _estimate(fit: _Fit, setting: int) -> Estimate:
@@ -328,7 +339,9 @@ def _chosen(
     *,
     strict: bool = True,
 ) -> int | None:
-    """The furthest setting from the reference that is accepted; `strict`: before any that costs.
+    """The furthest setting from the reference that is accepted.
+
+    None beyond one that has no numbers or forwards nothing; `strict`: nor beyond one that costs.
 
     That is the largest width of a neighbour's class, the smallest of an NF's own class. Masks
     contain each other, so what a wider neighbour does not cost a narrower one does not either:
@@ -337,6 +350,8 @@ def _chosen(
     best = None
     for item in results[::-1] if plan.own else results:
         judged = [item.nfs[key] for key in plan.own or plan.watch]
+        if any(nf.effect == "unmeasured" or nf.lost_ratio == 1.0 for nf in judged):
+            break
         if strict and any(nf.effect in ("costs", "drops") for nf in judged):
             break
         if all(map(accepts, item.nfs.values())):

@@ -424,6 +424,13 @@ def drop_limit(plan: Experiment, baseline: Visit) -> float:
     return drops + plan.limits.drop_ratio * offered
 
 
+def without_drops(baseline: Visit) -> tuple[str, ...]:
+    """Network functions whose drops are unknown: a fall of their packets is limited instead."""
+    return tuple(
+        key for key, nf in baseline.nfs.items() if not math.isfinite(nf.drop_packets_per_s)
+    )
+
+
 def _harm(plan: Experiment, baseline: Visit, seen: Observation) -> tuple[EndReason, str] | None:
     drops = [nf.of("drop_packets_per_s") for nf in seen.nfs.values()]
     total = sum(value for value in drops if math.isfinite(value))
@@ -432,10 +439,18 @@ def _harm(plan: Experiment, baseline: Visit, seen: Observation) -> tuple[EndReas
         return "drops", f"{total:.3g} above {limit:.3g} packets/s"
     for key, nf in seen.nfs.items():
         before = baseline.nfs[key]
+        if key in without_drops(baseline) or not math.isfinite(nf.of("drop_packets_per_s")):
+            fall = (
+                1.0 - nf.of("packets_per_s") / before.packets_per_s if before.packets_per_s else 0.0
+            )
+            if not math.isfinite(fall):
+                return "silent", f"{plan.watch[key]} has neither drops nor packets"
+            if fall > plan.limits.drop_ratio:
+                return "drops", f"{plan.watch[key]} forwards {fall:.0%} less than before"
         name = "busy_cpp" if math.isfinite(nf.of("busy_cpp")) else "cpp"
         if name == "cpp" and not (nf.of("saturated") == 1 and math.isfinite(before.cost_cpp)):
             continue
-        ratio = nf.of(name) / before.cost_cpp - 1
+        ratio = nf.of(name) / before.cost_cpp - 1 if before.cost_cpp > 0 else _NAN
         if ratio > plan.limits.cpp_ratio:
             return "cost", f"{plan.watch[key]} {ratio:+.0%} above {plan.limits.cpp_ratio:+.0%}"
     return None

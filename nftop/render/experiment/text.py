@@ -11,6 +11,7 @@ from nftop.derive.experiment.engine import (
     duration_s,
     left_s,
     order_of,
+    without_drops,
 )
 from nftop.model.experiment import (
     Curve,
@@ -115,8 +116,11 @@ def visit_line(plan: Experiment, state: ExperimentState) -> str:
 
 
 def limit_line(plan: Experiment, baseline: Visit) -> str:
-    """The limit on drops, once the baseline is known."""
-    return f"limit: {_count(drop_limit(plan, baseline))} drops/s of all watched together"
+    """The limits on drops and on packets, once the baseline is known."""
+    text = f"limit: {_count(drop_limit(plan, baseline))} drops/s of all watched together"
+    names = ", ".join(printable(plan.watch[key]) for key in without_drops(baseline))
+    fall = f"{plan.limits.drop_ratio:.0%}"
+    return f"{text}; {names} has no drop counters: {fall} fewer packets/s" if names else text
 
 
 def _levels(name: str, nf: NfLevels) -> str:
@@ -190,8 +194,8 @@ def _row(plan: Experiment, curve: Curve, item: SettingResult) -> list[str]:
         str(setting.ways),
         "/".join(f"{bits:x}" for bits in setting.masks.values()),
         *numbers,
-        _count(_sum(drops)),
-        _plain(_sum(misses), 2),
+        _count(_sum(drops)) + ("~" if any(map(math.isnan, drops)) else ""),
+        "/".join(_plain(value, 2) for value in misses),
         _plain(item.occupancy_bytes / _MIB, 1),
         _plain(item.memory_bytes_per_s / _GB, 1),
         _plain(item.ipc, 2),

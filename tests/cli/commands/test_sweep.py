@@ -51,6 +51,21 @@ def test_a_dry_run_shows_every_mask_and_writes_none(capsys: pytest.CaptureFixtur
     assert "SIMULATED" in text
 
 
+def test_the_processor_of_the_demo_is_the_one_that_was_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "demo --host gold-6252n --scenario noisy cat sweep --group tenant".split()
+    assert run([*words, "--ways", "9-12", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert "00e  restored" in text  # its masks have 11 ways
+    assert "  9 ways" in text and "  12 ways" not in text
+
+
+def test_a_plan_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*DEMO, "--dry-run", "--json"]) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_a_sweep_ends_with_all_as_before_and_the_best_mask(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

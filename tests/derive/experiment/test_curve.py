@@ -63,6 +63,12 @@ def test_a_neighbour_gets_the_largest_width_that_costs_nothing() -> None:
     assert result.results[2].nfs["nf"].cost_ratio == pytest.approx(0.1, abs=0.005)
 
 
+def test_a_width_at_which_nothing_is_forwarded_costs_and_no_wider_one_is_recommended() -> None:
+    result = curve(lambda n: NfLevels(0.0 if n == 1 else 1e7, NAN, NAN, NAN, NAN, NAN))
+    assert effects(result)[:3] == ["nothing", "costs", "nothing"]
+    assert (result.recommended, result.tolerated) == (0, 0)
+
+
 def test_an_own_class_gets_the_smallest_width_that_costs_nothing() -> None:
     result = curve(lambda n: levels(cost=200.0 if n >= 1 else 230.0), own=True)
     assert effects(result) == ["costs", "nothing", "nothing", "nothing"]

@@ -18,6 +18,7 @@ from nftop.derive.experiment.engine import (
     ended,
     left_s,
     order_of,
+    without_drops,
     written,
 )
 from nftop.model.change import Proposal
@@ -260,3 +261,20 @@ def test_an_order_is_never_monotonic_and_never_begins_where_the_last_ended(seed:
         assert len({a < b for a, b in pairwise(order)}) == 2
         assert order[0] != last
         last = order[-1]
+
+
+def test_packets_that_fall_end_it_where_drops_are_not_counted() -> None:
+    def quiet(at_s: float, packets: float) -> NfObservation:
+        values = dict.fromkeys(NF_KEPT, math.nan) | {"packets_per_s": packets, "saturated": 0.0}
+        row = tuple(values[name] for name in NF_KEPT if name != "new")
+        return NfObservation(row, (at_s - 1) * S, new=True)
+
+    run = Run()
+    while not run.writes:
+        run.tick(nf=quiet(run.at_s + 1, 1e7))
+    assert without_drops(run.state.visits[0]) == ("nf",)
+    run.tick(nf=quiet(run.at_s + 1, 9.6e6))
+    run.tick(nf=quiet(run.at_s + 1, 9.4e6))
+    assert run.state.ended is None
+    run.tick(nf=quiet(run.at_s + 1, 9.4e6))
+    assert run.state.ended == "drops"
