@@ -237,8 +237,9 @@ def _on(scenario: Scenario, processor: Processor) -> Scenario:
     """The scenario on a processor, with what its tasks cost there.
 
     Masks keep their position in the cache: the boundaries between ways are scaled and rounded, so
-    masks that are apart stay apart, and every mask keeps one way at least. Limits on memory
-    bandwidth are dropped where there is no MBA, as a kernel has no line for them.
+    masks of several ways that are apart stay apart, and every mask keeps one way at least (two of
+    one way may become the same). Limits on memory bandwidth are dropped where there is no MBA, as a
+    kernel has no line for them.
     """
     has_mba = processor.limits.mba_least is not None
     return replace(
