@@ -178,11 +178,12 @@ class Segment:
         counts_nodes = "/sys/node/clocks" in stats.directory
         wanted = counts_nodes and heartbeat != known
         nodes = self._nodes(len(received)) if wanted else None
-        stats.elements_left = MAX_ELEMENTS  # errors take none from what counts packets
+        left, stats.elements_left = stats.elements_left, MAX_ELEMENTS  # errors have their own
         try:
             errors = self._errors.read(stats, len(received))
         except _NONSENSE as error:  # if the segment changed, all is read again below
             errors = f"its error counters are invalid: {type(error).__name__} {error}".strip()
+        stats.elements_left = left
         if stats.epoch != epoch:
             raise OSError(_OTHER)
         width = max(map(len, received), default=0)

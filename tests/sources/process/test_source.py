@@ -546,7 +546,9 @@ def test_a_kernel_thread_that_runs_on_such_a_cpu_is_listed(tmp_path: Path) -> No
 def test_facts_of_a_real_process_are_those_of_ps() -> None:
     command = [sys.executable, "-c", "input()", "caf\u00e9 \x1b[31m", "x" * 600]
     with subprocess.Popen(["nice", "-n", "7", *command], stdin=subprocess.PIPE) as process:
-        until(lambda: Path(f"/proc/{process.pid}/comm").read_text() != "nice\n")
+        # Its name is another before its arguments are.
+        started = sys.executable.encode()
+        until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(started))
         facts = process_facts(process.pid, Cpu(0))
         listed = subprocess.run(
             ["ps", "-o", "ni=,user:32=,etimes=", "-p", str(process.pid)],
