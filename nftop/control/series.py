@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from nftop.control.backend import AnyBackend, LockedError, RefusedError, goal
+from nftop.control.backend import AnyBackend, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import recover, retry, revert
@@ -194,8 +194,6 @@ def _tried(
                 return "reverted", ()
     except SeriesError as end:
         return end.outcome, end.sentences
-    except (LockedError, OSError) as error:
-        return "refused", (_FAILED.format(describe_error(error)),)
     except Exception as error:  # noqa: BLE001 - nothing may be left on the host
         return "refused", (_FAILED.format(describe_error(error)),)
 
