@@ -101,7 +101,7 @@ class _Words:
         self._received = b""
 
     def next(self, seconds: float) -> bytes | None:
-        """The next line of the client: None: none in time; b"": it is gone, or its line too long."""
+        """The client's next line; None: none in time; b"": it is gone, or its line too long."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
             left = deadline - time.monotonic()
