@@ -383,7 +383,7 @@ class Guard:
 
 def hidden(full: str) -> bool:
     """Whether a dotted name goes through a harmless module to one that is not."""
-    return any(part.strip("_") in HIDDEN for part in full.split(".")[1:])
+    return any(component.strip("_") in HIDDEN for component in full.split(".")[1:])
 
 
 def guard(module: str) -> Guard:

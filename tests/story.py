@@ -112,14 +112,14 @@ class Story:
         return replace(nf, cpus=cpus, saturated=nf.name in self.full, readings=noisy)
 
 
-def part(verdict: Verdict, name: str, kind: str = "nf") -> VerdictSection:
+def component(verdict: Verdict, name: str, kind: str = "nf") -> VerdictSection:
     """What became of one of its parts."""
     return next(item for item in verdict.parts if (item.kind, item.name) == (kind, name))
 
 
 def word(verdict: Verdict, name: str, metric: str, kind: str = "nf") -> str:
     """The word of a row, and why."""
-    rows = part(verdict, name, kind).rows
+    rows = component(verdict, name, kind).rows
     row = next(item for item in rows if item.metric.id == metric)
     return f"{row.word}: {row.why}".removesuffix(": ")
 

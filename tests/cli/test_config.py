@@ -62,7 +62,7 @@ def test_every_key_is_an_option_s_with_its_default(write: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("interval_s = 0", "interval_s: between 0.1 and 3600 seconds"),
         ("interval_s = true", "interval_s is to be a number"),
@@ -79,14 +79,14 @@ def test_every_key_is_an_option_s_with_its_default(write: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_reported_and_nothing_is_done(
-    write: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+    write: Path, capsys: pytest.CaptureFixture[str], text: str, printed: str
 ) -> None:
     write.write_text(text)
     with pytest.raises(SystemExit) as ended:
         main.run(["config", "--show"])
     assert ended.value.code == 2
     error = capsys.readouterr().err
-    assert said in error and str(write) in error
+    assert printed in error and str(write) in error
 
 
 def test_help_needs_no_configuration(write: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,15 +62,15 @@ class LabHost(ClassBackend):
         for cell in threads:
             tid, started = map(int, cell.name.split("@"))
             if tid in people and people[tid].started == started:
-                cells[cell] = self._place(tid)
+                cells[cell] = self._location(tid)
         return cells
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
         people = self.lab.people.by_id
         return {
-            f"{tid}@{task.started}": self._place(tid)
+            f"{tid}@{task.started}": self._location(tid)
             for tid, task in people.items()
-            if tid in tids or (self._place(tid).partition("/")[0] or ROOT) in groups
+            if tid in tids or (self._location(tid).partition("/")[0] or ROOT) in groups
         }
 
     def rules(self) -> Rules:
@@ -123,7 +123,7 @@ class LabHost(ClassBackend):
         """Whether a thread has not ended, as `Resctrl.do` asks after ESRCH."""
         return task in self.state([task])
 
-    def _place(self, tid: int) -> str:
+    def _location(self, tid: int) -> str:
         for group in reversed(list(everything(self.lab.state))):
             member = self.lab.state.members.get(tid)
             if member is not None and member.group is group:
@@ -166,7 +166,7 @@ class Death:
     late: bool
     seen: int = 0
 
-    def around(self, deed: Callable[[], None]) -> None:
+    def surroundings(self, deed: Callable[[], None]) -> None:
         mine = self.seen == self.at
         self.seen += 1
         if mine and not self.late:
@@ -183,7 +183,7 @@ class MortalHost(LabHost):
     death: Death = field(default_factory=lambda: Death(-1, late=False))
 
     def do(self, step: ResctrlStep) -> None:
-        self.death.around(lambda: super(MortalHost, self).do(step))
+        self.death.surroundings(lambda: super(MortalHost, self).do(step))
 
 
 @dataclass
@@ -235,13 +235,13 @@ class MemoryJournal:
         return self.history(), ()
 
     def begin(self, entry: Entry) -> None:
-        self.death.around(lambda: setattr(self.disk, "pending", text_of(entry)))
+        self.death.surroundings(lambda: setattr(self.disk, "pending", text_of(entry)))
 
     def record(self, entry: Entry, outcome: Outcome) -> None:
-        self.death.around(lambda: self.disk.history.append(text_of(finished(entry, outcome))))
+        self.death.surroundings(lambda: self.disk.history.append(text_of(finished(entry, outcome))))
 
     def forget(self) -> None:
-        self.death.around(lambda: setattr(self.disk, "pending", None))
+        self.death.surroundings(lambda: setattr(self.disk, "pending", None))
 
 
 def memory(disk: Disk, death: Death | None = None) -> MemoryJournal:

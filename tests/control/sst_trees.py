@@ -142,7 +142,7 @@ class FakeCpufreq(Cpufreq):
         return Cpufreq.read(self, like)
 
     def do(self, step: CpufreqWrite) -> None:
-        self.death.around(lambda: self._do(step))
+        self.death.surroundings(lambda: self._do(step))
 
     def _do(self, step: CpufreqWrite) -> None:
         where = (step.cell.number, FILES[step.cell.kind])
@@ -220,7 +220,7 @@ def make_tree(
     return Kernel(root)
 
 
-def part(kernel: Kernel, death: Death | None = None) -> FakeCpufreq:
+def component(kernel: Kernel, death: Death | None = None) -> FakeCpufreq:
     """The part of the host with that kernel, of a process that is begun just now."""
     kernel.settle()
     return FakeCpufreq(kernel.root, kernel=kernel, death=death or Death(-1, late=False))

@@ -49,7 +49,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl import profile
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 
 
 def furnished(kernel: str) -> LabHost:
@@ -101,7 +101,7 @@ def whole(host: LabHost) -> State:
 
 def session(host: LabHost, journal: Journal, proposal: Proposal, *, kept: bool) -> None:
     """What a guard does, to the end."""
-    receipt, entry = apply(host, journal, proposal, ASKED)
+    receipt, entry = apply(host, journal, proposal, REQUESTED)
     assert entry is not None, receipt
     receipt = keep(host, journal, entry) if kept else revert(host, journal, entry)
     assert receipt.outcome == ("kept" if kept else "reverted"), receipt

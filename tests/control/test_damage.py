@@ -40,7 +40,7 @@ from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
 from tests.control.hosts import LabHost, lab_host
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 PENDING, HISTORY, INDEX = "pending.json", "history.jsonl", "index.json"
 ONE = Entry(1, "now", "boot 7:1", "root", "cmd", (Change(Cell("group", "a"), None, "7"),))
 FORMAT_2_ALONE = ("format", "verified", "offline", "sha256")
@@ -67,11 +67,11 @@ def case_of(folder: Path) -> Case:
     gate = BackendClassGate(host, journal, start_guard, "nftop")
     with journal.hold():
         for actions in ([SetSchemata("vpp", "L3", ((0, 0xF0),))], [MoveCpus((Cpu(3),), "/")]):
-            _, entry = apply(host, journal, gate.propose(actions, ("a command",)), ASKED)
+            _, entry = apply(host, journal, gate.propose(actions, ("a command",)), REQUESTED)
             assert entry is not None
             assert keep(host, journal, entry).outcome == "kept"
         wish = [CreateGroup("nftop.a"), SetSchemata("vpp", "L3", ((0, 0x3),))]
-        _, entry = apply(host, journal, gate.propose(wish, ("a command",)), ASKED)  # type: ignore[arg-type]
+        _, entry = apply(host, journal, gate.propose(wish, ("a command",)), REQUESTED)  # type: ignore[arg-type]
         assert entry is not None
     return Case(host, journal)
 
@@ -127,7 +127,7 @@ def test_every_flipped_bit_of_a_change_under_way_is_refused(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 10,832 flips none is believed: nothing is written, forgotten or blamed on others."""
-    before, there, count = files(case), case.host.state(), case.host.writes
+    before, present, count = files(case), case.host.state(), case.host.writes
     every, put = flips(before[PENDING]), reading(monkeypatch, PENDING)
     assert len(every) == 8 * len(before[PENDING]) > 10_000
     for data in every:
@@ -139,7 +139,7 @@ def test_every_flipped_bit_of_a_change_under_way_is_refused(
         assert "somebody else" not in message
         assert "as it was before" not in message
         assert f"mv {case.path(PENDING)} {case.path(PENDING)}.damaged" in message
-    assert (files(case), case.host.state(), case.host.writes) == (before, there, count)
+    assert (files(case), case.host.state(), case.host.writes) == (before, present, count)
 
 
 @pytest.mark.parametrize("name", [HISTORY, INDEX])
@@ -158,7 +158,7 @@ def test_every_flipped_bit_of_the_history_is_refused(
     with pytest.raises(DamagedJournalError):
         gate.propose_undo()
     with pytest.raises(DamagedJournalError):
-        apply(case.host, replace_pending(case.journal), gate_proposal(case), ASKED)
+        apply(case.host, replace_pending(case.journal), gate_proposal(case), REQUESTED)
     assert files(case) == before
 
 
@@ -357,7 +357,7 @@ def test_a_change_that_an_earlier_nftop_kept_is_undone_and_marked(case: Case) ->
     assert numbers == (2,)
     assert [warning for warning in proposal.warnings if warning.startswith("unverified: change 2:")]
     with case.journal.hold():
-        _, entry = apply(case.host, case.journal, proposal, replace(ASKED, undoes=numbers))
+        _, entry = apply(case.host, case.journal, proposal, replace(REQUESTED, undoes=numbers))
         assert entry is not None
         assert keep(case.host, case.journal, entry).outcome == "kept"
     assert case.host.state()[Cell("cpu", "", number=3)] == "vpp"

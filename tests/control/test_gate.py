@@ -22,7 +22,7 @@ from nftop.export.json.changes_of import change_object
 from nftop.model.change import Action, PinCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from tests.control.hosts import Disk, LabHost, lab_host, memory
-from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, in_memory, make_tree, part
+from tests.control.sst_trees import HIGH, MOST, FakeCpufreq, component, in_memory, make_tree
 
 SET = SetSchemata("/", "L3", ((0, 0xF),))
 PIN = PinCpus((Cpu(1),))
@@ -40,7 +40,7 @@ class Both:
     def __init__(self, location: Path) -> None:
         self.disk = Disk()
         self.classes = lab_host()
-        self.frequencies = part(make_tree(location))
+        self.frequencies = component(make_tree(location))
         self.parts: dict[str, LabHost | FakeCpufreq] = {
             CLASSES: self.classes, CPUFREQ: self.frequencies,
         }  # fmt: skip

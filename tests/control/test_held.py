@@ -31,7 +31,7 @@ from tests.control.hosts import (
 )
 from tests.control.worlds import planned
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 ACTIONS: list[Action] = [
     CreateGroup("nftop.a"),
     SetSchemata("vpp", "L3", ((0, 0xF),)),
@@ -77,7 +77,7 @@ def test_a_change_that_is_kept(
 ) -> None:
     journal = FileJournal(tmp_path / "nftop")
     with journal.hold():
-        _, entry = apply(host, journal, proposal, ASKED)
+        _, entry = apply(host, journal, proposal, REQUESTED)
         assert entry is not None
         keep(host, journal, entry)
     assert_free(synced, host, 1)
@@ -93,7 +93,7 @@ def test_a_change_that_is_taken_back(
 ) -> None:
     journal = FileJournal(tmp_path / "nftop")
     with journal.hold():
-        _, entry = apply(host, journal, proposal, ASKED)
+        _, entry = apply(host, journal, proposal, REQUESTED)
         assert how(host, journal, entry).outcome == "reverted"
     assert_free(synced, host, 2)
 
@@ -103,7 +103,7 @@ def test_a_change_that_the_kernel_refuses(
 ) -> None:
     stubborn, journal = Stubborn(host.lab, at=2), FileJournal(tmp_path / "nftop")
     with journal.hold():
-        receipt, _ = apply(stubborn, journal, proposal, ASKED)
+        receipt, _ = apply(stubborn, journal, proposal, REQUESTED)
     assert receipt.outcome == "refused"
     assert_free(synced, stubborn, 2)
 
@@ -131,7 +131,7 @@ def test_what_changes_between_the_journal_and_the_lock_is_a_conflict(
 ) -> None:
     disk = Disk()
     busy = Busy(host.lab, deeds=[lambda: host.lab.echo("L3:1=7", "/vpp/schemata")])
-    receipt, entry = apply(busy, memory(disk), proposal, ASKED)
+    receipt, entry = apply(busy, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, busy.writes) == ("conflict", None, 0)
     assert "L3 1 of vpp: 7ff in the preview, 7 now" in receipt.sentences
     assert disk == Disk()
@@ -142,7 +142,7 @@ def test_what_another_has_half_done_is_no_conflict(host: LabHost, proposal: Prop
     disk = Disk()
     host.lab.echo("L3:1=7", "/vpp/schemata")
     busy = Busy(host.lab, deeds=[lambda: host.lab.echo("L3:1=7ff", "/vpp/schemata")])
-    receipt, entry = apply(busy, memory(disk), proposal, ASKED)
+    receipt, entry = apply(busy, memory(disk), proposal, REQUESTED)
     assert receipt.outcome == "applied"
     assert entry is not None
 
@@ -158,7 +158,7 @@ def test_revert_is_planned_again_after_a_foreign_change(
         lambda: host.lab.echo(f"L3:1={next(masks)}", "/schemata") for _ in range(rounds)
     ])  # fmt: skip
     with journal.hold():
-        _, entry = apply(host, journal, proposal, ASKED)
+        _, entry = apply(host, journal, proposal, REQUESTED)
         assert entry is not None
         synced.clear()
         assert revert(busy, journal, entry).outcome == "reverted"
@@ -175,7 +175,7 @@ def test_what_was_only_written_down_is_not_on_the_host(
     disk, before = Disk(), host.state()
     victim, journal = mortal(host, disk, Death(0, late=True))
     with pytest.raises(KilledError):
-        apply(victim, journal, proposal, ASKED)
+        apply(victim, journal, proposal, REQUESTED)
     assert (victim.locks, victim.writes) == (0, 0)
     receipt = recover(host, memory(disk))
     assert receipt is not None

@@ -48,7 +48,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl import profile
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 A = "nftop.a"
 WISH: list[Action] = [
     CreateGroup(A),
@@ -79,7 +79,7 @@ def change(
     gate: BackendClassGate, proposal: Proposal, *, kept: bool = True, undoes: tuple[int, ...] = ()
 ) -> Receipt:
     """What a guard does: kept, or taken back."""
-    receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=undoes))
+    receipt, entry = apply(gate.host, gate.journal, proposal, replace(REQUESTED, undoes=undoes))
     assert entry is not None, receipt
     return (keep if kept else revert)(gate.host, gate.journal, entry)
 
@@ -107,7 +107,7 @@ def taken_back(gate: BackendClassGate, actions: list[Action]) -> None:
 
 def cut_off(gate: BackendClassGate, actions: list[Action]) -> None:
     """Killed once it was applied, then recovered."""
-    _, entry = apply(gate.host, gate.journal, gate.propose(actions), ASKED)
+    _, entry = apply(gate.host, gate.journal, gate.propose(actions), REQUESTED)
     assert entry is not None
     receipt = recover(gate.host, gate.journal)
     assert receipt is not None
@@ -127,10 +127,10 @@ def test_what_a_taking_back_makes_again_is_nftops_own(
     host = furnished()
     gate, before = gate_of(host, Disk()), whole(host)
     do(gate, WISH)
-    there = host.state()
+    present = host.state()
     how(gate, actions)
-    assert without_births(host.state()) == without_births(there)
-    assert host.state() != there
+    assert without_births(host.state()) == without_births(present)
+    assert host.state() != present
     proposal = back(gate, reset=reset)
     assert proposal.unmet == ()
     assert whole(host) == before
@@ -143,7 +143,7 @@ def test_revert_is_recovered_wherever_its_process_is_killed(actions: list[Action
         host, disk = furnished(), Disk()
         gate, before = gate_of(host, disk), whole(host)
         do(gate, WISH)
-        _, entry = apply(host, gate.journal, gate.propose(actions), ASKED)
+        _, entry = apply(host, gate.journal, gate.propose(actions), REQUESTED)
         assert entry is not None
         died = False
         for at in (first, second):
@@ -167,8 +167,8 @@ def test_a_taking_back_that_is_tried_again_knows_what_it_created() -> None:
     host, disk = furnished(), Disk()
     gate, before = gate_of(host, disk), whole(host)
     do(gate, WISH)
-    there = whole(host)
-    _, entry = apply(host, gate.journal, gate.propose(REMOVED), ASKED)
+    present = whole(host)
+    _, entry = apply(host, gate.journal, gate.propose(REMOVED), REQUESTED)
     assert entry is not None
     stubborn, tries = Stubborn(host.lab, at=1), list[str]()
 
@@ -179,7 +179,7 @@ def test_a_taking_back_that_is_tried_again_knows_what_it_created() -> None:
 
     retry(60, attempt)
     assert tries == ["failed", "reverted"]
-    assert whole(host) == there
+    assert whole(host) == present
     back(gate)
     assert whole(host) == before
 
@@ -189,7 +189,7 @@ def test_a_refused_removal_leaves_it_nftops_own() -> None:
     gate, before = gate_of(host, Disk()), whole(host)
     do(gate, WISH)
     stubborn = Stubborn(host.lab, at=0)
-    receipt, _ = apply(stubborn, gate.journal, gate.propose(REMOVED), ASKED)
+    receipt, _ = apply(stubborn, gate.journal, gate.propose(REMOVED), REQUESTED)
     assert receipt.outcome == "refused"
     assert back(gate).unmet == ()
     assert whole(host) == before
@@ -229,7 +229,7 @@ def test_members_of_a_vanished_group_fall_to_the_root_group_with_a_report() -> N
 def test_a_thread_reverted_after_a_crash_falls_to_the_root_group_too() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
-    apply(host, gate.journal, gate.propose([CreateGroup(A), MoveCpus((Cpu(2),), A)]), ASKED)
+    apply(host, gate.journal, gate.propose([CreateGroup(A), MoveCpus((Cpu(2),), A)]), REQUESTED)
     host.lab.rmdir("/vpp")
     receipt = recover(host, gate.journal)
     assert receipt is not None
@@ -366,11 +366,11 @@ def test_the_end_is_as_the_start_or_the_difference_is_reported(
             if (gate.propose_reset() if what == "reset" else gate.propose_undo()) is not None:
                 message += back(gate, reset=what == "reset").unmet
         elif (proposal := planned(host, list(wish))).changes:  # type: ignore[arg-type]
-            there = whole(host)
+            present = whole(host)
             if what == "keep":
                 change(gate, proposal)
                 continue
-            _, entry = apply(host, gate.journal, proposal, ASKED)
+            _, entry = apply(host, gate.journal, proposal, REQUESTED)
             assert entry is not None
             receipt = (
                 recover(host, gate.journal) if what == "recover"
@@ -378,7 +378,7 @@ def test_the_end_is_as_the_start_or_the_difference_is_reported(
             )  # fmt: skip
             assert receipt is not None
             assert receipt.outcome == "reverted"
-            assert whole(host) == there
+            assert whole(host) == present
     stands = effects(gate.journal.history())
     last = back(gate, reset=True).unmet if gate.propose_reset() is not None else ()
     end, message = whole(host), [*message, *last]
@@ -396,8 +396,8 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
     last: dict[Cell, str | None] = {}
     for entry in history:
         for item in entry.changes if entry.outcome == "kept" else ():
-            there = item.cell.kind in ("group", "monitor")
-            old, new = ("there" if there and value is not None else value
+            present = item.cell.kind in ("group", "monitor")
+            old, new = ("there" if present and value is not None else value
                         for value in (item.old, item.new))  # fmt: skip
             if old is None and last.get(item.cell) is not None:
                 result[item.cell] = None  # somebody else has removed what it was a part of
@@ -476,7 +476,7 @@ def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
         receipts: list[Receipt | None] = []
         try:
             serve(
-                victim, journal, result[0], replace(ASKED, undoes=result[1]), None,
+                victim, journal, result[0], replace(REQUESTED, undoes=result[1]), None,
                 answer=receipts.append, kept=lambda _: pytest.fail("nobody is asked"),
             )  # fmt: skip
         except KilledError:

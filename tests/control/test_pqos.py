@@ -24,7 +24,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.sources.pqos.library import UnusableError
 from tests.sources.pqos.fake import TOPOLOGY, Fake
 
-WHO = Requester("an operator")
+OWNER = Requester("an operator")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def planned(host: PqosHost, *actions: Action) -> Proposal:
 def after(fake: Fake, host: PqosHost, journal: Journal, *actions: Action) -> Any:
     proposal = planned(host, *actions)
     assert proposal.refusals == ()
-    receipt, entry = apply(host, journal, proposal, WHO)
+    receipt, entry = apply(host, journal, proposal, OWNER)
     assert receipt.outcome == "applied", receipt
     assert entry is not None
     return entry
@@ -127,7 +127,7 @@ def test_somebody_elses_write_since_the_preview_is_a_conflict(root: Path, journa
     host = host_of(fake, root)
     proposal = planned(host, *SET)
     fake.class_of[3] = 1
-    receipt, entry = apply(host, journal, proposal, WHO)
+    receipt, entry = apply(host, journal, proposal, OWNER)
     assert (receipt.outcome, entry) == ("conflict", None)
     assert fake.mask == {}
 
@@ -136,7 +136,7 @@ def test_what_libpqos_refuses_is_undone(root: Path, journal: Journal) -> None:
     fake = Fake(refuses=True)
     host = host_of(fake, root)
     before = host.state()
-    receipt, entry = apply(host, journal, planned(host, *SET), WHO)
+    receipt, entry = apply(host, journal, planned(host, *SET), OWNER)
     assert (receipt.outcome, entry) == ("refused", None)
     assert "libpqos refused" in receipt.sentences[0]
     assert host.state() == before
@@ -147,7 +147,7 @@ def test_resctrl_that_came_meanwhile_stops_it(root: Path, journal: Journal) -> N
     host = host_of(fake, root)
     proposal = planned(host, *SET)
     (root / "proc/filesystems").write_text("nodev\tresctrl\n")
-    receipt, entry = apply(host, journal, proposal, WHO)
+    receipt, entry = apply(host, journal, proposal, OWNER)
     assert (receipt.outcome, entry) == ("locked", None)
     assert "this kernel has resctrl" in receipt.sentences[0]
     assert fake.mask == {}

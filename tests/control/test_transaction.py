@@ -51,7 +51,7 @@ from tests.control.hosts import (
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.tests.hosts import BOTH
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 SET = SetSchemata("vpp", "L3", ((0, 0xF0), (1, 0xF)))
 
 
@@ -65,7 +65,7 @@ def one_group(kernel: str = "7.2", *options: str) -> LabHost:
 
 def do(host: LabHost, journal: MemoryJournal, actions: list[Action]) -> Entry:
     """Applied and kept."""
-    receipt, entry = apply(host, journal, planned(host, actions), ASKED)
+    receipt, entry = apply(host, journal, planned(host, actions), REQUESTED)
     assert entry is not None, receipt
     assert keep(host, journal, entry).outcome == "kept"
     return entry
@@ -91,7 +91,7 @@ def test_what_changed_since_the_preview_is_a_conflict_and_nothing_is_written(ker
     proposal = planned(host, [SET])
     host.lab.echo("L3:1=7", "/vpp/schemata")
     count = host.lab.tree.changes
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("conflict", None)
     assert "L3 1 of vpp: 7ff in the preview, 7 now" in receipt.sentences
     assert host.lab.tree.changes == count
@@ -117,7 +117,7 @@ def test_whatever_it_is_that_changed(deed: object) -> None:
     assert callable(deed)
     deed(host.lab)
     count = host.lab.tree.changes
-    receipt, _ = apply(host, memory(disk), proposal, ASKED)
+    receipt, _ = apply(host, memory(disk), proposal, REQUESTED)
     assert receipt.outcome == "conflict"
     assert host.lab.tree.changes == count
 
@@ -135,11 +135,11 @@ def test_a_thread_that_joins_what_is_to_go_is_a_conflict(kernel: str, action: Ac
     proposal = gate.propose([action])
     host.lab.echo("200", "/nftop.a/tasks")
     host.lab.echo("200", "/nftop.a/mon_groups/nftop.m/tasks")
-    receipt, entry = apply(host, gate.journal, proposal, ASKED)
+    receipt, entry = apply(host, gate.journal, proposal, REQUESTED)
     assert (receipt.outcome, entry, host.writes) == ("conflict", None, 0)
     message = "the group of thread 200: not there in the preview, nftop.a:nftop.m now"
     assert message in receipt.sentences
-    receipt, entry = apply(host, gate.journal, gate.propose([action]), ASKED)
+    receipt, entry = apply(host, gate.journal, gate.propose([action]), REQUESTED)
     assert receipt.outcome == "applied"
     assert entry is not None
     assert revert(host, gate.journal, entry).outcome == "reverted"
@@ -150,7 +150,7 @@ def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
     host, disk = one_group(), Disk()
     proposal = planned(host, [MoveTasks((100, 101), "/"), MoveTasks((200,), "vpp")])
     del host.lab.people.by_id[100]
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert entry is not None, receipt
     assert {change.cell.name for change in entry.changes} == {"200@200"}
     del host.lab.people.by_id[200]
@@ -160,11 +160,11 @@ def test_a_thread_that_ended_is_no_conflict_and_needs_no_class() -> None:
 def test_a_lock_that_another_holds() -> None:
     host, disk = one_group(), Disk()
     host.locked_by = "pqos (pid 7)"
-    receipt, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    receipt, entry = apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     assert (receipt.outcome, entry, host.writes) == ("locked", None, 0)
     assert "pqos (pid 7) has held resctrl's lock" in receipt.sentences[0]
     host.locked_by = None
-    receipt, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    receipt, entry = apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     assert entry is not None
     host.locked_by = "pqos (pid 7)"
     assert revert(host, memory(disk), entry).outcome == "failed"
@@ -186,7 +186,7 @@ def test_what_the_kernel_refuses_or_does_otherwise_is_taken_back(at: int, forget
     ]
     before = without_births(host.state())
     stubborn = Stubborn(host.lab, at=at, forgets=forgets)
-    receipt, entry = apply(stubborn, memory(disk), planned(host, actions), ASKED)
+    receipt, entry = apply(stubborn, memory(disk), planned(host, actions), REQUESTED)
     assert entry is None
     assert receipt.outcome in ("refused", "differs")
     assert receipt.outcome == "refused" or forgets
@@ -222,10 +222,10 @@ def test_on_a_full_disk_nothing_is_written_or_it_is_taken_back(room: int) -> Non
     proposal = planned(host, [SET])
     if room == 0:
         with pytest.raises(OSError, match="No space"):
-            apply(host, journal, proposal, ASKED)
+            apply(host, journal, proposal, REQUESTED)
         assert host.writes == 0
         return
-    receipt, entry = apply(host, journal, proposal, ASKED)
+    receipt, entry = apply(host, journal, proposal, REQUESTED)
     if entry is not None:
         receipt = keep(host, journal, entry)
     assert receipt.outcome == ("kept" if room == 3 else "refused")
@@ -246,7 +246,7 @@ class LateFailure(MemoryJournal):
 def test_a_line_that_was_written_and_then_failed_is_no_change_to_undo() -> None:
     host, disk = one_group(), Disk()
     before, journal = host.state(), LateFailure(disk)
-    _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+    _, entry = apply(host, journal, planned(host, [SET]), REQUESTED)
     assert entry is not None
     assert keep(host, journal, entry).outcome == "refused"
     assert host.state() == before
@@ -258,7 +258,7 @@ def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
     host, disk = one_group(), Disk()
     before, journal = host.state(), LateFailure(disk)
     two: list[Action] = [SET, SetSchemata("/", "L3", ((0, 0xF),))]
-    _, entry = apply(host, journal, planned(host, two), ASKED)
+    _, entry = apply(host, journal, planned(host, two), REQUESTED)
     assert entry is not None
     victim = MortalHost(host.lab, death=Death(0, late=True))
     with pytest.raises(KilledError):
@@ -274,7 +274,7 @@ def test_a_remainder_is_undone_only_if_one_is_left() -> None:
                         ("L3:1=1", "the rest is undone")):  # fmt: skip
         host, disk = one_group(), Disk()
         both = SetSchemata("vpp", "L3", ((0, 0xF), (1, 0x7FF if "0=" in others else 0xF)))
-        _, entry = apply(host, memory(disk), planned(host, [both]), ASKED)
+        _, entry = apply(host, memory(disk), planned(host, [both]), REQUESTED)
         assert entry is not None
         host.lab.echo(others, "/vpp/schemata")
         receipt = revert(host, memory(disk), entry)
@@ -283,16 +283,16 @@ def test_a_remainder_is_undone_only_if_one_is_left() -> None:
 
 def test_what_was_cut_off_is_mended_before_anything_else() -> None:
     host, disk = one_group(), Disk()
-    _, entry = apply(host, memory(disk), planned(host, [SET]), ASKED)
+    _, entry = apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     assert entry is not None
-    receipt, _ = apply(host, memory(disk), planned(host, [MoveCpus((Cpu(1),), "/")]), ASKED)
+    receipt, _ = apply(host, memory(disk), planned(host, [MoveCpus((Cpu(1),), "/")]), REQUESTED)
     assert receipt.outcome == "refused"
     assert "nftop recover" in receipt.sentences[0]
 
 
 def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen() -> None:
     host, disk = one_group(), Disk()
-    apply(host, memory(disk), planned(host, [SET]), ASKED)
+    apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     for boot in ("a-boot", ""):
         receipt = recover(None, memory(disk), unseen="it is not mounted", boot=boot)
         assert receipt is not None
@@ -309,7 +309,7 @@ def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
     host, journal = one_group(), FileJournal(tmp_path / "nftop")
     with journal.hold():
         before = host.state()
-        _, entry = apply(host, journal, planned(host, [SET]), ASKED)
+        _, entry = apply(host, journal, planned(host, [SET]), REQUESTED)
         assert entry is not None
         (journal.folder / "history.jsonl").write_text("x\n")
         receipt = recover(host, journal)
@@ -321,7 +321,7 @@ def test_a_damaged_history_is_no_obstacle_to_mending(tmp_path: Path) -> None:
 
 def test_a_new_mount_has_undone_it() -> None:
     host, disk = one_group(), Disk()
-    apply(host, memory(disk), planned(host, [SET]), ASKED)
+    apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     count, host.identity = host.writes, "a-boot 8:1"
     receipt = recover(host, memory(disk))
     assert receipt is not None
@@ -341,7 +341,7 @@ def test_a_change_that_was_put_back_by_hand_does_not_stop_undo() -> None:
     proposal, numbers = result
     assert numbers == (1, 2)
     assert proposal.warnings == ("nothing is left of change 2 to take back: passed over",)
-    _, entry = apply(host, gate.journal, proposal, replace(ASKED, undoes=numbers))
+    _, entry = apply(host, gate.journal, proposal, replace(REQUESTED, undoes=numbers))
     assert entry is not None
     keep(host, gate.journal, entry)
     assert host.state() == before
@@ -368,7 +368,7 @@ def test_the_guard_looks_itself_whether_a_group_is_to_be_touched() -> None:
     cell = Cell("schemata", "vpp", "L3", 0)
     changes = (Change(cell, "7ff", "1"),)
     proposal = Proposal(host.state(), changes, identity=host.identity)
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, host.writes) == ("refused", None, 0)
     assert "pseudo-locked" in receipt.sentences[0]
     assert disk == Disk()
@@ -418,7 +418,7 @@ def undo(gate: BackendClassGate, *, all_of_them: bool = False) -> bool:
     assert (proposal.unmet, proposal.refusals) == ((), ())
     if not proposal.changes:
         return False
-    receipt, entry = apply(gate.host, gate.journal, proposal, replace(ASKED, undoes=numbers))
+    receipt, entry = apply(gate.host, gate.journal, proposal, replace(REQUESTED, undoes=numbers))
     assert entry is not None, receipt
     assert keep(gate.host, gate.journal, entry).outcome == "kept"
     return True
@@ -445,7 +445,15 @@ def test_a_second_fault_is_no_reason_to_reassure() -> None:
     for after, outcome in ((0, "reverted"), (1, "failed")):
         host, disk, reports = Broken(one_group().lab, after=after), Disk(), list[Receipt | None]()
         proposal = planned(host, [SET, SetSchemata("/", "L3", ((0, 0xF),))])
-        serve(host, memory(disk), proposal, ASKED, None, answer=reports.append, kept=lambda _: True)
+        serve(
+            host,
+            memory(disk),
+            proposal,
+            REQUESTED,
+            None,
+            answer=reports.append,
+            kept=lambda _: True,
+        )
         [receipt] = reports
         assert receipt is not None
         assert receipt.outcome == outcome
@@ -465,7 +473,15 @@ def test_what_can_not_be_kept_for_a_reason_nobody_foresaw_is_not_silent() -> Non
     host, disk, reports = one_group(), Disk(), list[Receipt | None]()
     for _ in range(2):
         proposal = planned(host, [SET])
-        serve(host, Spoilt(disk), proposal, ASKED, None, answer=reports.append, kept=lambda _: True)
+        serve(
+            host,
+            Spoilt(disk),
+            proposal,
+            REQUESTED,
+            None,
+            answer=reports.append,
+            kept=lambda _: True,
+        )
     outcomes = [item and item.outcome for item in reports]
     assert outcomes == ["applied", "failed", "refused"]
     assert disk.pending is not None

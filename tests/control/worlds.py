@@ -56,8 +56,8 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
             lab.mkdir(f"/{name}/mon_groups/{monitor}")
             own = sorted(lab.state.groups[name].cpus)
             if own:
-                part = draw(st.sets(st.sampled_from(own)))
-                text = numbers.list_text(part)
+                component = draw(st.sets(st.sampled_from(own)))
+                text = numbers.list_text(component)
                 lab.echo(text, f"/{name}/mon_groups/{monitor}/cpus_list")
         for tid in draw(st.sets(st.sampled_from([100, 101, 200]))):
             lab.echo(str(tid), f"/{name}/tasks")
@@ -69,12 +69,12 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
                 lab.echo("exclusive", f"/{name}/mode")
     if draw(st.booleans()):
         lab.mkdir("/mon_groups/m")
-        part = (
+        component = (
             draw(st.sets(st.sampled_from(sorted(lab.state.root.cpus))))
             if lab.state.root.cpus
             else set()
         )
-        lab.echo(numbers.list_text(part), "/mon_groups/m/cpus_list")
+        lab.echo(numbers.list_text(component), "/mon_groups/m/cpus_list")
         for tid in draw(st.sets(st.sampled_from([100, 101, 200]))):
             with contextlib.suppress(OSError):  # it is in a class
                 lab.echo(str(tid), "/mon_groups/m/tasks")

@@ -55,7 +55,7 @@ MANY = 2e6 * DROPPING_RATIO  # per second: more than the limit of a million and 
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "by"),
+    ("reported", "verdict", "by"),
     [
         ({}, None, ()),
         ({"busy_ratio": SATURATED_RATIO}, True, ("busy",)),
@@ -74,9 +74,9 @@ MANY = 2e6 * DROPPING_RATIO  # per second: more than the limit of a million and 
     ],
 )
 def test_evidence_shows_that_a_core_is_saturated_and_only_busy_time_that_it_is_not(
-    told: dict[str, Reading], verdict: bool | None, by: tuple[str, ...]
+    reported: dict[str, Reading], verdict: bool | None, by: tuple[str, ...]
 ) -> None:
-    assert saturation_of(core(**told)) == Saturation(verdict, by)
+    assert saturation_of(core(**reported)) == Saturation(verdict, by)
 
 
 def test_drops_are_no_evidence_of_a_core_that_only_sends() -> None:
@@ -174,15 +174,15 @@ def test_without_counters_per_node_vpps_own_vector_rate_counts() -> None:
 
 
 def test_the_fill_of_vectors_is_that_of_the_node_that_most_packets_pass() -> None:
-    def told(second: int, calls: int) -> Any:
+    def reported(second: int, calls: int) -> Any:
         frames = full_frames(second, 10_000, 0.9)
         clocks, packets, own = frames["dpdk-input"]
         return nodes({**frames, "dpdk-input": (clocks, packets, own + calls * second)})
 
-    state = step_nodes(step_nodes(None, 1, told(1, 0)), 2, told(2, 0))
+    state = step_nodes(step_nodes(None, 1, reported(1, 0)), 2, reported(2, 0))
     vectors, polls = fills(state, 1)
     assert vectors == polls == pytest.approx(10_000 / 39 / 256, abs=0.02)
-    state = step_nodes(step_nodes(None, 1, told(1, 40)), 2, told(2, 40))
+    state = step_nodes(step_nodes(None, 1, reported(1, 40)), 2, reported(2, 40))
     vectors, polls = fills(state, 1)
     assert vectors == pytest.approx(1.0, abs=0.02) and polls == pytest.approx(0.5, abs=0.02)
     assert [reason(fill) for fill in fills(state, 0)] == [Reason.IDLE] * 2
@@ -230,7 +230,7 @@ def test_drops_of_a_switchs_ports_are_its_only_pmds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "share", "packets_per_s"),
+    ("reported", "share", "packets_per_s"),
     [
         ({"busy_ratio": 0.25}, 0.75, 3e6),
         ({"busy_ratio": 0.8}, 0.2, 0.25e6),
@@ -246,9 +246,9 @@ def test_drops_of_a_switchs_ports_are_its_only_pmds() -> None:
     ],
 )
 def test_the_room_of_a_core_is_what_it_does_not_use_at_todays_cost(
-    told: dict[str, Reading], share: float | Reason, packets_per_s: float | Reason
+    reported: dict[str, Reading], share: float | Reason, packets_per_s: float | Reason
 ) -> None:
-    room = room_of(core(**told))
+    room = room_of(core(**reported))
     for reading, wanted in ((room.ratio, share), (room.packets_per_s, packets_per_s)):
         if isinstance(wanted, Reason):
             assert reason(reading) is wanted

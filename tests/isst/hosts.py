@@ -26,7 +26,7 @@ class FakeSpeedSelect(SpeedSelect):
     death: Death = field(default_factory=lambda: Death(-1, late=False))
 
     def do(self, step: IsstCall) -> None:
-        self.death.around(lambda: SpeedSelect.do(self, step))
+        self.death.surroundings(lambda: SpeedSelect.do(self, step))
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
@@ -50,7 +50,7 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
     return Tool(state, twins_of(range(8), 4), root / cpufreq.FOLDER)
 
 
-def part(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:
+def component(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:
     """The part of that host, with the tool in this process."""
 
     def ask(words: Sequence[str]) -> ProgramOutput | Missing:

@@ -43,7 +43,7 @@ class Domain:
     cp_supported: bool = True
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self.of(self.cpus[0])
 
     def of(self, cpu: int) -> str:
@@ -76,24 +76,24 @@ class Tool:
     trouble: str = ""
     deaf: bool = False
     mute: frozenset[str] = frozenset()
-    asked: list[tuple[str, ...]] = field(default_factory=list)
+    requested: list[tuple[str, ...]] = field(default_factory=list)
 
     def call(self, words: Sequence[str]) -> tuple[str, dict[str, Any]]:
         """How it ends (``, `hang` or `die`), and what it says as JSON."""
-        self.asked.append(tuple(words))
+        self.requested.append(tuple(words))
         options, command = _parsed(words)
         if self.state.model == 0x55 and command[0] == "core-power":
             return "", {}
         if command[1] in ("enable", "disable", "assoc"):
             return self._set(options, command)
-        return ("hang" if self.deaf else ""), self._told(options, command)
+        return ("hang" if self.deaf else ""), self._reported(options, command)
 
-    def _told(self, options: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
+    def _reported(self, options: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
         match command[:2]:
             case ["perf-profile", "info"]:
-                return {domain.place: self._levels(domain) for domain in self.state.domains}
+                return {domain.location: self._levels(domain) for domain in self.state.domains}
             case ["perf-profile", "get-config-current-level"]:
-                return {domain.place: {"get-config-current_level": str(domain.level)}
+                return {domain.location: {"get-config-current_level": str(domain.level)}
                         for domain in self.state.domains}  # fmt: skip
             case ["core-power", "get-assoc"]:
                 return {

@@ -45,7 +45,7 @@ def sysfs_folders(
 ) -> tuple[Folder, ...]:
     """/sys/devices/system/cpu, with these links and empty folders, and .../node of a host."""
     system = Path("/sys/devices/system")
-    cpus = [*_all_cpus(topology), *_each_cpu(topology, machine.tables["sysfs"])]
+    cpus = [*_all_cpus(topology), *_every_cpu(topology, machine.tables["sysfs"])]
     return (
         Folder(system / "cpu", _as_files(cpus), links, empty),
         Folder(system / "node", _as_files(_nodes(topology))),
@@ -93,14 +93,14 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         path.chmod(0o444)
 
 
-def write_folder(place: Path, folder: Folder) -> None:
+def write_folder(location: Path, folder: Folder) -> None:
     """Write all of a folder, at the place that stands in for its target."""
-    write_files(place, folder.files)
+    write_files(location, folder.files)
     for name in folder.empty:
-        (place / name).mkdir(parents=True, exist_ok=True)
+        (location / name).mkdir(parents=True, exist_ok=True)
     for name, target in folder.links.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).symlink_to(target)
+        (location / name).parent.mkdir(parents=True, exist_ok=True)
+        (location / name).symlink_to(target)
 
 
 def topology_of(machine: Machine, model: Topology, clusters: int = 1) -> Topology:
@@ -150,15 +150,15 @@ def _all_cpus(topology: Topology) -> Iterator[tuple[str, str]]:
     yield "smt/control", "on" if smt else "notsupported"
 
 
-def _each_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _every_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for info in topology.cpus:
         rows = [("online", str(int(info.online)))] if info.cpu else []  # CPU 0 can't be switched
         if info.online:
-            rows += [*_place(topology, info), *_caches(topology, info, table)]
+            rows += [*_location(topology, info), *_caches(topology, info, table)]
         yield from ((f"cpu{info.cpu}/{name}", text) for name, text in rows)
 
 
-def _place(topology: Topology, info: CpuInfo) -> Iterator[tuple[str, str]]:
+def _location(topology: Topology, info: CpuInfo) -> Iterator[tuple[str, str]]:
     core = sorted((info.cpu, *info.siblings))
     package = [
         other.cpu for other in topology.cpus if other.package == info.package and other.online
@@ -182,10 +182,15 @@ def _caches(
     core = sorted((info.cpu, *info.siblings))
     for index, cache in enumerate(table["caches"]):
         yield from _cache(index, cache, info.core or 0, core, topology)
-    for found in topology.l3:
-        if found.id == info.l3:
-            shared = {"level": 3, "type": "Unified", "bytes": found.size_bytes, "ways": found.ways}
-            yield from _cache(len(table["caches"]), shared, found.id, found.cpus, topology)
+    for result in topology.l3:
+        if result.id == info.l3:
+            shared = {
+                "level": 3,
+                "type": "Unified",
+                "bytes": result.size_bytes,
+                "ways": result.ways,
+            }
+            yield from _cache(len(table["caches"]), shared, result.id, result.cpus, topology)
 
 
 def _cache(

@@ -119,9 +119,9 @@ def lab_host(options: Options) -> LabHost:
     kind = machine.load(options.machine)
     _check_clusters(kind, options)
     kind = machine.with_tables(kind, machine.PMUS[options.pmu])
-    asked = {"nmi_watchdog": options.watchdog, "paranoid": options.paranoid}
-    told = {name: value for name, value in asked.items() if value is not None}
-    perf = {**kind.tables["perf"], **told}
+    requested = {"nmi_watchdog": options.watchdog, "paranoid": options.paranoid}
+    reported = {name: value for name, value in requested.items() if value is not None}
+    perf = {**kind.tables["perf"], **reported}
     kind = replace(kind, tables={**kind.tables, "perf": perf})
     model = model_of(_scenario(options.scenario or kind.scenario), options.cpus, smt=options.smt)
     pmu = load(kind, smt=options.smt)
@@ -242,10 +242,10 @@ def _devices(host: LabHost, mount: MountPoint, resctrl: ResctrlTree) -> DeviceTr
             mba_config=host.machine.uarch not in _EARLY,
         )
 
-    found = [boot()]
-    mount.changed = lambda: found.__setitem__(0, boot())
+    result = [boot()]
+    mount.changed = lambda: result.__setitem__(0, boot())
     every = [leaves.Cpu(host.machine, host.topology, whole, info) for info in host.topology.cpus]
-    msrs = Msrs(host.machine, host.model, host.clock.now_ns, lambda: found[0])
+    msrs = Msrs(host.machine, host.model, host.clock.now_ns, lambda: result[0])
     return DeviceTree(msrs, every, lambda: host.switches.online)
 
 

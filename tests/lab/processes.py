@@ -73,12 +73,12 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     if wait_readable([alive], 0):
         return FAILED  # the outer process was gone before it could be asked for
     namespace.enter()
-    ready, told = os.pipe()
+    ready, reported = os.pipe()
     server = os.fork()
     if server == 0:
         os.close(ready)
-        _as_child("lab-server", lambda: _server(options, told))
-    os.close(told)
+        _as_child("lab-server", lambda: _server(options, reported))
+    os.close(reported)
     with os.fdopen(ready) as answers:
         answer = json.loads(answers.readline() or '{"problem": "the server did not start"}')
     if "problem" in answer:
@@ -151,7 +151,7 @@ def _send(pid: int, number: int) -> None:
             os.kill(pid, number)
 
 
-def _server(options: Options, told: int) -> int:
+def _server(options: Options, reported: int) -> int:
     # A session of its own: what the terminal's keys send is for the command.
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
@@ -160,23 +160,23 @@ def _server(options: Options, told: int) -> int:
     from tests.lab.host import folders, lab_host, trees
     from tests.lab.server import serve
 
-    pipe = os.fdopen(told, "w")
+    pipe = os.fdopen(reported, "w")
 
     def tell(answer: Mapping[str, object]) -> None:
         pipe.write(f"{json.dumps(answer)}\n")
         pipe.close()
 
-    def place(folder: Folder) -> Path:
+    def location(folder: Folder) -> Path:
         return namespace.FILES / str(folder.target)[1:]
 
     def rewrite(before: Folder, after: Folder) -> None:
-        update_files(place(before), before.files, after.files)
+        update_files(location(before), before.files, after.files)
 
     try:
         host = lab_host(options)
         static = folders(host)
         for folder in static:
-            write_folder(place(folder), folder)
+            write_folder(location(folder), folder)
         targets = [str(folder.target) for folder in static]
         serve(trees(host, rewrite), namespace.LIVE, lambda: tell({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
@@ -206,8 +206,8 @@ def _ended() -> list[tuple[int, int]]:
     """Children that have ended, with their wait status; orphans in a PID namespace included."""
     ended = []
     try:
-        while (each := os.waitpid(-1, os.WNOHANG))[0]:
-            ended.append(each)
+        while (item := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.append(item)
     except ChildProcessError:
         pass  # that was the last
     return ended

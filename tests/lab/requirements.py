@@ -33,5 +33,5 @@ def missing() -> str:
 
 def _capabilities() -> int:
     """The effective ones of this process, a bit each."""
-    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1], 16) if found else 0
+    result = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(result[1], 16) if result else 0

@@ -30,12 +30,12 @@ class _Open:
 
     def __init__(self, text: Text) -> None:
         self._text = text
-        self._made = b""
+        self._created = b""
 
     def read(self, size: int, offset: int) -> bytes:
         if offset == 0:
-            self._made = os.fsencode(self._text.read())
-        return self._made[offset : offset + size]
+            self._created = os.fsencode(self._text.read())
+        return self._created[offset : offset + size]
 
     def write(self, data: bytes, offset: int) -> int:
         if self._text.write is None:

@@ -85,10 +85,10 @@ def test_every_cell_by_frame_size_is_the_scan_s() -> None:
 def test_changes_are_reported_in_the_second_paper() -> None:
     """Every number of a change stands in the text; which it is of was read, not parsed."""
     text = re.sub(r"\s+", " ", " ".join(paper(1)))
-    said = {int(number) for number in re.findall(r"(?<![\d.])(\d{1,2})(?![\d.])", text)}
+    output = {int(number) for number in re.findall(r"(?<![\d.])(\d{1,2})(?![\d.])", text)}
     for change in changes():
         for end in (change.low, change.high):
-            assert end is None or abs(round(100 * end)) in said
+            assert end is None or abs(round(100 * end)) in output
     for row in rows():
         if row.paper == "fdio_skylake":
             for figure in row.figures.values():
@@ -96,7 +96,7 @@ def test_changes_are_reported_in_the_second_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "metric", "workload", "smt", "low", "high"),
+    ("output", "metric", "workload", "smt", "low", "high"),
     [
         ("DPDK applications: 9% . .12% (18%)", "ipc", "testpmd", True, 9, 12),
         ("DPDK applications: 9% . .12% (18%)", "ipc", "l3fwd", False, 18, 18),
@@ -132,9 +132,9 @@ def test_changes_are_reported_in_the_second_paper() -> None:
     ],
 )
 def test_a_change_is_what_a_sentence_says(
-    said: str, metric: str, workload: str, smt: bool, low: int | None, high: int | None
+    output: str, metric: str, workload: str, smt: bool, low: int | None, high: int | None
 ) -> None:
-    assert said in re.sub(r"\s+", " ", " ".join(paper(1)))
+    assert output in re.sub(r"\s+", " ", " ".join(paper(1)))
     ends = {
         (
             None if change.low is None else round(100 * change.low),

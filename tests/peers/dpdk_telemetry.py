@@ -52,7 +52,7 @@ class Peer:
         self._process.stdin.flush()
         assert self._process.stdout.readline().strip() == behaviour.encode()
 
-    def asked(self) -> list[str]:
+    def requested(self) -> list[str]:
         """Every question so far, in order."""
         return self._log.read_text().splitlines()
 
@@ -113,7 +113,7 @@ class Server:
         rows = [json.loads(line) for line in capture.read_text().splitlines()]
         self.greeting = json.dumps(rows[0]["greeting"]).encode()
         self._replies = {row["command"]: row["reply"] for row in rows[1:]}
-        self._times_asked: Counter[str] = Counter()
+        self._times_requested: Counter[str] = Counter()
         self._log = log
         self._lock = threading.Lock()
         self.clients = self.greeted = 0
@@ -146,8 +146,8 @@ class Server:
     def answer(self, question: str) -> bytes:
         """What the captured application says, its counters advanced."""
         with self._lock:
-            self._times_asked[question] += 1
-            times = self._times_asked[question]
+            self._times_requested[question] += 1
+            times = self._times_requested[question]
         name = question.partition(",")[0]
         reply = self._replies.get(question, {name: None})
         return json.dumps({name: _advanced(reply[name], times * STEP)}).encode()

@@ -49,7 +49,7 @@ class Peer:
         self._process.stdin.flush()
         assert self._process.stdout.readline().strip() == behaviour.encode()
 
-    def asked(self) -> list[list[str]]:
+    def requested(self) -> list[list[str]]:
         """Every request so far, in order: the method and its arguments."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
 

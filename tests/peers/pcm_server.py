@@ -59,7 +59,7 @@ class PcmPeer:
         self.step = PCIE_STEP
         self.renumbered = False
         self.restarted_at: int | None = None
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.released = threading.Event()
         self.reached = threading.Semaphore(0)
         self.port = 0
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         peer = self.peer
-        peer.asked.append(f"{self.command} {self.path}")
+        peer.requested.append(f"{self.command} {self.path}")
         with suppress(OSError):  # the client need not wait for all of it
             self.answer()
 
@@ -222,9 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", _JSON)
         self.end_headers()
-        part = b" " * (1 << 20)
+        component = b" " * (1 << 20)
         for _ in range(200):
-            self.wfile.write(part)
+            self.wfile.write(component)
 
     def _headers(self) -> None:
         self.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 500 + b"\r\n")

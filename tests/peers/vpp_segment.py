@@ -255,7 +255,7 @@ class Vpp:
         self.accepting = threading.Event()
         self.accepting.set()
         self.hands_out = True
-        self.asked = 0
+        self.requested = 0
         self.worker = self.listen(name)
 
     def listen(self, name: str) -> threading.Thread:
@@ -270,7 +270,7 @@ class Vpp:
         while True:
             self.accepting.wait()
             connected, _ = listener.accept()
-            self.asked += 1
+            self.requested += 1
             self.accepting.wait()
             handle = array.array("i", [self.segment.fd])
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handle)]
@@ -288,7 +288,7 @@ def _zero(vpp: Vpp) -> None:
 
 
 def _requests_once(vpp: Vpp) -> None:
-    assert vpp.asked == 1, vpp.asked
+    assert vpp.requested == 1, vpp.requested
 
 
 def _move(vpp: Vpp) -> None:

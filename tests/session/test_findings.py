@@ -27,12 +27,14 @@ from tests.session.test_live import FakeClock, live, take
 from tests.session.test_replay import Clock, all_of
 from tests.store.reading.test_scan import Bytes
 
-FOUND = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
+RESULT = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
 
 
 def test_a_live_session_tells_every_finding_as_it_begins() -> None:
-    other = replace(FOUND, where="cpu 2")
-    script = iter([(), (FOUND,), (replace(FOUND, text="IPC 1.49"),), (FOUND, other), (), (FOUND,)])
+    other = replace(RESULT, where="cpu 2")
+    script = iter(
+        [(), (RESULT,), (replace(RESULT, text="IPC 1.49"),), (RESULT, other), (), (RESULT,)]
+    )
     ends: list[tuple[str, int]] = []
 
     def step(state: FoldState, sample: Sample) -> tuple[FoldState, Frame]:
@@ -102,8 +104,8 @@ def test_a_recording_has_a_marker_where_every_begins(
     session: tuple[Path, tuple[Frame, ...]], snapshot: SnapshotAssertion
 ) -> None:
     file, seen = session
-    found, _, _ = everything(file)
-    markers = [item for item in found if isinstance(item, Marker)]
+    result, _, _ = everything(file)
+    markers = [item for item in result if isinstance(item, Marker)]
     first = {finding.rule: frame.wall_ns for frame in reversed(seen) for finding in frame.findings}
     assert {marker.detail["rule"]: marker.wall_ns for marker in markers} == first
     assert {marker.kind for marker in markers} == {"finding"}

@@ -19,11 +19,11 @@ class Ticks:
     """A feed of given frames, which notes what is looked at."""
 
     def __init__(self, *frames: Frame) -> None:
-        self.given, self.looked = frames, list[Focus]()
+        self.given, self.inspected = frames, list[Focus]()
         self.closed = False
 
     def set_focus(self, focus: Focus) -> None:
-        self.looked.append(focus)
+        self.inspected.append(focus)
 
     def frames(self) -> Generator[Frame, None, None]:
         try:
@@ -73,7 +73,7 @@ def test_frames_come_with_the_core_observed() -> None:
     focus = Focus(traffic=True)
     frames = list(FocusFrames(ticks, FocusTarget(cpu=Cpu(2)), focus, reports.append).frames())  # type: ignore[arg-type]
     assert frames == list(ticks.given)
-    assert ticks.looked == [replace(focus, core=Cpu(2))]
+    assert ticks.inspected == [replace(focus, core=Cpu(2))]
     assert ticks.closed
     # These frames have no counts of a core.
     assert len(reports) == 1 and "CPU 2" in reports[0]
@@ -82,7 +82,7 @@ def test_frames_come_with_the_core_observed() -> None:
 def test_an_unknown_name_is_reported_once() -> None:
     ticks, reports = Ticks(*(TICK for _ in range(4))), list[str]()
     list(FocusFrames(ticks, FocusTarget(nf="none"), Focus(), reports.append).frames())  # type: ignore[arg-type]
-    assert ticks.looked == [Focus()]
+    assert ticks.inspected == [Focus()]
     assert len(reports) == 1
     assert all(nf.name in reports[0] for nf in ticks.given[0].nfs)
 
@@ -113,4 +113,4 @@ def test_without_a_target_only_the_rest_is_observed() -> None:
     focused = FocusFrames(ticks, None, Focus(traffic=True), pytest.fail)  # type: ignore[arg-type]
     assert list(focused.frames()) == list(ticks.given)
     assert not focused.is_absent()
-    assert ticks.looked == [Focus(traffic=True)]
+    assert ticks.inspected == [Focus(traffic=True)]

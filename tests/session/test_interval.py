@@ -93,7 +93,7 @@ def test_markers_come_before_the_tick_behind_them(stored: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "said"),
+    ("start", "end", "printed"),
     [
         ("+9s", "+5s", "its interval ends before it begins"),
         ("+9s", "+9s", "its interval ends before it begins"),
@@ -102,8 +102,8 @@ def test_markers_come_before_the_tick_behind_them(stored: Path) -> None:
         ("mark", "", "or the name of one of its markers"),
     ],
 )
-def test_what_is_no_interval_of_it(stored: Path, start: str, end: str, said: str) -> None:
-    with pytest.raises(NoMomentError, match=re.escape(said)):
+def test_what_is_no_interval_of_it(stored: Path, start: str, end: str, printed: str) -> None:
+    with pytest.raises(NoMomentError, match=re.escape(printed)):
         opened(NamedInterval(str(stored), start, end))
 
 
@@ -115,10 +115,10 @@ def test_markers_of_one_name_can_not_be_distinguished(session: Taken, tmp_path: 
 
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
-    for data, said in ((b"", "it is empty"), (b"text" * 99, "it is no recording of nftop's")):
+    for data, printed in ((b"", "it is empty"), (b"text" * 99, "it is no recording of nftop's")):
         file = tmp_path / "x"
         file.write_bytes(data)
-        with pytest.raises(NoRecordingError, match=said):
+        with pytest.raises(NoRecordingError, match=printed):
             opened(NamedInterval(str(file)))
     with pytest.raises(OSError, match="it is a folder"):
         opened(NamedInterval(str(tmp_path)))

@@ -101,24 +101,24 @@ def test_a_new_pace_holds_from_the_next_tick() -> None:
     assert clock.waits == pytest.approx([1.0, 0.5, 0.5])
 
 
-class Looked(FakeSource):
+class Inspected(FakeSource):
     """Notes what it is told to count."""
 
     def __init__(self, reports: list[object]) -> None:
         super().__init__("looked", lambda: Missing(Reason.SOURCE), inline=True)
-        self.told = reports
+        self.reported = reports
 
     def focus(self, cpu: Cpu | None, node: str = "") -> None:
-        self.told.append(cpu)
+        self.reported.append(cpu)
 
     def detail(self, *, wanted: bool) -> None:
-        self.told.append(wanted)
+        self.reported.append(wanted)
 
 
 def test_sources_that_can_are_reported_once_what_is_observed() -> None:
     reports: list[object] = []
     other = FakeSource("any", lambda: Missing(Reason.SOURCE), inline=True)
-    feed = live(Looked(reports), other, clock=FakeClock())
+    feed = live(Inspected(reports), other, clock=FakeClock())
     frames = feed.frames()
     take(frames, 2)
     feed.set_focus(Focus(core=Cpu(3)))
@@ -133,7 +133,7 @@ def test_sources_that_can_are_reported_once_what_is_observed() -> None:
 
 def test_what_is_counted_on_demand_is_sampled_two_ticks_in_five() -> None:
     reports: list[object] = []
-    source = Looked(reports)
+    source = Inspected(reports)
 
     def read() -> Missing:
         reports.append("read")
@@ -154,7 +154,7 @@ def test_it_is_not_sampled_if_that_interrupts_a_polling_core() -> None:
         warning="CPU 0 polls",
     )  # fmt: skip
     uncore = FakeSource("uncore", lambda: table, inline=True)
-    feed = live(Looked(reports), uncore, clock=FakeClock())
+    feed = live(Inspected(reports), uncore, clock=FakeClock())
     take(feed.frames(), 10)
     assert reports == []
 
@@ -207,7 +207,7 @@ def test_another_selected_cpu_reaches_the_source_at_the_next_tick_and_brings_non
 
 def test_what_is_observed_from_the_start_is_reported_before_the_first_reading() -> None:
     reports: list[object] = []
-    source = Looked(reports)
+    source = Inspected(reports)
 
     def read() -> Missing:
         reports.append("read")
@@ -227,7 +227,7 @@ def starts_of(feed: Live, clock: FakeClock, count: int) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("told_at", "pace", "starts"),
+    ("reported_at", "pace", "starts"),
     [
         (2.5, 1.0, [0, 3, 4, 5]),
         (0.5, 2000.0, [0, 2000, 4000]),
@@ -236,11 +236,11 @@ def starts_of(feed: Live, clock: FakeClock, count: int) -> list[float]:
     ],
 )
 def test_a_new_pace_does_not_wait_out_the_old_one(
-    told_at: float, pace: float, starts: list[float]
+    reported_at: float, pace: float, starts: list[float]
 ) -> None:
     clock = FakeClock()
     feed = live(interval_s=3600.0, clock=clock)
-    clock.events[told_at] = lambda: feed.set_interval(pace)
+    clock.events[reported_at] = lambda: feed.set_interval(pace)
     assert starts_of(feed, clock, len(starts)) == pytest.approx(starts)
 
 
@@ -334,7 +334,7 @@ def test_nobody_wakes_up_where_no_source_wants_a_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told_at", "pace", "starts", "turned"),
+    ("reported_at", "pace", "starts", "turned"),
     [
         (3.0, 1.0, [0, 4, 5], [3.9, 4.9]),  # before its turn: there is one all the same
         (9.5, 1.0, [0, 10, 11], [9.0, 10.9]),  # and no second one in the same tick
@@ -342,12 +342,12 @@ def test_nobody_wakes_up_where_no_source_wants_a_turn() -> None:
     ],
 )
 def test_a_new_pace_and_turns(
-    told_at: float, pace: float, starts: list[float], turned: list[float]
+    reported_at: float, pace: float, starts: list[float], turned: list[float]
 ) -> None:
     clock = FakeClock()
     source = TurningSource(clock)
     feed = live(source, interval_s=10.0, clock=clock)
-    clock.events[told_at] = lambda: feed.set_interval(pace)
+    clock.events[reported_at] = lambda: feed.set_interval(pace)
     assert starts_of(feed, clock, 3) == pytest.approx(starts)
     assert source.turned == pytest.approx(turned)
 

@@ -519,10 +519,10 @@ def test_every_frame_folded_goes_into_the_history_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"), [(b"", "it is empty"), (b"root:x:0:0", "no recording of nftop's")]
+    ("data", "printed"), [(b"", "it is empty"), (b"root:x:0:0", "no recording of nftop's")]
 )
-def test_what_is_no_recording_is_refused(data: bytes, said: str) -> None:
-    with pytest.raises(NoRecordingError, match=said):
+def test_what_is_no_recording_is_refused(data: bytes, printed: str) -> None:
+    with pytest.raises(NoRecordingError, match=printed):
         next(replaying(data).frames())
 
 

@@ -7,8 +7,8 @@ from nftop.papers.rows import PaperRow, matching
 
 def runs(cores: int = 1) -> list[PaperRow]:
     """Of what forwards packets on the Xeon E5-2699 v4."""
-    found = matching(uarch="BDX", cores=cores)
-    return [row for row in found if row.kind and row.cpu == "Xeon E5-2699 v4"]
+    result = matching(uarch="BDX", cores=cores)
+    return [row for row in result if row.kind and row.cpu == "Xeon E5-2699 v4"]
 
 
 def printed(*metrics: str) -> dict[tuple[str, bool], tuple[float, ...]]:

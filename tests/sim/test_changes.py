@@ -67,7 +67,7 @@ class History(list[tuple[int, Rdt]]):
 def histories(draw: st.DrawFn) -> History:
     """Changes of masks, limits, CPUs, threads and groups."""
     rdt = first(draw(st.sampled_from(NAMES)))
-    found, at_ns = History([(0, rdt)]), 0
+    result, at_ns = History([(0, rdt)]), 0
     for number in range(draw(st.integers(1, 4))):
         at_ns += draw(st.sampled_from([0, 1, S // 3, 3 * S, 61 * S]))
         state = dict(rdt.classes.state)
@@ -79,8 +79,8 @@ def histories(draw: st.DrawFn) -> History:
         elif deed == "MB":
             state[cell(group, "MB", 0)] = str(10 * draw(st.integers(1, 10)))
         elif deed in ("cpu", "task"):
-            who = draw(st.sampled_from(sorted(c for c in state if c.kind == deed)))
-            state[who] = group
+            owner = draw(st.sampled_from(sorted(c for c in state if c.kind == deed)))
+            state[owner] = group
         elif deed == "mkdir":
             state |= {Cell("group", f"new{number}"): "", Cell("mode", f"new{number}"): "shareable"}
         elif deed == "meter":
@@ -91,10 +91,10 @@ def histories(draw: st.DrawFn) -> History:
             state = {c: ROOT if c.kind in ("cpu", "task") and w.split("/")[0] == group else w
                      for c, w in state.items() if c.group != group}  # fmt: skip
         changes = difference(rdt.classes.state, state)
-        found.deeds += f"{rdt.model.scenario.name} at {at_ns}: {changes}; "
+        result.deeds += f"{rdt.model.scenario.name} at {at_ns}: {changes}; "
         rdt = after(rdt, at_ns, state)
-        found.append((at_ns, rdt))
-    return found
+        result.append((at_ns, rdt))
+    return result
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,9 +142,9 @@ def test_every_group_is_within_the_cache_and_meters_what_its_cpus_move(
             assert delta >= 0
             moved += delta
         for monitor in group.monitors:
-            for part, whole in zip(monitor.caches, group.caches, strict=True):
+            for component, whole in zip(monitor.caches, group.caches, strict=True):
                 assert (
-                    number(part.values["llc_occupancy"])
+                    number(component.values["llc_occupancy"])
                     <= number(whole.values["llc_occupancy"]) * 1.01 + 64
                 )
     lines = rdt.model.counts(at_ns + gap_ns) - rdt.model.counts(at_ns)
@@ -289,9 +289,9 @@ def test_a_poller_moved_to_the_neighbours_class_shares_its_lot() -> None:
 @pytest.mark.parametrize("cpus", [2, 3, 8, 512])
 def test_hosts_of_any_size_take_changes(cpus: int) -> None:
     rdt = first("noisy", cpus)
-    there = [int(item.id) for item in rdt.model.layout.topology.l3]
-    new = {cell(g, "L3", l3): "1" for g in rdt.classes.groups for l3 in there}
-    after_all = changed(rdt, 90 * S, numbered(rdt.classes, {**rdt.classes.state, **new}, there))
+    present = [int(item.id) for item in rdt.model.layout.topology.l3]
+    new = {cell(g, "L3", l3): "1" for g in rdt.classes.groups for l3 in present}
+    after_all = changed(rdt, 90 * S, numbered(rdt.classes, {**rdt.classes.state, **new}, present))
     counts = [after_all.model.counts(t) for t in (90 * S, 91 * S, 400 * S)]
     assert (counts[2] >= counts[1]).all() and (counts[1] >= counts[0]).all()
     steady = after_all.model.steady[-1]

@@ -64,10 +64,10 @@ def test_events_give_the_printed_top_down_back(name: str, ht: bool) -> None:
     lost = event["uops_issued"] - event["retire_slots"] + 4 * event["recovery_cycles"]
     bad = lost / slots
     backend = 1 - frontend - (event["uops_issued"] + 4 * event["recovery_cycles"]) / slots
-    found = [100 * share for share in (retiring, bad, frontend, backend)]
+    result = [100 * share for share in (retiring, bad, frontend, backend)]
     # The four printed shares sum to 99.9 .. 100.1, and backend is what is left of the others.
-    assert found[:3] == pytest.approx(TABLE_9[name, ht][:3], abs=1e-9)
-    assert found[3] == pytest.approx(TABLE_9[name, ht][3], abs=0.1001)
+    assert result[:3] == pytest.approx(TABLE_9[name, ht][:3], abs=1e-9)
+    assert result[3] == pytest.approx(TABLE_9[name, ht][3], abs=0.1001)
     percent = workloads.tables()[name]["ht" if ht else "plain"]["percent"]
     memory = event["stalls_memory"] + event["stalls_store"]
     waiting = event["stalls_total"] + event["one_port"] + retiring * event["two_ports"]
@@ -122,11 +122,11 @@ def test_frames_show_the_paper_s_top_down(task: str, workload: str, ht: bool) ->
     frame = host.tick(PERIOD)
     cpu = host.cpus_of(task)[0]
     nodes = ("retiring", "bad_speculation", "frontend_bound", "backend_bound")
-    found = [100 * value(frame, f"tma.{node}", cpu) for node in nodes]
+    result = [100 * value(frame, f"tma.{node}", cpu) for node in nodes]
     # The four printed shares sum to 99.9 .. 100.1, and backend is what is left of the others.
-    assert found[:3] == pytest.approx(TABLE_9[workload, ht][:3], abs=0.05)
-    assert found[3] == pytest.approx(TABLE_9[workload, ht][3], abs=0.15)
-    assert sum(found) == pytest.approx(100.0)
+    assert result[:3] == pytest.approx(TABLE_9[workload, ht][:3], abs=0.05)
+    assert result[3] == pytest.approx(TABLE_9[workload, ht][3], abs=0.15)
+    assert sum(result) == pytest.approx(100.0)
 
 
 def test_two_threads_of_a_core_make_the_paper_s_hyper_threading_row() -> None:

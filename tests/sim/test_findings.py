@@ -72,13 +72,13 @@ def test_every_rule_has_its_scenario_and_every_scenario_its_help() -> None:
     assert {rule for _, rule in EXPECTED} == {rule.id for rule in all_rules()} - others
     others = {"default", "noisy", "healthy", "sst-bf"}
     assert {name for name, _ in EXPECTED} | others == set(scenario.names())
-    told = build_parser(demo=True).format_help()
-    assert all(re.search(rf"\b{name}\b", told) for name in scenario.names())
+    reported = build_parser(demo=True).format_help()
+    assert all(re.search(rf"\b{name}\b", reported) for name in scenario.names())
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in EXPECTED}))
 def test_it_comes_and_goes(name: str) -> None:
-    expected = {rule: said for (where, rule), said in EXPECTED.items() if where == name}
+    expected = {rule: printed for (where, rule), printed in EXPECTED.items() if where == name}
     host = Frozen(name, CPUS)
     before = [S] * (BEGINS_S - 4) if name in LEARNS else [(BEGINS_S - 4) * S]
     for after_ns in (0, *before):
@@ -86,13 +86,13 @@ def test_it_comes_and_goes(name: str) -> None:
     seen: dict[str, list[int]] = {}
     for second in range(BEGINS_S - 3, ENDS_S + 13):
         frame = host.tick(S)
-        for rule in {found.rule for found in frame.findings} - {STOPS.get(name)}:
+        for rule in {result.rule for result in frame.findings} - {STOPS.get(name)}:
             seen.setdefault(rule, []).append(second)
         if second == ENDS_S - 3:
             texts = {(finding.rule, finding.where): finding.text for finding in frame.findings}
-            for rule, (where, said) in expected.items():
+            for rule, (where, printed) in expected.items():
                 text = texts.get((rule, where), "absent")
-                assert re.fullmatch(said, text), (rule, where, texts)
+                assert re.fullmatch(printed, text), (rule, where, texts)
     assert set(seen) == set(expected), "and nothing else"
     for rule, seconds in seen.items():
         assert (
@@ -115,12 +115,12 @@ def test_on_the_default_host_what_the_paper_would_find() -> None:
     host = Frozen("default", 88)
     host.tick(0)
     frame = [host.tick(S) for _ in range(8)][-1]
-    found = {(finding.rule, finding.where) for finding in frame.findings}
+    result = {(finding.rule, finding.where) for finding in frame.findings}
     # CPU 25 is shared, so its IPC is not the poller's alone.
     north = {("low-ipc", f"cpu {cpu}") for cpu in host.cpus_of("north") if cpu != 25}
     # testpmd and l3fwd without hyper-threading have 1.45 and 1.55 instructions a cycle in its
     # Table 4, and its section 10.2 wants 1.75; OVS throws 7.4 % of its slots away at full load.
-    assert found == {
+    assert result == {
         ("drops", "nf north/dpdk-l3fwd"),
         ("poller-waits", "cpu 25"),
         ("low-ipc", "cpu 23"),

@@ -20,13 +20,13 @@ PERIOD = 20 * S
 
 
 def set_focus(host: SimulatedHost, cpu: int | None) -> None:
-    told = [source for source in host.sources if isinstance(source, Focusing)]
-    assert [source.name for source in told] == ["perf"]
-    for source in told:
+    reported = [source for source in host.sources if isinstance(source, Focusing)]
+    assert [source.name for source in reported] == ["perf"]
+    for source in reported:
         source.focus(None if cpu is None else Cpu(cpu))
 
 
-def looked(frame: Frame) -> CoreDetail:
+def inspected(frame: Frame) -> CoreDetail:
     assert frame.focus is not None
     return frame.focus
 
@@ -37,9 +37,9 @@ def is_drilled(reading: Reading) -> bool:
 
 
 def ratios(focus: CoreDetail) -> dict[str, float]:
-    found = {node.name: node.reading for node in focus.tree if not is_drilled(node.reading)}
-    numbers = {name: ratio for name, ratio in found.items() if isinstance(ratio, float)}
-    assert numbers.keys() == found.keys()
+    result = {node.name: node.reading for node in focus.tree if not is_drilled(node.reading)}
+    numbers = {name: ratio for name, ratio in result.items() if isinstance(ratio, float)}
+    assert numbers.keys() == result.keys()
     return numbers
 
 
@@ -66,7 +66,7 @@ def test_a_slowed_workload_waits_for_memory() -> None:
     assert after > before + 0.1
 
 
-def test_nobody_looks_and_nothing_is_told() -> None:
+def test_without_focus_nothing_is_reported() -> None:
     host = Frozen()
     assert host.tick(0).focus is None
     set_focus(host.simulated, 5)
@@ -80,27 +80,27 @@ def test_a_poller_s_core_has_a_whole_tree() -> None:
     model = host.simulated.model
     cpu = next(item.cpus[0] for item in model.layout.placed if item.task.workload == "ovs")
     set_focus(host.simulated, cpu)
-    warming = looked(host.tick(0))
+    warming = inspected(host.tick(0))
     assert {node.reading.reason for node in warming.tree if isinstance(node.reading, Missing)} == {
         Reason.WARMING
     }
     frame = host.tick(PERIOD)
-    focus = looked(frame)
+    focus = inspected(frame)
     assert set(focus.cpus) == model.layout.topology.with_siblings([cpu])
-    found = ratios(focus)
+    result = ratios(focus)
     # The same numbers as every core has, and below them parts that sum to what waits on loads.
     for node in ("retiring", "backend_bound", "memory_bound", "core_bound", "heavy_operations"):
-        assert found[node] == pytest.approx(frame.cpus.columns[f"tma.{node}"][cpu], rel=1e-6)
+        assert result[node] == pytest.approx(frame.cpus.columns[f"tma.{node}"][cpu], rel=1e-6)
     stalls, cycles = (
         model.steady[0][list(focus.cpus), INDEX[name]].sum() for name in ("stalls_memory", "cycles")
     )
-    caches = sum(found[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram"))
+    caches = sum(result[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram"))
     assert caches == pytest.approx(stalls / cycles, rel=1e-4)
-    assert found["l3_bound"] == pytest.approx(2 * found["l1_bound"], rel=1e-3)
-    assert found["l1_bound"] == pytest.approx(3 * found["l2_bound"], rel=1e-3)
-    assert found["microcode_sequencer"] == pytest.approx(found["heavy_operations"], abs=2e-3)
+    assert result["l3_bound"] == pytest.approx(2 * result["l1_bound"], rel=1e-3)
+    assert result["l1_bound"] == pytest.approx(3 * result["l2_bound"], rel=1e-3)
+    assert result["microcode_sequencer"] == pytest.approx(result["heavy_operations"], abs=2e-3)
     assert focus.readings.keys() == {metric.id for metric in (*CORE_METRICS, *NODE_METRICS)}
-    assert focus.readings["tma.l3_bound"] == found["l3_bound"]
+    assert focus.readings["tma.l3_bound"] == result["l3_bound"]
     latency = focus.readings["load_latency_cycles"]
     assert isinstance(latency, float) and 70 <= latency <= 200
     # Its groups share the last tenth of the time with four of every core's.
@@ -123,7 +123,7 @@ def test_a_core_that_sleeps_has_no_tree() -> None:
     )
     set_focus(host.simulated, idle)
     host.tick(0)
-    for node in looked(host.tick(S)).tree:
+    for node in inspected(host.tick(S)).tree:
         if is_drilled(node.reading):
             continue
         assert isinstance(node.reading, Missing) and node.reading.reason is Reason.IDLE

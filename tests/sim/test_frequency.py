@@ -93,12 +93,12 @@ def talk() -> tuple[Frozen, Frame, Frame]:
 
 
 def ratios(metric: str, before: Frame, after: Frame, cpus: tuple[int, ...]) -> Mapping[str, float]:
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for cpu in cpus:
         kind = before.cpus.settings[cpu].priority
         assert isinstance(kind, str)
-        found[kind] = value(after, metric, cpu) / value(before, metric, cpu)
-    return found
+        result[kind] = value(after, metric, cpu) / value(before, metric, cpu)
+    return result
 
 
 def test_frequency_and_packets_go_where_the_talk_has_them(
@@ -114,7 +114,7 @@ def test_frequency_and_packets_go_where_the_talk_has_them(
         assert value(after, "cpp", cpu) == pytest.approx(value(before, "cpp", cpu), rel=0.01)
 
 
-def test_who_has_enough_gets_no_faster_by_it(talk: tuple[Frozen, Frame, Frame]) -> None:
+def test_a_class_with_enough_ways_gets_no_faster(talk: tuple[Frozen, Frame, Frame]) -> None:
     host, before, after = talk
     for cpu in host.cpus_of("vpp"):
         offered = pytest.approx(value(before, "packets_per_s", cpu), rel=1e-3)
@@ -149,7 +149,7 @@ def test_no_counter_steps_back_over_changes() -> None:
     assert all((after >= before).all() for before, after in itertools.pairwise(seen))
 
 
-def test_what_is_set_is_told_at_once() -> None:
+def test_a_setting_is_reported_at_once() -> None:
     host = Frozen("sst-bf", 8)
     host.tick(S)
     host.simulated.world.set_frequencies(

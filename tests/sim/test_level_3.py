@@ -101,8 +101,8 @@ def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
         "microcode_sequencer": work.slots["heavy"],
         "few_uops_instructions": 0.0,
     }
-    found = levels(uarch, workload, depth=3)
-    wanted |= front_end(uarch, cycle) | spoiled(uarch, found) | useful(uarch, work, cycle)
+    result = levels(uarch, workload, depth=3)
+    wanted |= front_end(uarch, cycle) | spoiled(uarch, result) | useful(uarch, work, cycle)
     topdown = table.load(uarch).topdown
     assert topdown is not None
     third = [name for name, level in topdown.level.items() if level == 3]
@@ -117,7 +117,7 @@ def test_level_3_is_the_workload_s(uarch: str, workload: str) -> None:
         "SKX": {"cxl_mem_bound"},
     }.get(uarch, set())
     for node in third:
-        assert found[f"tma.{node}"][0] == pytest.approx(wanted[node], abs=1e-12), node
+        assert result[f"tma.{node}"][0] == pytest.approx(wanted[node], abs=1e-12), node
     loads = sum(wanted[f"{name}_bound"] for name in ("l1", "l2", "l3", "dram", "cxl_mem"))
     assert loads + wanted["store_bound"] == pytest.approx(work.slots["memory_bound"], abs=1e-12)
 
@@ -191,7 +191,7 @@ WIDTH = {"BDX": 4, "SKX": 4, "CLX": 4, "ICX": 5, "SPR": 6}
 @pytest.mark.parametrize("uarch", UARCHS)
 def test_level_4_of_the_front_end_is_the_workload_s(uarch: str, workload: str) -> None:
     cycle = dict(zip(INDEX, workloads.per_cycle(workloads.load(workload)), strict=True))
-    late, found = cycle["cycles_none_delivered"], levels(uarch, workload, depth=4)
+    late, result = cycle["cycles_none_delivered"], levels(uarch, workload, depth=4)
     wanted = {
         "mispredicts_resteers": 12 * cycle["mispredicts"],
         "clears_resteers": 12 * cycle["machine_clears"],
@@ -202,7 +202,7 @@ def test_level_4_of_the_front_end_is_the_workload_s(uarch: str, workload: str) -
     if uarch in ("ICX", "SPR"):
         wanted |= {"code_l2_hit": 0.3 * late, "code_l2_miss": 0.1 * late}
     for node, ratio in wanted.items():
-        assert found[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
+        assert result[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
 
 
 # The vendor's cost in cycles of a translation that the second-level TLB has; of walks that end.
@@ -213,7 +213,7 @@ TLB_COST = {"BDX": (8, 7), "SKX": (9, 0), "CLX": (9, 0), "ICX": (7, 0), "SPR": (
 @pytest.mark.parametrize("uarch", UARCHS)
 def test_level_4_of_the_back_end_is_the_workload_s(uarch: str, workload: str) -> None:
     cycle = dict(zip(INDEX, workloads.per_cycle(workloads.load(workload)), strict=True))
-    found = levels(uarch, workload, depth=4)
+    result = levels(uarch, workload, depth=4)
     hits = cycle["stalls_memory"] - cycle["stalls_l1_miss"]
     hit_cost, walk_cost = TLB_COST[uarch]
     translations = 0.002 * hit_cost + 0.02 + 0.001 * walk_cost
@@ -232,7 +232,7 @@ def test_level_4_of_the_back_end_is_the_workload_s(uarch: str, workload: str) ->
         wanted["ports_utilized_3m"] = 0.3
     wanted |= stores_and_divider(uarch, cycle)
     for node, ratio in wanted.items():
-        assert found[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
+        assert result[f"tma.{node}"][0] == pytest.approx(ratio, abs=1e-12), node
 
 
 # The vendor's cost in cycles of a store that the second-level cache has.
@@ -284,11 +284,11 @@ def test_the_same_host_on_another_cpu(uarch: str) -> None:
     known, skylake = table.load(uarch), table.load("SKX")
     mine, its = of_cores(model, uarch), of_cores(model, "SKX")
     nodes = evaluate(known, mine, smt=True, levels=3)
-    there = evaluate(skylake, its, smt=True, levels=3)
+    existing = evaluate(skylake, its, smt=True, levels=3)
     for node in ALIKE:
         if (name := f"tma.{node}") in nodes:
             assert nodes[name].present.all()
-            np.testing.assert_allclose(nodes[name].values, there[name].values, atol=1e-12)
+            np.testing.assert_allclose(nodes[name].values, existing[name].values, atol=1e-12)
     probes, its_probes = evaluate_probes(known, mine), evaluate_probes(skylake, its)
     assert probes.keys() <= its_probes.keys()
     for name, probe in probes.items():

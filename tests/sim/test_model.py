@@ -196,7 +196,7 @@ def test_a_core_s_events_are_whole_where_only_one_thread_polls() -> None:
     assert np.isfinite(per_s).all()
 
 
-def test_who_has_no_room_slows_nobody_down() -> None:
+def test_a_task_without_room_slows_nobody_down() -> None:
     small, large = (model_of(scenario.load("noisy"), cpus) for cpus in (16, 88))
     assert "neighbour" not in {placed.task.name for placed in small.layout.placed}
     for model, slower in ((small, False), (large, True)):

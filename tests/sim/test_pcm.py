@@ -25,7 +25,7 @@ def noisy() -> Model:
     return model_of(scenario.load("noisy"), 88)
 
 
-def told(model: Model, t_ns: int) -> PcmTable:
+def reported(model: Model, t_ns: int) -> PcmTable:
     table = pcm.pcm_table(model, t_ns)
     assert isinstance(table, PcmTable), table
     return table
@@ -33,7 +33,7 @@ def told(model: Model, t_ns: int) -> PcmTable:
 
 def test_power_is_the_stated_form_of_what_the_cores_did(noisy: Model) -> None:
     for second in (30, 61, 200):
-        table = told(noisy, second * S)
+        table = reported(noisy, second * S)
         counted = noisy.exact(second * S) - noisy.exact((second - 1) * S)
         for package in (0, 1):
             cpus = [info for info in noisy.layout.topology.cpus if info.package == package]
@@ -55,7 +55,7 @@ def test_power_is_the_stated_form_of_what_the_cores_did(noisy: Model) -> None:
 def test_power_and_heat_go_with_load_and_with_the_cube_of_the_frequency(
     noisy: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, after = told(noisy, 55 * S), told(noisy, 65 * S)
+    before, after = reported(noisy, 55 * S), reported(noisy, 65 * S)
     for field in ("package_joules_consumed", "dram_joules_consumed"):
         assert after.of_package(field)[0] > 1.1 * before.of_package(field)[0]
         assert after.of_package(field)[1] == pytest.approx(before.of_package(field)[1], rel=0.01)
@@ -68,7 +68,7 @@ def test_power_and_heat_go_with_load_and_with_the_cube_of_the_frequency(
     monkeypatch.setattr(pcm, "core_factor", lambda _: factor)
     slow = replace(processor, base_hz=processor.base_hz // 2)
     same = replace(noisy, scenario=replace(noisy.scenario, processor=slow))
-    faster = told(same, 55 * S).of_package("package_joules_consumed") - uncore_w
+    faster = reported(same, 55 * S).of_package("package_joules_consumed") - uncore_w
     slower = before.of_package("package_joules_consumed") - uncore_w
     assert faster == pytest.approx(4 * slower)
 
@@ -99,7 +99,7 @@ def test_states_share_the_time_out_and_places_are_the_hosts(
     cpus: int, t_ns: int, smt: bool
 ) -> None:
     model = model_of(scenario.load("default"), max(cpus, 3), smt=smt)
-    table = told(model, t_ns)
+    table = reported(model, t_ns)
     assert table.interval_us == min(t_ns, S) // 1000
     for of in (table.of_cpu, table.of_package):
         states = np.array([of(f"cstateresidency_{index}") for index in range(C_STATES)])
@@ -110,12 +110,12 @@ def test_states_share_the_time_out_and_places_are_the_hosts(
         assert ((counts == 0) | (counts > 0.999)).all()
     places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
     for info in model.layout.topology.cpus:
-        together = [cpu for cpu, place in enumerate(places) if place == places[info.cpu]]
+        together = [cpu for cpu, location in enumerate(places) if location == places[info.cpu]]
         assert together == sorted((info.cpu, *info.siblings))
         assert table.packages[info.cpu] == info.package
 
 
-def test_before_it_has_sampled_there_is_nothing(noisy: Model) -> None:
+def test_before_the_first_sample_nothing_is_reported(noisy: Model) -> None:
     for t_ns in (0, S // 10 - 1):
         why = pcm.pcm_table(noisy, t_ns)
         assert isinstance(why, Missing) and why.reason is Reason.WARMING
@@ -141,7 +141,7 @@ def test_frames_have_it_and_perf_agrees_through_a_change_of_load(tick_ns: int) -
 def test_what_goes_out_of_links_is_more_than_data_and_comes_in_is_data() -> None:
     model = model_of(scenario.load("remote"), 88)
     t_ns = 30 * S
-    table = told(model, t_ns)
+    table = reported(model, t_ns)
     grown = package_counts(model, t_ns) - package_counts(model, t_ns - S)
     received, sent = (
         64.0 * grown[:, OF_PACKAGE_INDEX[name]]

@@ -32,14 +32,12 @@ QUIET_S, LOUD_S = 30, 120
     masks=st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=5),
     data=st.data(),
 )
-def test_ways_are_shared_out_within_what_there_is(
-    masks: list[list[bool]], data: st.DataObject
-) -> None:
+def test_ways_are_shared_out_within_the_mask(masks: list[list[bool]], data: st.DataObject) -> None:
     rows = len(masks)
 
     def floats(low: float, high: float) -> Floats:
-        each = st.just(0.0) | st.floats(low, high)
-        return np.array(data.draw(st.lists(each, min_size=rows, max_size=rows)))
+        entry = st.just(0.0) | st.floats(low, high)
+        return np.array(data.draw(st.lists(entry, min_size=rows, max_size=rows)))
 
     reach, wants, weights = np.array(masks), floats(1e-3, 100.0), floats(1e-3, 50.0)
     got = settle(reach, wants, weights, 2.0)
@@ -122,7 +120,7 @@ def test_occupancy_moves_to_its_new_level_with_the_time_constant() -> None:
     assert gone == pytest.approx(np.exp(-rdt.model.scenario.period_s / SETTLE_S), rel=1e-3)
 
 
-def test_what_is_not_there() -> None:
+def test_missing_groups_and_files() -> None:
     rdt = MODELS["default", 2]
     with pytest.raises(KeyError):
         value(rdt, "nobody", 0, "llc_occupancy", 0)

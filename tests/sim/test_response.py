@@ -36,7 +36,7 @@ class Row(NamedTuple):
     neighbours: int
     masks: list[int]
     alone: int
-    beside: int
+    adjacent: int
     masked: int
     within: float  # of `masked`, for the relation
 
@@ -69,14 +69,14 @@ def predicted(row: Row, masks: list[int]) -> float:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.table}-{row.frame}")
 def test_the_rows_it_was_fitted_to_within_half_a_per_cent(row: Row) -> None:
     without = [ALL] * (len(row.fills_kib) + 1)
-    assert predicted(row, without) == pytest.approx(row.beside, rel=0.005)
+    assert predicted(row, without) == pytest.approx(row.adjacent, rel=0.005)
 
 
 @pytest.mark.parametrize("row", ROWS[1:], ids=lambda row: f"{row.table}-{row.frame}")
 def test_masks_give_nearly_all_of_it_back_as_in_the_paper(row: Row) -> None:
-    found = predicted(row, row.masks)
-    assert found == pytest.approx(row.masked, rel=row.within)
-    assert found > row.beside and row.masked > row.beside
+    result = predicted(row, row.masks)
+    assert result == pytest.approx(row.masked, rel=row.within)
+    assert result > row.adjacent and row.masked > row.adjacent
 
 
 def test_the_simulated_neighbour_is_as_bad_as_the_paper_s() -> None:

@@ -52,7 +52,7 @@ def test_a_noisy_neighbour_makes_all_its_victims_saturated() -> None:
         assert missed == pytest.approx(rates[cpu, INDEX["missed"]], rel=0.001)
 
 
-def test_who_has_idle_time_is_not_saturated() -> None:
+def test_a_core_with_idle_time_is_not_saturated() -> None:
     _, frame = at("default", 5)
     assert row_of(frame, "ovs").saturated is False
     assert row_of(frame, "vpp").saturated_by == ("busy", "vectors")

@@ -54,12 +54,12 @@ def levels(
     return evaluate(known, columns, smt=False, levels=depth)
 
 
-def check(uarch: str, workload: str, found: dict[str, Column]) -> None:
+def check(uarch: str, workload: str, result: dict[str, Column]) -> None:
     slots = workloads.load(workload).slots
     # Slots lost to clears count as backend on Ice Lake, a fortieth of all bad speculation.
     moved = slots["bad_speculation"] / 40 if uarch == "ICX" else 0.0
     for node, name in SHARES.items():
-        assert found[f"tma.{node}"][0] == pytest.approx(slots[name], abs=moved + 1e-12), node
+        assert result[f"tma.{node}"][0] == pytest.approx(slots[name], abs=moved + 1e-12), node
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -76,7 +76,7 @@ def test_without_perf_metrics_shares_are_the_same(uarch: str, workload: str) -> 
 
 @pytest.mark.parametrize("smt", [True, False])
 @pytest.mark.parametrize("uarch", UARCHS)
-def test_there_is_every_event_that_a_group_counts(uarch: str, smt: bool) -> None:
+def test_every_event_of_a_group_is_counted(uarch: str, smt: bool) -> None:
     known = table.load(uarch).with_smt(on=smt)
     groups = [*known.deep_groups, *(group for plan in known.plans for group in plan.groups)]
     names = {name for group in groups for name in group}

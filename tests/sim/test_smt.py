@@ -23,7 +23,7 @@ def test_every_cpu_has_its_core_for_itself(cpus: int) -> None:
     assert rates[:, INDEX["lone_ref_cycles"]] == pytest.approx(rates[:, INDEX["ref_cycles"]])
 
 
-def test_tasks_of_two_threads_a_core_have_a_core_for_each() -> None:
+def test_tasks_of_two_threads_a_core_have_a_core_per_thread() -> None:
     placed = {item.name: item for item in build(DEFAULT, 88, smt=False).placed}
     south = placed["south"]
     assert south.task.ht

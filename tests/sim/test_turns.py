@@ -33,7 +33,7 @@ TURNS = {m.id for m in TMA_METRICS if m.coverage == TMA_LEVEL_2_COVERAGE} | {
 # bound, and the microcode sequencer, which stands for heavy operations.
 LEVEL_2 = ("fetch_latency", "branch_mispredicts", "memory_bound", "heavy_operations")
 TABLES_10_TO_13 = printed(*(f"tma.{node}" for node in LEVEL_2))
-OTHER_PART = {
+OTHER_COMPONENT = {
     "fetch_bandwidth": ("frontend_bound", "fetch_latency"),
     "machine_clears": ("bad_speculation", "branch_mispredicts"),
     "core_bound": ("backend_bound", "memory_bound"),
@@ -53,9 +53,9 @@ def test_frames_show_the_paper_s_level_2_though_its_events_take_turns(
     host.tick(3 * S)
     frame = host.tick(after_ns)
     cpu = host.cpus_of(task)[0]
-    found = [100 * value(frame, f"tma.{node}", cpu) for node in LEVEL_2]
-    assert found == pytest.approx(TABLES_10_TO_13[workload, ht], abs=0.05)
-    for node, (whole, other) in OTHER_PART.items():
+    result = [100 * value(frame, f"tma.{node}", cpu) for node in LEVEL_2]
+    assert result == pytest.approx(TABLES_10_TO_13[workload, ht], abs=0.05)
+    for node, (whole, other) in OTHER_COMPONENT.items():
         rest = value(frame, f"tma.{whole}", cpu) - value(frame, f"tma.{other}", cpu)
         assert value(frame, f"tma.{node}", cpu) == pytest.approx(rest, abs=1e-12)
     assert value(frame, "tma.coverage", cpu) == pytest.approx(0.9, rel=1e-7)
@@ -126,9 +126,9 @@ def test_without_hyper_threading_one_turn_is_enough() -> None:
     _, rates = step_counters(state, second, topology)
     top_down = tma_columns(ShareState(), uarch, rates, topology)[1]
     cpu = next(p.cpus for p in model.layout.placed if p.name == "loop")[0]
-    found = [top_down[f"tma.{node}"][cpu] for node in LEVEL_2]
+    result = [top_down[f"tma.{node}"][cpu] for node in LEVEL_2]
     in_paper = [percent / 100 for percent in TABLES_10_TO_13["testpmd", False]]
-    assert found == pytest.approx(in_paper, abs=0.0005)
+    assert result == pytest.approx(in_paper, abs=0.0005)
     level_1 = [top_down[f"tma.{node}"][cpu] for node in ("retiring", "bad_speculation")]
     assert level_1 == pytest.approx([0.341, 0.038], abs=0.0005)
     assert top_down["tma.coverage"][cpu] == rates.share("llc_misses")[cpu] == 0.9

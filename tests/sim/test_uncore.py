@@ -87,7 +87,7 @@ def test_turns_share_the_time_and_the_counts() -> None:
     assert (table.enabled_ns == t_ns).all()
 
 
-def test_what_nobody_looks_at_is_not_told() -> None:
+def test_a_box_without_a_reader_is_not_reported() -> None:
     frozen = Frozen(traffic=False)
     frozen.tick(0)
     frame = frozen.tick(S)

@@ -74,10 +74,10 @@ class Ground:
 
     def link(self, component: str) -> None:
         """Exchange a folder of the attacker's for a link to root's of the same name."""
-        there = self.home / component
-        there.rename(self.home / "aside")
-        there.symlink_to(self.vault / component)
-        os.lchown(there, UID, UID)
+        present = self.home / component
+        present.rename(self.home / "aside")
+        present.symlink_to(self.vault / component)
+        os.lchown(present, UID, UID)
 
 
 @pytest.fixture
@@ -160,9 +160,9 @@ def test_a_link_instead_of_the_file_is_not_written_through(ground: Ground, write
 @contextlib.contextmanager
 def swapping(ground: Ground, component: str) -> Iterator[None]:
     """A process of the attacker's that exchanges folder and link as fast as it can."""
-    there, link = ground.home / component, ground.home / "link"
+    present, link = ground.home / component, ground.home / "link"
     exchange = ctypes.CDLL(None).renameat2
-    paths = os.fsencode(there), os.fsencode(link)
+    paths = os.fsencode(present), os.fsencode(link)
     link.symlink_to(ground.vault / component)
     os.lchown(link, UID, UID)
     pid = os.fork()

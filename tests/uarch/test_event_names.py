@@ -11,7 +11,7 @@ from tests.uarch.vectors import UARCHES, loaded
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_every_event_is_found_by_its_names_and_encoding(uarch: str) -> None:
+def test_every_event_has_an_entry_by_name_and_encoding(uarch: str) -> None:
     names = EventNames(loaded(uarch))
     vendors = loaded(uarch).vendor_names
     for event in loaded(uarch).events:
@@ -66,8 +66,8 @@ def test_names_of_nothing(written: str) -> None:
 
 @given(st.text())
 def test_any_text_names_an_event_or_nothing(written: str) -> None:
-    found = EventNames(loaded("SPR")).find(written)
-    assert found is None or found.event in loaded("SPR").events
+    result = EventNames(loaded("SPR")).find(written)
+    assert result is None or result.event in loaded("SPR").events
 
 
 def test_every_other_name_is_one_of_some_table() -> None:

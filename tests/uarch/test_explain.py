@@ -11,35 +11,35 @@ from tests.uarch.vectors import UARCHES, loaded
 
 
 def test_a_formula_with_its_terms_and_events() -> None:
-    told = dict(definition(loaded("SKX"), "tma.frontend_bound", smt=True))
-    assert told["tma.frontend_bound"] == "idq_uops_not_delivered_core / slots"
-    assert told["slots"] == "slots_per_cycle * core_cycles"
-    assert told["slots_per_cycle"] == "4"
-    assert told["threads"] == "online threads of the core"
-    assert "largest" in told["busiest_cycles"]
+    reported = dict(definition(loaded("SKX"), "tma.frontend_bound", smt=True))
+    assert reported["tma.frontend_bound"] == "idq_uops_not_delivered_core / slots"
+    assert reported["slots"] == "slots_per_cycle * core_cycles"
+    assert reported["slots_per_cycle"] == "4"
+    assert reported["threads"] == "online threads of the core"
+    assert "largest" in reported["busiest_cycles"]
     event = "IDQ_UOPS_NOT_DELIVERED.CORE cpu/event=0x9c,umask=0x1/"
-    assert told["idq_uops_not_delivered_core"] == event
+    assert reported["idq_uops_not_delivered_core"] == event
     assert "cycles_any" not in dict(definition(loaded("SKX"), "tma.frontend_bound", smt=False))
 
 
-def test_another_metric_is_but_named_and_what_no_table_has_is_not_there() -> None:
-    told = dict(definition(loaded("SKX"), "tma.light_operations", smt=False))
-    assert told == {"tma.light_operations": "retiring - heavy_operations"}
+def test_another_metric_is_only_named_and_unknown_ones_are_absent() -> None:
+    reported = dict(definition(loaded("SKX"), "tma.light_operations", smt=False))
+    assert reported == {"tma.light_operations": "retiring - heavy_operations"}
     assert definition(loaded("SKX"), "mmio.combined_write_per_s", smt=True) == ()
     assert definition(loaded("generic"), "tma.retiring", smt=True) == ()
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_every_formula_is_told_to_the_last_event(uarch: str) -> None:
+def test_every_formula_is_explained_to_the_last_event(uarch: str) -> None:
     table = loaded(uarch)
     assert table.topdown
     nodes = table.topdown.nodes
     for metric in (*table.traffic, *table.probes, *(f"tma.{name}" for name in nodes)):
-        told = definition(table, metric, smt=True)
-        assert told[0][0] == metric
-        assert len(dict(told)) == len(told)
+        reported = definition(table, metric, smt=True)
+        assert reported[0][0] == metric
+        assert len(dict(reported)) == len(reported)
         if metric in table.traffic:
-            assert any("uncore_" in text for _, text in told), metric
+            assert any("uncore_" in text for _, text in reported), metric
 
 
 def test_events_as_perf_takes_them() -> None:
@@ -53,7 +53,7 @@ def test_events_as_perf_takes_them() -> None:
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_what_is_told_of_an_event_is_found_as_that_event(uarch: str) -> None:
+def test_an_explained_event_resolves_to_that_event(uarch: str) -> None:
     table = loaded(uarch)
     names = EventNames(table)
     for event, spec in table.events.items():
@@ -61,5 +61,5 @@ def test_what_is_told_of_an_event_is_found_as_that_event(uarch: str) -> None:
             continue
         if isinstance(spec, Encoding) and (spec.pmu_type != 4 or spec.config1):
             continue
-        found = names.find(perf_name(spec))
-        assert found and table.events[found.event] == spec, event
+        result = names.find(perf_name(spec))
+        assert result and table.events[result.event] == spec, event

@@ -18,7 +18,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("uarch", "smt"), CASES)
-def test_no_node_lacks_an_event_of_what_perf_is_told_to_count(uarch: str, smt: bool) -> None:
+def test_the_perf_command_counts_every_event_of_a_node(uarch: str, smt: bool) -> None:
     table = loaded(uarch)
     main, deep = groups_to_count(table, smt=smt)
     rows = []
@@ -28,8 +28,8 @@ def test_no_node_lacks_an_event_of_what_perf_is_told_to_count(uarch: str, smt: b
         rows += [f"1000;;{named or plain};{turn}00;50.00;;" for named, plain in names]
     counts = read_counts("\n".join(rows), table)
     assert counts.unknown == ()
-    found = tma_of_counts(table, counts.events, smt=smt)
-    for name, ratio in found.items():
+    result = tma_of_counts(table, counts.events, smt=smt)
+    for name, ratio in result.items():
         assert not isinstance(ratio, Missing) or ratio.reason is not Reason.SOURCE, name
     shallow = {event: 1.0 for group in main for event in group}
     assert table.topdown
@@ -59,5 +59,5 @@ def test_where_the_watchdog_is_in_the_way() -> None:
         assert takes_all_counters(loaded(uarch), (*main, *deep), smt=smt) is wanted
 
 
-def test_there_is_nothing_to_count_without_top_down() -> None:
+def test_without_top_down_nothing_is_counted() -> None:
     assert groups_to_count(loaded("generic"), smt=True) == ((), ())

@@ -144,7 +144,7 @@ def test_rows_keep_their_own_sentences_where_reasons_are_alike() -> None:
     assert sentences == [3.0, "by the watchdog", "by a profiler", plain.message]
 
 
-def test_first_takes_row_by_row_what_there_is() -> None:
+def test_first_takes_the_first_known_value_of_a_row() -> None:
     taken = Missing(Reason.TAKEN, "held")
     assert cell("first(a, b)", a=2.0, b=3.0) == 2.0
     assert cell("first(a, b)", a=WHY, b=3.0) == 3.0
@@ -169,7 +169,7 @@ def test_a_constant_fills_every_row_and_no_row_is_none() -> None:
     assert len(compile_formula("a / b")({"a": missing(0, WHY), "b": missing(0, WHY)}, 0)) == 0
 
 
-def test_names_are_in_the_order_of_the_text_each_once() -> None:
+def test_names_are_unique_and_in_the_order_of_the_text() -> None:
     assert compile_formula("b + a * b - first(c, 1)").names == ("b", "a", "c")
     assert compile_formula("a + 1") is compile_formula("a + 1")
 

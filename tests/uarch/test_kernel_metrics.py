@@ -27,14 +27,14 @@ FORMULAS = {
 
 
 def value(metric: str, counts: Mapping[str, float], smt: float = 1.0, unit: str = "100%") -> object:
-    found = translate(metric, FORMULAS, {"#smt_on": smt}, unit)
-    columns = {name: column(np.array([counts[key]])) for name, key in found.events.items()}
-    return compile_formula(found.formula)(columns, 1)[0]
+    matches = translate(metric, FORMULAS, {"#smt_on": smt}, unit)
+    columns = {name: column(np.array([counts[key]])) for name, key in matches.events.items()}
+    return compile_formula(matches.formula)(columns, 1)[0]
 
 
-def test_metrics_are_put_in_the_place_of_their_names() -> None:
-    found = translate("share", FORMULAS, {}, "100%slots")
-    assert found.events == {
+def test_metrics_replace_their_names() -> None:
+    matches = translate("share", FORMULAS, {}, "100%slots")
+    assert matches.events == {
         "kernel_topdown_retiring": "topdown-retiring",
         "kernel_x_any": "x.any",
         "cycles": "cpu_clk_unhalted.thread",
@@ -73,7 +73,7 @@ def test_what_is_no_share_is_refused(unit: str) -> None:
         translate("smt", FORMULAS, {"#smt_on": 1.0}, unit)
 
 
-def test_metrics_that_are_made_of_each_other_are_refused() -> None:
+def test_metrics_in_a_circle_are_refused() -> None:
     with pytest.raises(FormulaError):
         translate("loop", FORMULAS, {}, "100%")
 
@@ -96,9 +96,9 @@ def test_arithmetic_is_perf_s(text: str, counts: tuple[float, ...]) -> None:
     known = dict(zip(("a", "b.c", "d-e"), counts, strict=True))
     plain = text.replace(r"d\-e", "d").replace("B.C", "b").replace("A", "a")
     names = dict(zip(("a", "b", "d"), counts, strict=True))
-    found = translate("m", {"m": text}, {}, "100%")
-    columns = {name: column(np.array([known[key]])) for name, key in found.events.items()}
-    result = compile_formula(found.formula)(columns, 1)[0]
+    matches = translate("m", {"m": text}, {}, "100%")
+    columns = {name: column(np.array([known[key]])) for name, key in matches.events.items()}
+    result = compile_formula(matches.formula)(columns, 1)[0]
     try:
         wanted = eval(plain, {"max": max}, names)  # text made of the strategies above
     except ZeroDivisionError:
@@ -110,10 +110,10 @@ def test_arithmetic_is_perf_s(text: str, counts: tuple[float, ...]) -> None:
 @given(text=st.text(alphabet="ab.()+-*/,<> \\#@?if else0123%|^&", max_size=60))
 def test_any_text_is_a_formula_or_refused(text: str) -> None:
     try:
-        found = translate("m", {"m": text}, {"#smt_on": 0.0}, "100%")
+        matches = translate("m", {"m": text}, {"#smt_on": 0.0}, "100%")
     except FormulaError:
         return
-    compile_formula(found.formula)
+    compile_formula(matches.formula)
 
 
 @pytest.mark.parametrize(

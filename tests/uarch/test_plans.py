@@ -43,7 +43,7 @@ def uncounted(uarch: str, events: set[str], *, smt: bool, levels: int) -> set[st
 
 @pytest.mark.parametrize("watchdog", [False, True])
 @pytest.mark.parametrize(("uarch", "smt", "general"), HOSTS)
-def test_some_topdown_plan_fits_whatever_there_is(
+def test_some_topdown_plan_fits_any_number_of_counters(
     uarch: str, smt: bool, general: int, watchdog: bool
 ) -> None:
     for plan in topdown_plans(uarch, smt=smt):

@@ -145,27 +145,27 @@ def own_name(theirs: str) -> str:
 
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_identity_counters_and_nodes_are_the_reference_s(uarch: str) -> None:
-    known, said = loaded(uarch), facts(uarch)
+    known, output = loaded(uarch), facts(uarch)
     assert known.counters and known.topdown
     assert {cpu.vendor for cpu in known.cpuid} == {"GenuineIntel"}
     assert [
         [cpu.family, cpu.model, cpu.first_stepping, cpu.last_stepping] for cpu in known.cpuid
-    ] == [[6, *cpu] for cpu in said["cpuid"]]
+    ] == [[6, *cpu] for cpu in output["cpuid"]]
     general = [known.counters.general_smt_on, known.counters.general_smt_off]
-    assert (general, known.counters.width_bits) == (said["general"], said["width"])
-    assert known.topdown.slots_per_cycle == said["slots"]
+    assert (general, known.counters.width_bits) == (output["general"], output["width"])
+    assert known.topdown.slots_per_cycle == output["slots"]
     ours = {
         name: [level, known.topdown.parent.get(name), known.topdown.threshold.get(name)]
         for name, level in known.topdown.level.items()
     }
     theirs = {
         name.lower(): [level, parent and parent.lower(), threshold]
-        for name, (level, parent, threshold, *_) in said["nodes"].items()
+        for name, (level, parent, threshold, *_) in output["nodes"].items()
     }
     assert ours == theirs
 
 
-def test_cpus_are_told_apart() -> None:
+def test_cpus_are_distinguished() -> None:
     seen: dict[tuple[int, int], str] = {}
     for uarch in UARCHES:
         for model, first, last in facts(uarch)["cpuid"]:

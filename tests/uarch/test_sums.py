@@ -37,13 +37,13 @@ def shares(**changes: float) -> dict[str, Reading]:
         f"topdown_{name}": column(np.array([share * SLOTS])) for name, share in of_slots.items()
     }
     nodes = evaluate(loaded("SRF"), {"cycles": column(np.array([CYCLES])), **counts}, smt=False)
-    return {name.removeprefix("tma."): part[0] for name, part in nodes.items()}
+    return {name.removeprefix("tma."): component[0] for name, component in nodes.items()}
 
 
 def refused(nodes: dict[str, Reading]) -> set[str]:
     return {
-        name for name, part in nodes.items()
-        if isinstance(part, Missing) and part.reason is Reason.ERROR
+        name for name, component in nodes.items()
+        if isinstance(component, Missing) and component.reason is Reason.ERROR
     }  # fmt: skip
 
 
@@ -67,7 +67,9 @@ def test_half_of_the_slots_is_no_level_1() -> None:
     """Two events that did not count: each node alone would pass for a ratio."""
     nodes = shares(bad_speculation_all_p=0.0, retiring_all_p=0.0)
     assert set(LEVEL_1) <= refused(nodes)
-    assert all(isinstance(part, Missing) for part in nodes.values()), "and nothing below it"
+    assert all(isinstance(component, Missing) for component in nodes.values()), (
+        "and nothing below it"
+    )
 
 
 def test_parts_that_together_exceed_their_whole_are_none() -> None:
@@ -77,7 +79,7 @@ def test_parts_that_together_exceed_their_whole_are_none() -> None:
     assert nodes["branch_mispredicts"] == pytest.approx(0.07)
 
 
-def test_parts_that_are_all_there_is_may_not_fall_short_of_it() -> None:
+def test_children_that_are_exhaustive_sum_to_their_parent() -> None:
     nodes = shares(fe_bound_frontend_latency=0.05, fe_bound_frontend_bandwidth=0.1)
     assert refused(nodes) >= {"ifetch_latency", "ifetch_bandwidth"}
 
@@ -103,4 +105,4 @@ def test_perf_metrics_that_lack_half_are_no_level_1(uarch: str) -> None:
     columns = {name: column(np.array([count])) for name, count in counts.items()}
     nodes = evaluate(loaded(uarch), columns, smt=True, levels=1)
     assert {name.removeprefix("tma.") for name in nodes} == set(LEVEL_1)
-    assert {Reason(int(part.reasons[0])) for part in nodes.values()} == {Reason.ERROR}
+    assert {Reason(int(component.reasons[0])) for component in nodes.values()} == {Reason.ERROR}

@@ -46,7 +46,7 @@ def test_the_generic_table_holds_the_kernel_s_numbers() -> None:
     assert generic.plans[-1].events == ("context_switches",)
 
 
-def test_every_table_there_is_loads_under_its_own_name() -> None:
+def test_every_table_loads_under_its_own_name() -> None:
     assert "generic" in table.names()
     assert [table.load(name).name for name in table.names()] == list(table.names())
 
@@ -307,7 +307,7 @@ def test_a_table_based_on_nothing_says_so(text: str, says: str) -> None:
         table.parse(text)
 
 
-def test_bases_in_a_circle_are_told() -> None:
+def test_bases_in_a_circle_are_an_error() -> None:
     raws = {"A": {"base": "B"}, "B": {"base": "A"}}
     with pytest.raises(ValueError, match="A is based on itself"):
         whole({"base": "A"}, raws.__getitem__)

@@ -23,7 +23,7 @@ LEVEL_2 = {
     "backend_bound": ("memory_bound", "core_bound"),
     "retiring": ("heavy_operations", "light_operations"),
 }
-METRICS = (*LEVEL_1, *(part for parts in LEVEL_2.values() for part in parts))
+METRICS = (*LEVEL_1, *(component for parts in LEVEL_2.values() for component in parts))
 SKX = table.load("SKX")
 
 
@@ -39,12 +39,14 @@ def one_row(numbers: Mapping[str, Reading]) -> dict[str, Column]:
 
 def metrics(numbers: Mapping[str, Reading], *, smt: bool = False) -> dict[str, Reading]:
     result = evaluate(SKX, one_row(numbers), smt=smt, levels=2)
-    return {name.removeprefix("tma."): part[0] for name, part in result.items()}
+    return {name.removeprefix("tma."): component[0] for name, component in result.items()}
 
 
 def numbers(parts: Mapping[str, Reading]) -> dict[str, float]:
-    assert not [part for part in parts.values() if isinstance(part, Missing)]
-    return {name: part for name, part in parts.items() if not isinstance(part, Missing)}
+    assert not [component for component in parts.values() if isinstance(component, Missing)]
+    return {
+        name: component for name, component in parts.items() if not isinstance(component, Missing)
+    }
 
 
 def test_rows_are_computed_side_by_side_as_alone() -> None:
@@ -60,15 +62,15 @@ def test_rows_are_computed_side_by_side_as_alone() -> None:
 
 
 def test_no_cycle_is_no_ratio() -> None:
-    for part in metrics(counts("edge_all_zero")).values():
-        assert part == Missing(Reason.IDLE, Reason.IDLE.sentence)
+    for component in metrics(counts("edge_all_zero")).values():
+        assert component == Missing(Reason.IDLE, Reason.IDLE.sentence)
 
 
 def test_a_core_that_never_mispredicts_has_a_first_level_all_the_same() -> None:
     quiet = {"br_misp_retired_all_branches": 0.0, "machine_clears_count": 0.0}
     got = metrics(counts("vpp_ip4_route_noHT", **quiet))
-    for part in ("branch_mispredicts", "machine_clears"):
-        reading = got.pop(part)
+    for component in ("branch_mispredicts", "machine_clears"):
+        reading = got.pop(component)
         assert isinstance(reading, Missing) and reading.reason is Reason.IDLE
     assert len(numbers(got)) == len(METRICS) - 2
 
@@ -85,7 +87,7 @@ def test_what_is_not_counted_is_named_and_spares_the_rest() -> None:
     assert len(numbers(got)) == len(METRICS) - 4
 
 
-def test_the_cycles_of_a_core_come_from_the_best_clock_there_is() -> None:
+def test_the_cycles_of_a_core_come_from_the_best_clock() -> None:
     full = counts("mispredict_heavy_HT")
     expected = numbers(metrics(full, smt=True))
     core_cycles = full.pop("cycles_any") / 2
@@ -101,7 +103,7 @@ def test_the_cycles_of_a_core_come_from_the_best_clock_there_is() -> None:
     assert numbers(metrics({**full, "aperf": cycles})) == pytest.approx(expected)
 
 
-def test_a_core_whose_sibling_is_offline_is_not_halved() -> None:
+def test_a_core_with_an_offline_sibling_is_not_halved() -> None:
     """One thread counts ANY events once: the mean over threads is then that one count."""
     full = counts("vpp_ip4_route_noHT")
     expected = numbers(metrics(full))
@@ -147,7 +149,7 @@ def test_ratios_are_ratios_and_parts_add_up(given_counts: dict[str, float]) -> N
     assert all(0 <= value <= 1 for value in got.values())
     assert sum(got[name] for name in LEVEL_1) == pytest.approx(1, abs=1e-9)
     for parent, parts in LEVEL_2.items():
-        assert sum(got[part] for part in parts) == pytest.approx(got[parent], abs=1e-9)
+        assert sum(got[component] for component in parts) == pytest.approx(got[parent], abs=1e-9)
 
 
 @given(consistent(), st.sampled_from(sorted(set(counts("vpp_ip4_route_noHT")))), st.floats(0, 50))
@@ -157,33 +159,33 @@ def test_skewed_counts_never_pass_as_ratios(
     if event in given_counts:
         given_counts[event] *= factor
     got = metrics(given_counts)
-    for name, part in got.items():
-        if isinstance(part, Missing):
-            assert part.reason in (Reason.ERROR, Reason.IDLE), name
+    for name, component in got.items():
+        if isinstance(component, Missing):
+            assert component.reason in (Reason.ERROR, Reason.IDLE), name
             continue
-        assert 0 <= part <= 1
+        assert 0 <= component <= 1
     for parent, parts in LEVEL_2.items():
         family = {name: got[name] for name in parts}
         if isinstance(got[parent], Missing):
-            assert all(isinstance(part, Missing) for part in family.values())
-        elif not any(isinstance(part, Missing) for part in family.values()):
+            assert all(isinstance(component, Missing) for component in family.values())
+        elif not any(isinstance(component, Missing) for component in family.values()):
             total = sum(numbers(family).values())
             assert total == pytest.approx(got[parent], abs=2 * RATIO_TOLERANCE)
 
 
-def test_parts_that_contradict_each_other_are_all_withheld() -> None:
+def test_contradicting_nodes_are_all_withheld() -> None:
     full = counts("vpp_ip4_route_noHT")
     twice = metrics({**full, "cycles": full["cycles"] / 2})
-    for part in twice.values():
-        assert isinstance(part, Missing) and part.reason is Reason.ERROR
-        assert part.detail.startswith("backend_bound came out as -22.0%, so its counts")
+    for component in twice.values():
+        assert isinstance(component, Missing) and component.reason is Reason.ERROR
+        assert component.detail.startswith("backend_bound came out as -22.0%, so its counts")
     # A part larger than its whole spoils its own family and no other.
     latency = full["idq_uops_not_delivered_cycles_0_uops_deliv_core"] * 4
     got = metrics({**full, "idq_uops_not_delivered_cycles_0_uops_deliv_core": latency})
     for name in LEVEL_2["frontend_bound"]:
-        part = got.pop(name)
+        component = got.pop(name)
         wanted = "fetch_latency came out as 5.6%, but its whole as 2.5%"
-        assert isinstance(part, Missing) and part.detail.startswith(wanted)
+        assert isinstance(component, Missing) and component.detail.startswith(wanted)
     assert len(numbers(got)) == len(METRICS) - 2
 
 
@@ -192,16 +194,16 @@ def of_register(**changes: float) -> dict[str, Reading]:
     spr = table.load("SPR")
     full = vectors.counts("SPR", "dram_latency_bound") | changes
     result = evaluate(spr, one_row(full), smt=False, levels=2)
-    return {name.removeprefix("tma."): part[0] for name, part in result.items()}
+    return {name.removeprefix("tma."): component[0] for name, component in result.items()}
 
 
-def test_a_part_above_its_whole_is_seen_where_the_formulas_bound_what_is_left() -> None:
+def test_a_child_above_its_parent_is_seen_where_the_formulas_bound_the_rest() -> None:
     full = vectors.counts("SPR", "dram_latency_bound")
     got = of_register(perf_metrics_memory_bound=full["topdown_slots"] * 0.97)
     for name in LEVEL_2["backend_bound"]:
-        part = got.pop(name)
-        assert isinstance(part, Missing) and part.reason is Reason.ERROR
-        assert part.detail.startswith("memory_bound came out as 97.0%, but its whole as")
+        component = got.pop(name)
+        assert isinstance(component, Missing) and component.reason is Reason.ERROR
+        assert component.detail.startswith("memory_bound came out as 97.0%, but its whole as")
     assert len(numbers(got)) == len(METRICS) - 2
 
 
@@ -211,10 +213,10 @@ def test_the_register_shares_out_the_slots(factor: float, passes: bool) -> None:
     got = of_register(topdown_slots=slots / factor)
     if passes:
         assert len(numbers(got)) == len(METRICS)
-    for part in got.values() if not passes else ():
-        assert isinstance(part, Missing) and part.reason is Reason.ERROR
-        said = f"the sum of the metrics came out as {factor:.1%} of TOPDOWN.SLOTS"
-        assert part.detail.startswith(said)
+    for component in got.values() if not passes else ():
+        assert isinstance(component, Missing) and component.reason is Reason.ERROR
+        printed = f"the sum of the metrics came out as {factor:.1%} of TOPDOWN.SLOTS"
+        assert component.detail.startswith(printed)
 
 
 def test_more_than_all_slots_is_none_where_the_formulas_bound_the_rest() -> None:
@@ -229,12 +231,12 @@ def test_more_than_all_slots_is_none_where_the_formulas_bound_the_rest() -> None
         "int_misc_uop_dropping": 0.0,
     }
     result = evaluate(table.load("SPR"), one_row(general), smt=False, levels=1)
-    for part in (node[0] for node in result.values()):
-        assert isinstance(part, Missing) and part.reason is Reason.ERROR
-        assert " came out as 130.0%" in part.detail
+    for component in (node[0] for node in result.values()):
+        assert isinstance(component, Missing) and component.reason is Reason.ERROR
+        assert " came out as 130.0%" in component.detail
 
 
-def test_what_is_not_counted_stays_so_beside_a_contradiction() -> None:
+def test_a_node_that_is_not_counted_stays_so_next_to_a_contradiction() -> None:
     full: dict[str, Reading] = dict(counts("vpp_ip4_route_noHT"))
     held = Missing(Reason.TAKEN, "another program holds the counter")
     got = metrics({**full, "cycles": 1e9, "idq_uops_not_delivered_core": held})
@@ -266,9 +268,9 @@ def test_one_bad_row_leaves_the_others_alone() -> None:
 
 def test_a_table_without_topdown_has_none_and_no_counts_are_no_rows() -> None:
     assert evaluate(table.load(), one_row({"cycles": 1.0}), smt=False) == {}
-    assert [len(part) for part in evaluate(SKX, {}, smt=True, levels=2).values()] == [0] * len(
-        METRICS
-    )
+    assert [len(component) for component in evaluate(SKX, {}, smt=True, levels=2).values()] == [
+        0
+    ] * len(METRICS)
 
 
 def test_traffic_is_lines_of_64_bytes() -> None:
@@ -282,9 +284,9 @@ def test_traffic_is_lines_of_64_bytes() -> None:
         "pcirdcur_miss": held,
         "cas_read": 1e9,
     }
-    got = {name: part[0] for name, part in evaluate_traffic(SKX, one_row(rates)).items()}
-    told = {name for name in got if re.match(r"memory|pcie\.(?!.rd)", name)}
-    assert {name: got[name] for name in told} == {
+    got = {name: component[0] for name, component in evaluate_traffic(SKX, one_row(rates)).items()}
+    reported = {name for name in got if re.match(r"memory|pcie\.(?!.rd)", name)}
+    assert {name: got[name] for name in reported} == {
         "pcie.pcirdcur.hit_per_s": 2e6,
         "pcie.pcirdcur.miss_per_s": held,
         "pcie.pcirdcur.total_per_s": held,

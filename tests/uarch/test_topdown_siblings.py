@@ -18,8 +18,8 @@ from tests.samples import topology
 COUNTS = st.floats(0, 1e12)
 
 
-def readings(part: Column) -> list[Reading]:
-    return [part[row] for row in range(len(part))]
+def readings(component: Column) -> list[Reading]:
+    return [component[row] for row in range(len(component))]
 
 
 @given(st.integers(1, 8), st.data())
@@ -50,9 +50,9 @@ def test_only_clocks_have_a_busiest() -> None:
 def test_a_core_that_lacks_one_thread_has_no_sum_and_says_which_lacks() -> None:
     quiet = Missing(Reason.SOURCE, "left alone as asked")
     rows: dict[int, Reading] = {0: 1.0, 1: 5.0, 2: quiet, 3: 6.0}
-    part = from_readings(rows, 4, Missing(Reason.UNDEFINED))
+    component = from_readings(rows, 4, Missing(Reason.UNDEFINED))
     for name in ("cycles", "busiest_cycles"):
-        got = sum_siblings({"cycles": part}, topology(4))[name]
+        got = sum_siblings({"cycles": component}, topology(4))[name]
         assert got[0] == Missing(
             Reason.SOURCE, "its hyper-thread sibling, CPU 2: left alone as asked"
         )
@@ -75,12 +75,12 @@ def with_offline(host: Topology, cpu: int) -> Topology:
 
 def test_a_core_with_an_offline_thread_is_the_one_that_is_left() -> None:
     offline = Missing(Reason.UNDEFINED, "the CPU is offline")
-    part = from_readings({0: 1.0, 1: 5.0, 3: 6.0}, 4, offline)
-    summed = sum_siblings({"cycles": part}, with_offline(topology(4), 2))
+    component = from_readings({0: 1.0, 1: 5.0, 3: 6.0}, 4, offline)
+    summed = sum_siblings({"cycles": component}, with_offline(topology(4), 2))
     assert readings(summed["cycles"]) == [1.0, 11.0, offline, 11.0]
     assert readings(summed["threads"]) == [1.0, 2.0, offline, 2.0]
 
 
 def test_no_cpu_is_no_row() -> None:
     summed = sum_siblings({"cycles": column(np.array([]))}, Topology(()))
-    assert [len(part) for part in summed.values()] == [0, 0, 0]
+    assert [len(component) for component in summed.values()] == [0, 0, 0]

@@ -30,7 +30,7 @@ def metrics(uarch: str, counts: dict[str, float], *, smt: bool) -> dict[str, Rea
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_the_vectors_are_all_there(uarch: str) -> None:
+def test_the_vectors_are_complete(uarch: str) -> None:
     assert tuple(vectors.of(uarch)) == NAMES
     with_smt = {name for name, vector in vectors.of(uarch).items() if vector.smt}
     assert with_smt == (set() if uarch == "SRF" else {"mispredict_heavy_HT"})
@@ -57,9 +57,13 @@ def test_a_vector_gives_the_vendor_s_values(uarch: str, name: str) -> None:
 @pytest.mark.parametrize("uarch", UARCHES)
 def test_no_cycle_is_no_ratio(uarch: str) -> None:
     got = metrics(uarch, vectors.counts(uarch, "edge_all_zero"), smt=False)
-    values = {name: part for name, part in got.items() if not isinstance(part, Missing)}
+    values = {
+        name: component for name, component in got.items() if not isinstance(component, Missing)
+    }
     assert values == {}
-    assert {part.reason for part in got.values() if isinstance(part, Missing)} == {Reason.IDLE}
+    assert {component.reason for component in got.values() if isinstance(component, Missing)} == {
+        Reason.IDLE
+    }
 
 
 @given(
@@ -75,12 +79,12 @@ def test_skewed_counts_never_pass_as_ratios(uarch: str, name: str, skew: dict[in
     topdown = loaded(uarch).topdown
     assert topdown
     got = metrics(uarch, counts, smt=vectors.of(uarch)[name].smt)
-    for metric, part in got.items():
-        if isinstance(part, Missing):
+    for metric, component in got.items():
+        if isinstance(component, Missing):
             overlap = metric in topdown.of_cycles & topdown.estimated
-            assert part.reason in (Reason.ERROR, Reason.IDLE) or overlap, metric
+            assert component.reason in (Reason.ERROR, Reason.IDLE) or overlap, metric
         else:
-            assert 0 <= part <= 1, metric
+            assert 0 <= component <= 1, metric
             parent = topdown.parent.get(metric)
             if parent is not None:
                 whole = got[parent]
@@ -88,15 +92,17 @@ def test_skewed_counts_never_pass_as_ratios(uarch: str, name: str, skew: dict[in
                 # Shares of cycles are no parts of shares of slots.
                 alone = metric in topdown.of_cycles | topdown.estimated
                 most = 1 if alone else whole + CHILD_TOLERANCE
-                assert part <= most, metric
+                assert component <= most, metric
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "edge_all_zero"])
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_the_first_level_is_all_there_is_and_parts_make_their_whole(uarch: str, name: str) -> None:
+def test_level_1_sums_to_one_and_children_to_their_parent(uarch: str, name: str) -> None:
     smt = vectors.of(uarch)[name].smt
     got = metrics(uarch, vectors.counts(uarch, name), smt=smt)
-    numbers = {metric: part for metric, part in got.items() if not isinstance(part, Missing)}
+    numbers = {
+        metric: component for metric, component in got.items() if not isinstance(component, Missing)
+    }
     topdown = loaded(uarch).topdown
     assert topdown
     families: dict[str | None, list[float]] = {}
@@ -124,8 +130,8 @@ STAND_INS = {
 def test_general_counters_do_without_the_register(uarch: str, name: str) -> None:
     counts = vectors.counts(uarch, name)
     metrics_sum = sum(
-        counts[f"perf_metrics_{part}"]
-        for part in ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+        counts[f"perf_metrics_{component}"]
+        for component in ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
     )
     topdown = loaded(uarch).topdown
     assert topdown

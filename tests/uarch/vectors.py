@@ -83,14 +83,14 @@ def facts(uarch: str) -> Mapping[str, Any]:
 
 def _of_reads(events: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """The events, and of responses to reads of any kind those to demand reads of data."""
-    found = dict(events)
+    result = dict(events)
     for name, (config, kernel, counting, *register) in events.items():
         if "ALL_READS" in name:
             response = int(register[0], 0) & ~0xFFFF
-            found[name.replace("ALL_READS", "DEMAND_DATA_RD")] = [
+            result[name.replace("ALL_READS", "DEMAND_DATA_RD")] = [
                 config,
                 kernel,
                 counting,
                 hex(response | 1),
             ]
-    return found
+    return result

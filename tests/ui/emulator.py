@@ -24,12 +24,12 @@ def cells(screen: pyte.Screen) -> list[list[pyte.screens.Char]]:
 
 
 def _faint_as_blinking(codes: Sequence[int]) -> list[int]:
-    told: list[int] = []
+    reported: list[int] = []
     colour = 0  # codes left of one that names a colour
     for at, code in enumerate(codes):
         if colour:
             colour -= 1
         elif code in _COLOURS:
             colour = _MORE.get(codes[at + 1], 0) if at + 1 < len(codes) else 0
-        told.append(_BLINKING if code == _FAINT and not colour else code)
-    return told
+        reported.append(_BLINKING if code == _FAINT and not colour else code)
+    return reported

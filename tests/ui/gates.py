@@ -74,7 +74,7 @@ class MemoryGate:
 
     host: LabHost
     journal: Journal = field(default_factory=lambda: memory(Disk()))
-    asked: list[Proposal] = field(default_factory=list)
+    requested: list[Proposal] = field(default_factory=list)
     pending: list[MemoryPending] = field(default_factory=list)
     threads: list[threading.Thread] = field(default_factory=list)
     free: threading.Event = field(default_factory=threading.Event)
@@ -117,9 +117,9 @@ class MemoryGate:
         undoes: tuple[int, ...] = (),
     ) -> MemoryPending:
         self._wait()
-        self.asked.append(proposal)
-        asked = Requester("tester", undoes)
-        receipt, entry = transaction.apply(self.host, self.journal, proposal, asked)
+        self.requested.append(proposal)
+        requested = Requester("tester", undoes)
+        receipt, entry = transaction.apply(self.host, self.journal, proposal, requested)
         self.pending.append(MemoryPending(self.host, self.journal, receipt, entry))
         if keep_within_s is None:
             self.pending[-1].keep()
@@ -158,18 +158,18 @@ def table_of(state: State) -> ResctrlTable:
         )
 
     def caches(name: str) -> tuple[GroupCache, ...]:
-        found = {
+        result = {
             (cell.name, cell.number): value
             for cell, value in state.items()
             if cell.kind == "schemata" and cell.group == name
         }
-        data = "L3" if ("L3", 0) in found else "L3DATA"
+        data = "L3" if ("L3", 0) in result else "L3DATA"
         return tuple(
             GroupCache(
                 L3Domain(l3),
-                mask := Cbm(int(found[data, l3], 16), WAYS),
-                Cbm(int(found["L3CODE", l3], 16), WAYS) if data == "L3DATA" else None,
-                int(found["MB", l3]),
+                mask := Cbm(int(result[data, l3], 16), WAYS),
+                Cbm(int(result["L3CODE", l3], 16), WAYS) if data == "L3DATA" else None,
+                int(result["MB", l3]),
                 values(round(mask.bytes(SIZE)) - (MIB if name == ROOT else 0), 10**8, 10**8),
             )
             for l3 in (0, 1)

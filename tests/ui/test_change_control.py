@@ -46,7 +46,7 @@ def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeCont
 
 
 @pytest.mark.parametrize("outcome", ["reverted", "partial", "overwritten", "failed"])
-def test_a_change_whose_time_is_up_is_reported_as_expired(outcome: Outcome) -> None:
+def test_an_expired_change_is_reported(outcome: Outcome) -> None:
     changes = served(EndingGate(outcome, ends_in_s=2 * KEEP_WITHIN_S))
     assert changes.last is not None
     assert (changes.last[0].outcome, changes.last[1]) == (outcome, True)

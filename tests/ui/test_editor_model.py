@@ -102,7 +102,7 @@ def test_a_key_proposes_once(action: str, by: int, monkeypatch: pytest.MonkeyPat
     assert len(plans) == 1
 
 
-def test_the_selected_class_is_shown_however_few_lines_there_are() -> None:
+def test_the_selected_class_is_shown_in_any_number_of_lines() -> None:
     model = new_model()
     for _ in range(9):
         model.acts["class"](1)
@@ -126,7 +126,7 @@ def test_a_class_that_somebody_removes_is_not_selected_any_more() -> None:
     assert model.trouble == ()
 
 
-def test_what_somebody_else_changed_is_said_from_the_first_reading_after_the_base() -> None:
+def test_a_foreign_change_is_reported_from_the_first_reading_after_the_base() -> None:
     """Also where none agreed with the base before: it was changed right behind it."""
     other = frame_at({**STATES[False], Cell("schemata", "vpp", "L3", 0): "3c0"})
     read_at_ns = other.monotonic_ns - 10**9

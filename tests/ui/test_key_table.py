@@ -80,30 +80,30 @@ def meanings(keys: tuple[KeyRow, ...]) -> dict[str, set[tuple[str, int]]]:
 
 @pytest.mark.parametrize("screen", key_tables())
 def test_a_key_has_one_meaning_on_a_screen(screen: str) -> None:
-    found = meanings(key_tables()[screen])
-    assert {key: sorted(what) for key, what in found.items() if len(what) > 1} == {}
-    assert not found.keys() & {key for key, _ in reserved(screen)}
+    matches = meanings(key_tables()[screen])
+    assert {key: sorted(what) for key, what in matches.items() if len(what) > 1} == {}
+    assert not matches.keys() & {key for key, _ in reserved(screen)}
 
 
 def test_a_key_means_the_same_on_all_screens_of_the_main_window() -> None:
     every = tuple(key for row in screens() for key in key_tables()[row.id])
-    found = meanings(every)
-    assert {key: sorted(what) for key, what in found.items() if len(what) > 1} == {}
+    matches = meanings(every)
+    assert {key: sorted(what) for key, what in matches.items() if len(what) > 1} == {}
 
 
-def test_what_collides_is_found() -> None:
-    found = meanings((*MOVE, KeyRow("k", "keep", "k", "keep")))
-    assert found["k"] == {("move", -1), ("keep", 0)}
+def test_collisions_are_detected() -> None:
+    matches = meanings((*MOVE, KeyRow("k", "keep", "k", "keep")))
+    assert matches["k"] == {("move", -1), ("keep", 0)}
 
 
 @pytest.mark.parametrize("screen", key_tables())
 def test_no_key_is_the_terminals_or_an_alias_of_another(screen: str) -> None:
-    found = meanings(key_tables()[screen])
-    assert not {key for key in found if "alt+" in key or "meta+" in key or key in TAKEN}
+    matches = meanings(key_tables()[screen])
+    assert not {key for key in matches if "alt+" in key or "meta+" in key or key in TAKEN}
     # A terminal sends the same byte for both: they must not differ.
     for key, aliases in KEY_ALIASES.items():
         for alias in aliases:
-            assert key not in found or alias not in found or found[key] == found[alias]
+            assert key not in matches or alias not in matches or matches[key] == matches[alias]
 
 
 def test_textuals_own_keys_are_ours_on_purpose() -> None:

@@ -128,7 +128,7 @@ async def test_sorting_and_inverting_keep_the_cpu_selected() -> None:
         assert _selected(run) == 2
 
 
-async def test_sorting_wraps_around() -> None:
+async def test_sorting_wraps() -> None:
     async with running(frame(8)) as run:
         await run.press("less_than_sign")
         assert _sort(run) == "WAIT▼"
@@ -271,7 +271,7 @@ async def test_help_is_searched_and_escape_clears_the_search_first() -> None:
 
 
 @pytest.mark.parametrize("page", ["question_mark", "x"])
-async def test_a_page_is_left_for_the_screen_whose_number_is_pressed(page: str) -> None:
+async def test_a_screen_s_number_leaves_a_page(page: str) -> None:
     async with running(frame(8)) as run:
         for number in "641":
             wanted = await run.press(number)
@@ -412,7 +412,7 @@ async def test_the_selected_row_is_copied() -> None:
             assert f"copied row: {run.app.clipboard[:20]}" in text
 
 
-async def test_a_page_is_copied_or_the_lines_that_were_found() -> None:
+async def test_a_page_or_its_matching_lines_are_copied() -> None:
     async with running(frame(8), size=(120, 36)) as run:
         await run.press("x", "y")
         assert run.app.clipboard.startswith("CPP (cpp)") and "Sources" in run.app.clipboard

@@ -35,10 +35,10 @@ async def test_m_makes_a_group_after_confirmation_and_again_takes_it_away() -> N
     first = gate.host.state()
     options = Options(gate=gate, rw=True)
     async with running(with_tids(frame_at(first, simulated=True)), options=options) as run:
-        for made in (True, False):
+        for created in (True, False):
             await run.press("2", "M")
             await run.until(lambda: is_planned(run))
-            command = "create" if made else "remove"
+            command = "create" if created else "remove"
             assert f"nftop cat {command} --group vpp --monitor {NAME}" in run.text
             count = len(gate.pending)
             await run.press("y")
@@ -46,9 +46,9 @@ async def test_m_makes_a_group_after_confirmation_and_again_takes_it_away() -> N
             await run.press("K")
             await settle(run)
             state = gate.host.state()
-            assert (Cell("monitor", "vpp", NAME) in state) is made
+            assert (Cell("monitor", "vpp", NAME) in state) is created
             for cpu in (1, 2):
-                where = f"vpp/{NAME}" if made else "vpp"
+                where = f"vpp/{NAME}" if created else "vpp"
                 assert state[Cell("cpu", "", number=cpu)] == where
             await run.press("escape")
         assert gate.host.state() == first

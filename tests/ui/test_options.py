@@ -36,7 +36,7 @@ def test_a_light_ground_is_that_of_colorfgbg(setting: str, light: bool) -> None:
     assert options_from({"COLORFGBG": setting}, utf8=True).light_ground is light
 
 
-def test_ascii_where_asked_for_or_where_the_locale_is_not_utf8() -> None:
+def test_ascii_by_option_or_by_a_locale_that_is_not_utf8() -> None:
     assert options_from({}, utf8=False).ascii_only
     assert options_from({}, utf8=True, ascii_only=True).ascii_only
     assert not options_from({}, utf8=True).ascii_only
@@ -55,7 +55,7 @@ def test_ascii_where_asked_for_or_where_the_locale_is_not_utf8() -> None:
 )
 def test_the_locale_is_read_as_the_terminal_means_it(variables: dict[str, str], utf8: bool) -> None:
     """Python itself says UTF-8 in the C locale, so this needs a Python of its own."""
-    told = {
+    reported = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("LC_", "LANG", "PYTHON"))
@@ -63,7 +63,7 @@ def test_the_locale_is_read_as_the_terminal_means_it(variables: dict[str, str], 
     code = "import os; from nftop.render.base.text import locale_is_utf8 as f; print(f(os.environ))"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**told, "PYTHONPATH": str(Path.cwd()), **variables},
+        env={**reported, "PYTHONPATH": str(Path.cwd()), **variables},
         capture_output=True,
         text=True,
         check=True,

@@ -19,7 +19,7 @@ class BuiltError(Exception):
     """Carries whether the rows were there."""
 
 
-def test_papers_are_read_before_there_is_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_papers_are_read_before_the_application_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(*_: object, **__: object) -> None:
         raise BuiltError(rows.cache_info().currsize)
 

@@ -56,7 +56,7 @@ async def test_frames_and_keys_go_on_while_the_server_hangs() -> None:
             begun = len(kept.frames)
             await until(pilot, lambda: len(kept.frames) >= begun + 5)
             assert not peer.released.is_set()
-            assert peer.asked == ["GET /persecond/1"] * 2, "one request is under way"
+            assert peer.requested == ["GET /persecond/1"] * 2, "one request is under way"
             for frame in kept.frames:
                 why = frame.packages[0].readings["power_w"]
                 assert isinstance(why, Missing)

@@ -71,10 +71,10 @@ async def test_replay_moves_by_a_second_and_a_minute_with_the_arrows() -> None:
 
 
 async def shows_tick(run: Running, feed: Replay, tick: int) -> None:
-    def there() -> bool:
+    def present() -> bool:
         return feed.position is not None and feed.position.number == tick
 
-    await run.until(there)
+    await run.until(present)
 
 
 async def shows(run: Running, text: str) -> None:
@@ -171,8 +171,8 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
     recorder = Recorder(header_of(clocked), flight=FlightRecorder())
     for _ in range(5):
         recorder.take(clocked.sample())
-    made = [tmp_path / "a.nftop", tmp_path / "b.nftop", tmp_path / "c.nftop"]
-    names = iter(made)
+    created = [tmp_path / "a.nftop", tmp_path / "b.nftop", tmp_path / "c.nftop"]
+    names = iter(created)
     options = Options(recorder=recorder, new_sink=lambda: FileSink(next(names)))
     frames = session().frames
     async with running(frames[1], options=options, size=(120, 30)) as run:
@@ -181,7 +181,7 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
         assert "marked; R records" in run.text
         text = await run.press("R")
         assert f"recording into {tmp_path}" in text
-        await run.until(lambda: made[0].exists() or recorder.broken is not None)
+        await run.until(lambda: created[0].exists() or recorder.broken is not None)
         assert recorder.broken is None
         recorder.take(clocked.sample())
         await run.give(frames[2])
@@ -192,18 +192,18 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
         await run.give(frames[3])
         assert "REC 0" not in run.text
         # Where it can't be, the screen says so until it can.
-        os.close(create(made[1], None))
+        os.close(create(created[1], None))
         await run.press("R")
         recorder.take(clocked.sample())
         await run.until(lambda: recorder.broken is not None)
         await run.give(frames[4])
         await shows(run, "REC FAILED: it exists")
         await run.press("R")
-        await run.until(made[2].exists)
+        await run.until(created[2].exists)
         await run.give(frames[5])
         assert "FAILED" not in run.text
     recorder.close()
-    found, ended, _ = everything(made[0])
-    assert ended and len(ticks_of(found)) == 6
-    assert [item.text for item in found if isinstance(item, Marker)] == ["odd"]
-    assert everything(made[2])[1]
+    result, ended, _ = everything(created[0])
+    assert ended and len(ticks_of(result)) == 6
+    assert [item.text for item in result if isinstance(item, Marker)] == ["odd"]
+    assert everything(created[2])[1]

@@ -19,7 +19,7 @@ from nftop.model.missing import Missing
 from nftop.model.sst import SstPackage, SstState
 from nftop.ui.options import Options
 from tests.control.sst_trees import in_memory
-from tests.isst.hosts import make_tool, part
+from tests.isst.hosts import component, make_tool
 from tests.samples import S
 from tests.sim.hosts import Frozen
 from tests.ui.harness import running
@@ -30,7 +30,7 @@ PACKAGE = SstPackage(
 )  # fmt: skip
 
 
-def told(frame: Frame, *packages: SstPackage) -> Frame:
+def reported(frame: Frame, *packages: SstPackage) -> Frame:
     """The frame of a host whose tool tells of these."""
     assert not isinstance(frame.frequencies, Missing)
     sst = SstState(packages, {}, frame.monotonic_ns)
@@ -39,13 +39,13 @@ def told(frame: Frame, *packages: SstPackage) -> Frame:
 
 @pytest.fixture
 def frame() -> Frame:
-    found = Frozen("sst-bf", cpus=8, now_ns=time.monotonic_ns() - 10 * S)
-    found.tick(S)
-    return found.tick(S)
+    result = Frozen("sst-bf", cpus=8, now_ns=time.monotonic_ns() - 10 * S)
+    result.tick(S)
+    return result.tick(S)
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def location() -> Iterator[Path]:
     with in_memory() as folder:
         yield folder
 
@@ -58,22 +58,24 @@ def keys(frame: Frame) -> set[str]:
 def test_only_what_the_platform_has_is_offered(frame: Frame) -> None:
     classes = {f"class-{number}" for number in range(4)}
     assert keys(frame) == set()
-    assert keys(told(frame, PACKAGE)) == {"sst-bf-on", *classes}
-    assert keys(told(frame, replace(PACKAGE, bf=True))) == {"sst-bf-off", *classes}
-    assert keys(told(frame, replace(PACKAGE, bf=None))) == classes
-    assert keys(told(frame, replace(PACKAGE, bf=None, bf_supported=False))) == classes
+    assert keys(reported(frame, PACKAGE)) == {"sst-bf-on", *classes}
+    assert keys(reported(frame, replace(PACKAGE, bf=True))) == {"sst-bf-off", *classes}
+    assert keys(reported(frame, replace(PACKAGE, bf=None))) == classes
+    assert keys(reported(frame, replace(PACKAGE, bf=None, bf_supported=False))) == classes
     cascade_lake = replace(PACKAGE, bf=True, cp=False, cp_supported=False)
-    assert keys(told(frame, cascade_lake)) == set()
-    assert keys(told(frame, replace(PACKAGE, package=Package(3)))) == set()
-    by_key = {choice.key: choice.command for choice in choices(told(frame, PACKAGE), 1, "nftop")}
+    assert keys(reported(frame, cascade_lake)) == set()
+    assert keys(reported(frame, replace(PACKAGE, package=Package(3)))) == set()
+    by_key = {
+        choice.key: choice.command for choice in choices(reported(frame, PACKAGE), 1, "nftop")
+    }
     assert by_key["sst-bf-on"] == "nftop sst bf on --package 0"
 
 
-async def test_it_is_previewed_applied_and_taken_back(frame: Frame, place: Path) -> None:
-    tool = make_tool(place)
-    gate = BackendGate(part(place, tool), MemoryJournal(), ThreadGuardedChange, "nftop")
+async def test_it_is_previewed_applied_and_taken_back(frame: Frame, location: Path) -> None:
+    tool = make_tool(location)
+    gate = BackendGate(component(location, tool), MemoryJournal(), ThreadGuardedChange, "nftop")
     options = Options(gate=HostGate({ISST: gate}, {}), rw=True, color=False)
-    both = told(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
+    both = reported(frame, PACKAGE, replace(PACKAGE, package=Package(1)))
     async with running(both, size=(110, 40), options=options, sort="cpu") as run:
         await run.press("7", "j", "e", "G")
         for _ in range(20):

@@ -138,7 +138,7 @@ def terminal(
     width, height = size
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-    told, teller = os.pipe()
+    reported, teller = os.pipe()
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -149,17 +149,20 @@ def terminal(
         [
             "setsid",
             *(["--ctty"] if controlling else []),
-            *(command or [sys.executable, "-m", "tests.ui.pty_app", scene, str(told), drawn_by]),
+            *(
+                command
+                or [sys.executable, "-m", "tests.ui.pty_app", scene, str(reported), drawn_by]
+            ),
         ],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         cwd=ROOT,
         env={**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **environ},
-        pass_fds=(told,),
+        pass_fds=(reported,),
     )
     os.close(slave)
-    os.close(told)
+    os.close(reported)
     screen = Screen(width, height)
     try:
         yield Terminal(child, master, teller, screen, pyte.ByteStream(screen))
@@ -280,8 +283,8 @@ def test_no_colour_is_sent_where_none_is_wanted(environ: dict[str, str], coloure
         term.tick(2, "dpdk-worker1")
         codes = [
             int(code)
-            for found in re.findall(rb"\x1b\[([0-9;]*)m", bytes(term.raw))
-            for code in found.decode().split(";")
+            for result in re.findall(rb"\x1b\[([0-9;]*)m", bytes(term.raw))
+            for code in result.decode().split(";")
             if code
         ]
         chromatic = [code for code in codes if 30 <= code <= 38 or 40 <= code <= 48 or code >= 90]

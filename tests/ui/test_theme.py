@@ -81,7 +81,7 @@ def test_grounds_and_states_differ_from_text(name: str) -> None:
         assert looks(name)[state] != looks(name)[Tone.PLAIN]
 
 
-def test_without_colours_there_are_none() -> None:
+def test_no_colour_means_no_colour() -> None:
     assert all(style.color is None and style.bgcolor is None for style in looks("mono").values())
 
 

@@ -72,11 +72,11 @@ class NearPending:
 
     host: LabHost
     journal: Journal
-    asked: tuple[Receipt, object]
+    requested: tuple[Receipt, object]
     deaf: bool = False
 
     def __post_init__(self) -> None:
-        self.receipt, self.entry = self.asked
+        self.receipt, self.entry = self.requested
 
     def settled(self, seconds: float) -> Receipt | None:
         assert seconds == 0

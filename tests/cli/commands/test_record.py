@@ -47,11 +47,11 @@ def test_a_signal_finishes_the_recording(tmp_path: Path, number: signal.Signals)
     with recording("-o", str(file)) as process:
         until(lambda: file.exists() and file.stat().st_size > 6000)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     result, ended, rest = everything(file)
     assert ended and rest is None and ticks_of(result)
-    assert re.fullmatch(rb"nftop: \d+ ticks?, 0.0 MB in .*a\.nftop\n", said), said
+    assert re.fullmatch(rb"nftop: \d+ ticks?, 0.0 MB in .*a\.nftop\n", printed), printed
     header = result[0]
     assert isinstance(header, Header) and header.host.simulated
     assert header.command[-2:] == ("-o", str(file)) and header.interval_ns == 100_000_000
@@ -87,13 +87,13 @@ def test_from_one_nftop_to_the_other_through_a_pipe() -> None:
             first = [reader.stdout.readline() for _ in range(5)]
             process.send_signal(signal.SIGTERM)
             assert process.stderr is not None
-            said = process.stderr.read()
+            printed = process.stderr.read()
             rest, complaints = reader.communicate(timeout=PATIENCE_S)
         assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
     assert (reader.returncode, complaints) == (0, b"")
     frames = [json.loads(line) for line in (*first, *rest.splitlines())]
     assert all(frame["simulated"] for frame in frames)
-    ticks = re.match(rb"nftop: (\d+) ticks", said)
+    ticks = re.match(rb"nftop: (\d+) ticks", printed)
     # The first tick has no interval before it, hence no frame.
     assert ticks is not None and len(frames) == int(ticks[1]) - 1
 
@@ -184,21 +184,21 @@ def test_a_damaged_recording_says_what_is_lost(stored: Path, tmp_path: Path) -> 
 
 def test_what_can_not_be_replayed(stored: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no such thing")
-    for file, code, said in (
+    for file, code, printed in (
         (tmp_path / "text", 4, "it is no recording of nftop's"),
         (tmp_path / "none", 1, "No such file or directory"),
         (tmp_path, 1, "it is a folder"),
     ):
         done = called("replay", str(file), "--batch")
         assert (done.returncode, done.stdout) == (code, "")
-        assert done.stderr == f"nftop: {file}: {said}\n"
-    for at, said in (("noon", "HH:MM:SS"), ("+500s", "nothing was recorded at ")):
+        assert done.stderr == f"nftop: {file}: {printed}\n"
+    for at, printed in (("noon", "HH:MM:SS"), ("+500s", "nothing was recorded at ")):
         done = called("replay", str(stored), "--batch", "--at", at)
-        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+        assert (done.returncode, done.stdout) == (2, "") and printed in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (["--keep", "3"], "--keep and --keep-size go with"),
         (["-o", "-", "--rotate-time", "1h"], "standard output can't be rotated"),
@@ -208,9 +208,9 @@ def test_what_can_not_be_replayed(stored: Path, tmp_path: Path) -> None:
         (["-o", "/nonexistent/a.nftop"], "there is no folder /nonexistent"),
     ],
 )
-def test_record_s_usage(arguments: list[str], said: str) -> None:
+def test_record_s_usage(arguments: list[str], printed: str) -> None:
     done = called("demo", "record", *arguments)
-    assert done.returncode == 2 and said in done.stderr
+    assert done.returncode == 2 and printed in done.stderr
 
 
 def test_an_existing_file_is_refused(stored: Path) -> None:

@@ -32,7 +32,7 @@ def test_show_names_priority_and_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (("pin", "--cpus", "1", "--dry-run"), "CPU 1,9 max  2300 MHz -> 2700 MHz"),
         (("pin", "--all", "--dry-run"), "low priority (SST-BF)"),
@@ -41,14 +41,14 @@ def test_show_names_priority_and_limits() -> None:
         (("apply", "--mode", "base", "--yes"), "nothing to change"),
     ],
 )
-def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
+def test_what_is_planned(arguments: tuple[str, ...], printed: str) -> None:
     code, text = reports(*arguments)
     assert code == 0
-    assert said in text
+    assert printed in text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "printed"),
     [
         (("pin", "--group", "nobody", "--yes"), 1, "there is no group nobody"),
         (("pin", "--nf", "nobody", "--yes"), 1, "there is no network function nobody"),
@@ -62,9 +62,9 @@ def test_what_is_planned(arguments: tuple[str, ...], said: str) -> None:
         (("cp", "--class", "1"), 2, "--cpus"),
     ],
 )
-def test_what_can_not_be(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_can_not_be(arguments: tuple[str, ...], code: int, printed: str) -> None:
     result, text = reports(*arguments)
-    assert (result, said in text) == (code, True), text
+    assert (result, printed in text) == (code, True), text
 
 
 def test_the_cpus_of_a_network_function() -> None:

@@ -31,7 +31,7 @@ def test_frames_of_another_host_are_its_servers_alone() -> None:
         assert cpu["frequency_hz"] == 2803311399.781 and cpu["siblings"] == [8]
         assert cpu["missing"]["tma.memory_bound"] == "hardware"
         assert {"ipc", "c0_ratio"} <= cpu["origins"].keys()
-    assert all(item == "GET /persecond/1" for item in peer.asked)
+    assert all(item == "GET /persecond/1" for item in peer.requested)
 
 
 def test_every_form_says_that_it_is_another_host() -> None:

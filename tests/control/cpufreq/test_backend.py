@@ -34,13 +34,13 @@ from tests.control.sst_trees import (
     NOMINAL,
     FakeCpufreq,
     Kernel,
+    component,
     in_memory,
     make_tree,
-    part,
     take_offline,
 )
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 MIN, MAX, GOVERNOR = "scaling_min_freq", "scaling_max_freq", "scaling_governor"
 EPP = "energy_performance_preference"
 
@@ -70,7 +70,7 @@ def done(host: FakeCpufreq, disk: Disk, *actions: FrequencyAction) -> Receipt:
 def kept(
     host: FakeCpufreq, disk: Disk, proposal: Proposal, undoes: tuple[int, ...] = ()
 ) -> Receipt:
-    receipt, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=undoes))
+    receipt, entry = apply(host, memory(disk), proposal, replace(REQUESTED, undoes=undoes))
     assert entry is not None, receipt
     receipt = keep(host, memory(disk), entry)
     assert receipt.outcome == "kept"
@@ -88,7 +88,7 @@ def limits(kernel: Kernel, cpu: int) -> tuple[int, int]:
 
 
 def test_a_core_is_pinned_with_its_sibling_and_undone_byte_for_byte(kernel: Kernel) -> None:
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     assert {change.cell.number for change in proposal.changes} == {1, 5}
     assert "CPU 5 is another thread of the same cores and changed with them" in proposal.effects
@@ -101,7 +101,7 @@ def test_a_core_is_pinned_with_its_sibling_and_undone_byte_for_byte(kernel: Kern
 
 
 def test_a_low_priority_core_is_pinned_to_its_own_and_reported(kernel: Kernel) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(0),))])
     kept(host, disk, proposal)
     assert limits(kernel, 0) == limits(kernel, 4) == (LOW, LOW)
@@ -110,7 +110,7 @@ def test_a_low_priority_core_is_pinned_to_its_own_and_reported(kernel: Kernel) -
 
 def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(location: Path) -> None:
     kernel = make_tree(location / "two", bases=(HIGH, LOW) * 4, packages=2)
-    host = part(kernel)
+    host = component(kernel)
     assert {core.priority for core in cores(host.facts(), host.state())} == {None}
     proposal = gate_of(host, Disk()).propose([PinCpus((Cpu(1),))])
     assert not any("priority" in effect for effect in proposal.effects)
@@ -118,7 +118,7 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(location: Pat
     assert any("SST-BF is not on" in warning for warning in proposal.warnings)
 
     kernel = make_tree(location / "hybrid")
-    host = part(kernel)
+    host = component(kernel)
     kinds = [core.priority for core in cores(host.facts(), host.state())]
     assert kinds == ["high" if base == HIGH else "low" for base in BASES]
     atom = kernel.root / "sys/devices/cpu_atom"
@@ -132,7 +132,7 @@ def test_packages_that_differ_and_cores_of_two_kinds_are_no_sst_bf(location: Pat
 @pytest.mark.parametrize("governor", ["powersave", "performance"])
 def test_the_whole_host_as_sst_bf_s_and_m_and_back(location: Path, governor: str) -> None:
     kernel = make_tree(location, governor=governor)
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     done(host, disk, PinEvery("bf"))
     assert [limits(kernel, cpu) for cpu in range(8)] == [(base, base) for base in BASES]
     assert {kernel.get(cpu, GOVERNOR) for cpu in range(8)} == {"powersave"}
@@ -146,7 +146,7 @@ def test_the_whole_host_as_sst_bf_s_and_m_and_back(location: Path, governor: str
 
 
 def test_release_goes_back_to_what_was_before_the_pin(kernel: Kernel) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     kernel.put(1, MIN, "1000000")
     kernel.put(5, MAX, "3000000")
     before = kernel.state()
@@ -158,7 +158,7 @@ def test_release_goes_back_to_what_was_before_the_pin(kernel: Kernel) -> None:
 
 
 def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     done(host, disk, PinEvery("base"))
     mode = kernel.state()
     done(host, disk, PinCpus((Cpu(1),)))
@@ -170,7 +170,7 @@ def test_release_within_a_mode_goes_back_to_the_mode(kernel: Kernel) -> None:
 
 def test_release_reaches_past_a_change_of_the_governor_alone(location: Path) -> None:
     kernel = make_tree(location, governor="performance")
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     done(host, disk, PinCpus((Cpu(0),)))
     done(host, disk, PinEvery("bf"))
     done(host, disk, ReleaseCpus((Cpu(0),)))
@@ -184,7 +184,7 @@ def test_what_was_pinned_by_hand_is_opened_or_reported_to_stay(location: Path) -
     kernel = make_tree(location, governor="performance")
     for cpu, limit in itertools.product((0, 1, 4, 5), (MAX, MIN)):
         kernel.put(cpu, limit, str(BASES[cpu] if cpu in (0, 4) else NOMINAL))
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     done(host, disk, PinEvery("bf"))
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(0), Cpu(1)))])
     texts = " ".join(proposal.effects)
@@ -197,7 +197,7 @@ def test_what_was_pinned_by_hand_is_opened_or_reported_to_stay(location: Path) -
 
 
 def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel: Kernel) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     done(host, disk, PinCpus((Cpu(1),)))
     kernel.put(1, MAX, "3000000")
     kernel.put(1, MIN, "1200000")
@@ -209,7 +209,7 @@ def test_what_is_not_as_nftop_left_it_is_released_to_the_hardwares_limits(kernel
 
 @pytest.mark.parametrize("pins", [True, False])
 def test_a_release_is_not_taken_back_by_the_next(kernel: Kernel, pins: bool) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     if pins:
         done(host, disk, PinCpus((Cpu(1),)))
     kernel.put(1, MAX, "3000000")
@@ -224,12 +224,12 @@ def test_a_release_is_not_taken_back_by_the_next(kernel: Kernel, pins: bool) -> 
 def test_a_foreign_write_since_the_preview_is_a_conflict_and_one_elsewhere_is_not(
     kernel: Kernel,
 ) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     kernel.put(3, MAX, "2000000")
     kernel.put(5, EPP, "power")
     before = kernel.state()
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, disk) == ("conflict", None, Disk())
     assert receipt.sentences[0].startswith("the frequencies are not as they were in the preview")
     assert "EPP of CPU 5: balance_performance in the preview, power now" in receipt.sentences
@@ -239,7 +239,7 @@ def test_a_foreign_write_since_the_preview_is_a_conflict_and_one_elsewhere_is_no
 
 
 def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     done(host, disk, PinCpus((Cpu(1),)))
     kernel.put(5, MAX, "3000000")
     planned = gate_of(host, disk).propose_undo()
@@ -252,7 +252,7 @@ def test_what_others_changed_since_is_left_alone_and_named(kernel: Kernel) -> No
 
 
 def test_what_passes_over_a_change_of_frequencies_is_named_alone(kernel: Kernel) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     done(host, disk, PinCpus((Cpu(0),)))
     done(host, disk, PinCpus((Cpu(1),)))
     for cpu in (1, 5):
@@ -271,7 +271,7 @@ def test_a_base_beyond_the_hardwares_limit_is_clamped_and_shown_before(kernel: K
     for cpu in (1, 5):
         (kernel.folder(cpu) / "cpuinfo_max_freq").write_text("2500000\n")
         kernel.put(cpu, MAX, "2500000")
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     assert proposal.rounded[0].startswith("CPU 1: 2700 MHz becomes 2500 MHz")
     kept(host, disk, proposal)
@@ -279,10 +279,10 @@ def test_a_base_beyond_the_hardwares_limit_is_clamped_and_shown_before(kernel: K
 
 
 def test_a_clamp_that_nobody_foresaw_is_undone(kernel: Kernel) -> None:
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     kernel.ceiling = 2_500_000
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("differs", None)
     assert "2500 MHz is what is read back" in " ".join(receipt.sentences)
     assert kernel.state() == before
@@ -290,19 +290,19 @@ def test_a_clamp_that_nobody_foresaw_is_undone(kernel: Kernel) -> None:
 
 
 def test_what_the_kernel_refuses_in_the_middle_is_taken_back(kernel: Kernel) -> None:
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinEvery("bf")])
     stubborn = replace(host, stubborn=((4, MIN),))
-    receipt, entry = apply(stubborn, memory(disk), proposal, ASKED)
+    receipt, entry = apply(stubborn, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("refused", None)
     assert kernel.state() == before
 
 
 def test_a_limit_that_comes_into_effect_after_a_refusal_is_taken_back_too(kernel: Kernel) -> None:
     kernel.put(1, MAX, "2000000")
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
-    receipt, entry = apply(replace(host, stubborn=((1, MIN),)), memory(disk), proposal, ASKED)
+    receipt, entry = apply(replace(host, stubborn=((1, MIN),)), memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("refused", None)
     assert receipt.sentences[-1] == "everything is as it was before"
     assert limits(kernel, 1) == (LEAST, 2_000_000)
@@ -316,11 +316,11 @@ def test_a_limit_that_was_written_and_is_hidden_by_anothers_is_named(
     kernel.upper = 2_000_000
     for cpu in (1, 5):
         kernel.put(cpu, MAX, str(MOST))
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     assert any("may be a higher request" in effect for effect in proposal.effects)
     host = replace(host, stubborn=((1, MIN),) * refused)
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("overwritten", None)
     words = " ".join(receipt.sentences)
     assert (
@@ -337,9 +337,9 @@ def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
     location: Path, cut_off: bool
 ) -> None:
     kernel = make_tree(location, governor="performance")
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinEvery("bf")])
-    _, entry = apply(host, memory(disk), proposal, ASKED)
+    _, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert entry is not None
     kernel.put(1, EPP, "power")
     receipt = recover(host, memory(disk)) if cut_off else revert(host, memory(disk), entry)
@@ -356,7 +356,7 @@ def test_an_epp_that_somebody_set_since_is_not_taken_for_the_kernels(
 def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
     kernel: Kernel, at: int
 ) -> None:
-    host, disk, before = part(kernel), Disk(), kernel.state()
+    host, disk, before = component(kernel), Disk(), kernel.state()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
 
     class Unplugged(FakeCpufreq):
@@ -371,7 +371,7 @@ def test_a_cpu_that_goes_offline_in_the_middle_leaves_nothing_else_half_done(
 
     steps: list[object] = []
     unplugged = Unplugged(host.root, kernel=kernel)
-    receipt, entry = apply(unplugged, memory(disk), proposal, ASKED)
+    receipt, entry = apply(unplugged, memory(disk), proposal, REQUESTED)
     assert entry is None
     assert receipt.outcome in ("refused", "partial"), receipt
     assert "CPU 5: offline" in " ".join(receipt.sentences)
@@ -382,7 +382,7 @@ def test_other_programs_that_set_frequencies_are_named_first(kernel: Kernel) -> 
     wants = kernel.root / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True)
     (wants / "cpupower.service").write_text("")
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     words = "cpupower may set frequencies here too (cpupower.service is enabled)"
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     assert words in proposal.warnings
@@ -397,7 +397,7 @@ def test_hosts_that_can_not(location: Path) -> None:
     with pytest.raises(AbsentError, match="no cpufreq"):
         open_cpufreq(location)
     kernel = make_tree(location / "a", bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     words = gate_of(host, disk).propose([PinCpus((Cpu(1),))]).refusals
     assert "CPU 0-3: acpi-cpufreq reports no base_frequency" in words[0]
     assert "no base_frequency" in gate_of(host, disk).propose([PinEvery("bf")]).refusals[0]
@@ -410,7 +410,7 @@ def test_hosts_that_can_not(location: Path) -> None:
 
 def test_a_shared_policy_is_changed_once_and_lists_its_cpus(location: Path) -> None:
     kernel = make_tree(location, bases=(None,) * 8, driver="acpi-cpufreq", shared=4)
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     kernel.put(0, MAX, "2000000")
     proposal = gate_of(host, disk).propose([ReleaseCpus((Cpu(1),))])
     assert {(change.cell.number, change.cell.name) for change in proposal.changes} == {(0, "0-3")}
@@ -441,7 +441,7 @@ def test_only_words_and_numbers_are_ever_written(kernel: Kernel) -> None:
 
 
 def session(host: FakeCpufreq, journal: Journal, proposal: Proposal, *, stays: bool) -> None:
-    receipt, entry = apply(host, journal, proposal, ASKED)
+    receipt, entry = apply(host, journal, proposal, REQUESTED)
     assert entry is not None, receipt
     (keep if stays else revert)(host, journal, entry)
 
@@ -459,18 +459,18 @@ def test_killed_at_every_step(location: Path, name: str, stays: bool) -> None:
         kernel = make_tree(location / str(at), governor="performance", bases=BASES[:4])
         kernel.put(2, MAX, "2000000")
         disk, before = Disk(), kernel.state()
-        proposal = gate_of(part(kernel), disk).propose([_within(ACTIONS[name])])
+        proposal = gate_of(component(kernel), disk).propose([_within(ACTIONS[name])])
         death = Death(at, late=False)
         try:
-            session(part(kernel, death), memory(disk, death), proposal, stays=stays)
+            session(component(kernel, death), memory(disk, death), proposal, stays=stays)
         except KilledError:
-            recover(part(kernel), memory(disk))
+            recover(component(kernel), memory(disk))
             outcomes = [item.outcome for item in memory(disk).history()]
             if outcomes != ["kept"]:
                 assert kernel.state() == before, (at, outcomes)
             assert outcomes in ([], ["reverted"], ["kept"])
             assert memory(disk).pending() is None
-            assert recover(part(kernel), memory(disk)) is None
+            assert recover(component(kernel), memory(disk)) is None
         else:
             assert (kernel.state() == before) == (not stays)
             assert at > 4
@@ -487,7 +487,7 @@ def _within(action: FrequencyAction) -> FrequencyAction:
 def test_a_guard_that_did_not_run_for_a_while_waits_for_the_kernel_all_the_same(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     proposal = gate_of(host, disk).propose([PinCpus((Cpu(1),))])
     monkeypatch.setattr(time, "monotonic", itertools.count(0, 10).__next__)
     assert kept(host, disk, proposal).outcome == "kept"
@@ -514,7 +514,7 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
         st.builds(ReleaseCpus, cpus),
         st.builds(PinEvery, st.sampled_from(["bf", "base"])),
     )
-    host, disk = part(kernel), Disk()
+    host, disk = component(kernel), Disk()
     stack = [kernel.state()]
     for _ in range(data.draw(st.integers(1, 6))):
         action = data.draw(one)

@@ -80,7 +80,7 @@ def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said", "fixed"),
+    ("line", "printed", "fixed"),
     [
         ("alloc-class-set: l1c:1=0xf", "'llc' is meant", "alloc-class-set: llc:1=0xf\n"),
         ("alloc-class-set: llc:1=f0", "0xf0 is meant", "alloc-class-set: llc:1=0xf0\n"),
@@ -99,17 +99,17 @@ def test_what_pqos_takes(line: str, expected: list[object] | None) -> None:
         ('pqos -e "llc:1=0xf', "a quote is opened", None),
     ],
 )
-def test_what_it_does_not_take(line: str, said: str, fixed: str | None) -> None:
+def test_what_it_does_not_take(line: str, printed: str, fixed: str | None) -> None:
     (problem,) = pqos_config.parse(line).problems
     assert problem.fatal
-    assert said in problem.text
+    assert printed in problem.text
     assert bool(problem.edits) == (fixed is not None)
     if fixed is not None:
         assert mended(line, [problem]) == fixed
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "printed"),
     [
         ("reset-cat: l3cdp-on", "not run"),
         ("alloc-class-select: CFG0", "not run"),
@@ -120,10 +120,10 @@ def test_what_it_does_not_take(line: str, said: str, fixed: str | None) -> None:
         (f"alloc-assoc-set: llc:1={','.join(str(2 * n) for n in range(99))}", "cuts lines"),
     ],
 )
-def test_what_is_to_be_known_stops_nothing(line: str, said: str) -> None:
+def test_what_is_to_be_known_stops_nothing(line: str, printed: str) -> None:
     (problem,) = pqos_config.parse(line).problems
     assert not problem.fatal
-    assert said in problem.text
+    assert printed in problem.text
 
 
 _WORDS = st.sampled_from(
@@ -207,8 +207,8 @@ def test_what_a_profile_does_not_hold_is_reported() -> None:
     }
     notes = export_profile(more, replace(rules, tasks={"7@1": "vpp"})).notes
     assert len(notes) == 4
-    for said in ("exclusive", "no plain word", "monitoring", "threads"):
-        assert any(said in note for note in notes)
+    for printed in ("exclusive", "no plain word", "monitoring", "threads"):
+        assert any(printed in note for note in notes)
 
 
 def test_classes_by_name_have_numbers_for_pqos_and_are_matched_again() -> None:
@@ -247,7 +247,7 @@ cpus = "2-3"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("[[class", "no TOML"),
         ("[[class]]\ngroup = '/'", "its schema would be"),
@@ -261,14 +261,14 @@ cpus = "2-3"
         ("schema = 'nftop.profile/1'\n[[class]]\ngroup = '/'\nmba_percent = true", "a number"),
     ],
 )
-def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
+def test_what_is_no_profile_of_nftops(text: str, printed: str) -> None:
     (problem,) = formats.parse_toml_profile(text).problems
     assert problem.fatal
-    assert said in problem.text
+    assert printed in problem.text
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "printed"),
     [
         ("alloc-class-set: llc@7:0=0xf", "L3 has no domain 7; it has 0"),
         ("alloc-class-set: llc:0=0x0", "1 way at least"),
@@ -281,10 +281,10 @@ def test_what_is_no_profile_of_nftops(text: str, said: str) -> None:
         ("# nftop: COS 1 is group vpp\nalloc-class-set: llc:1=0xf", "there is no group vpp"),
     ],
 )
-def test_what_a_host_does_not_take(line: str, said: str) -> None:
+def test_what_a_host_does_not_take(line: str, printed: str) -> None:
     result = fit(pqos_config.parse(line), *small())
     (problem,) = result.problems
-    assert said in problem.text
+    assert printed in problem.text
     assert result.actions == ()
 
 

@@ -162,9 +162,9 @@ def test_what_is_requested_a_class_without_a_group_is_judged_too() -> None:
     result = fitted(text, state, rules)
     message = [(problem.line, problem.text) for problem in result.problems]
     assert [line for line, _ in message] == [1, 1, 2, 2, 3]
-    for line, part in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
+    for line, component in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
                        (3, "CPU 9 is not there")):  # fmt: skip
-        assert any(at == line and part in item for at, item in message), message
+        assert any(at == line and component in item for at, item in message), message
     assert result.actions == ()
     # All that can be offered is offered at once.
     left = fitted(mended(text, result.problems), state, rules).problems

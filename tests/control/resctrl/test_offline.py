@@ -39,7 +39,7 @@ from tests.control.hosts import (
 from tests.lab.resctrl import hotplug
 from tests.lab.resctrl.state import controls, default
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 A = "nftop.a"
 L3_0, L3_1, MB_1 = (Cell("schemata", "vpp", *item) for item in (("L3", 0), ("L3", 1), ("MB", 1)))
 CPU_3 = Cell("cpu", "", number=3)
@@ -88,8 +88,8 @@ def furnished() -> ShrinkingHost:
 
 
 def do(gate: BackendClassGate, proposal: Proposal, undoes: tuple[int, ...] = ()) -> Receipt:
-    asked = replace(ASKED, undoes=undoes)
-    receipt, entry = apply(gate.host, gate.journal, proposal, asked)
+    requested = replace(REQUESTED, undoes=undoes)
+    receipt, entry = apply(gate.host, gate.journal, proposal, requested)
     assert entry is not None, receipt
     return keep(gate.host, gate.journal, entry)
 
@@ -203,7 +203,7 @@ def test_a_group_of_nftops_own_goes_though_one_of_its_caches_is_offline() -> Non
 def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> None:
     host, disk = furnished(), Disk()
     wish = [*BOTH, MoveCpus((Cpu(3),), "/")]
-    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), ASKED)
+    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), REQUESTED)
     assert entry is not None
     host.take_offline(1)
     if again:  # taking it back was cut off too
@@ -220,7 +220,7 @@ def test_what_a_crash_left_is_taken_back_as_far_as_it_is_online(again: bool) -> 
 
 def left_in_piece(host: ShrinkingHost, disk: Disk, wish: list[Action]) -> None:
     """A change that was not kept, and taken back while cache 1 was offline."""
-    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), ASKED)
+    _, entry = apply(host, memory(disk), gate_of(host, disk).propose(wish), REQUESTED)
     assert entry is not None
     host.take_offline(1)
     receipt = recover(host, memory(disk))
@@ -279,7 +279,7 @@ def test_an_undo_that_was_taken_back_partly_can_be_repeated() -> None:
     gate, before = gate_of(host, disk), host.state()
     do(gate, gate.propose(BOTH))
     proposal, numbers = undo(gate)
-    _, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=numbers))
+    _, entry = apply(host, memory(disk), proposal, replace(REQUESTED, undoes=numbers))
     assert entry is not None
     host.take_offline(1)
     receipt = recover(host, memory(disk))
@@ -304,7 +304,7 @@ def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_
         victim, journal = mortal(host, disk, Death(at, late=False))
         try:
             serve(
-                victim, journal, proposal, replace(ASKED, undoes=numbers), None,
+                victim, journal, proposal, replace(REQUESTED, undoes=numbers), None,
                 answer=lambda _: None, kept=lambda _: pytest.fail("nobody is asked"),
             )  # fmt: skip
         except KilledError:
@@ -326,7 +326,7 @@ def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_
 def test_what_is_offline_when_a_change_is_kept_is_reported_and_blamed_on_nobody() -> None:
     host = furnished()
     gate = gate_of(host, Disk())
-    _, entry = apply(host, gate.journal, gate.propose(BOTH), ASKED)
+    _, entry = apply(host, gate.journal, gate.propose(BOTH), REQUESTED)
     assert entry is not None
     host.take_offline(1)
     receipt = keep(host, gate.journal, entry)

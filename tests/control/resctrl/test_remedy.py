@@ -146,8 +146,8 @@ def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
     assert second.startswith("systemctl set-property --runtime backup.service AllowedCPUs=")
     cpus = first.split()[2]
     polled = {cpu for nf in frame.nfs for cpu in nf.cpus}
-    named = {int(cpu) for part in cpus.split(",") for cpu in range(
-        int(part.split("-")[0]), int(part.split("-")[-1]) + 1)}  # fmt: skip
+    named = {int(cpu) for component in cpus.split(",") for cpu in range(
+        int(component.split("-")[0]), int(component.split("-")[-1]) + 1)}  # fmt: skip
     assert named and named.isdisjoint(polled)
     siblings = {other for cpu in polled for other in frame.topology.cpus[cpu].siblings}
     assert named.isdisjoint(siblings)

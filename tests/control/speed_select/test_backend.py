@@ -25,10 +25,10 @@ from nftop.model.ids import Cpu
 from nftop.render.editor.change import preview
 from tests.control.hosts import Death, Disk, KilledError, memory
 from tests.control.sst_trees import in_memory
-from tests.isst.hosts import HUNG, FakeSpeedSelect, base_mhz, make_tool, part
+from tests.isst.hosts import HUNG, FakeSpeedSelect, base_mhz, component, make_tool
 from tests.isst.tool import Tool, install, load
 
-ASKED = Requester("somebody")
+REQUESTED = Requester("somebody")
 ON, OFF = SwitchBf(True), SwitchBf(False)
 CLASS = SetCpClass((Cpu(1),), 0)
 
@@ -57,7 +57,7 @@ def planned(host: FakeSpeedSelect, disk: Disk, *actions: SstAction) -> Proposal:
 def kept(
     host: FakeSpeedSelect, disk: Disk, proposal: Proposal, undoes: tuple[int, ...] = ()
 ) -> Receipt:
-    receipt, entry = apply(host, memory(disk), proposal, replace(ASKED, undoes=undoes))
+    receipt, entry = apply(host, memory(disk), proposal, replace(REQUESTED, undoes=undoes))
     assert entry is not None, receipt
     receipt = keep(host, memory(disk), entry)
     assert receipt.outcome == "kept"
@@ -72,18 +72,18 @@ def undone(host: FakeSpeedSelect, disk: Disk) -> Proposal:
 
 
 def refused(location: Path, tool: Tool, action: SstAction) -> str:
-    proposal = gate_of(part(location, tool), Disk()).propose([action])
+    proposal = gate_of(component(location, tool), Disk()).propose([action])
     assert proposal.changes == ()
     return " ".join(proposal.refusals)
 
 
 def writes(tool: Tool) -> list[tuple[str, ...]]:
     verbs = ("enable", "disable", "assoc")
-    return [item for item in tool.asked if any(word in verbs for word in item)]
+    return [item for item in tool.requested if any(word in verbs for word in item)]
 
 
 def test_bf_on_shows_every_core_is_read_back_and_undone(location: Path, tool: Tool) -> None:
-    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
+    host, disk, before = component(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, ON)
     lines = preview(proposal, {}, "percent")
     assert lines[:2] == [
@@ -104,7 +104,7 @@ def test_bf_on_shows_every_core_is_read_back_and_undone(location: Path, tool: To
 
 
 def test_a_package_alone_and_words_that_are_fixed(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (1,)))
     kept(host, disk, proposal)
     assert [domain.bf for domain in tool.state.domains] == [False, True]
@@ -120,7 +120,7 @@ def test_a_package_alone_and_words_that_are_fixed(location: Path, tool: Tool) ->
 
 def test_power_domains_are_switched_one_by_one(location: Path) -> None:
     tool = make_tool(location, split=True)
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     assert [change.cell.name for change in proposal.changes] == ["0.0@0", "0.1@0"]
     texts = " ".join(proposal.effects)
@@ -133,7 +133,7 @@ def test_power_domains_are_switched_one_by_one(location: Path) -> None:
 
 
 def test_a_class_is_the_whole_cores_and_undone(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     tool.state.classes[0] = 2
     proposal = planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0))
     lines = preview(proposal, {}, "percent")
@@ -147,7 +147,7 @@ def test_a_class_is_the_whole_cores_and_undone(location: Path, tool: Tool) -> No
 
 
 def test_what_is_changed_as_json_has_it(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     both = [*planned(host, disk, SwitchBf(True, (0,))).changes, *planned(host, disk, CLASS).changes]
     assert [change_object(item) for item in both[:2]] == [
         {"kind": "bf", "old": "off", "new": "on", "package": 0, "die": 0, "power_domain": 0,
@@ -157,15 +157,15 @@ def test_what_is_changed_as_json_has_it(location: Path, tool: Tool) -> None:
 
 
 def test_what_it_may_lack_is_a_warning(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     assert planned(host, disk, ON).warnings == ()
     tool.state.domains[0].cp = False
     for name in ("scaling_min_freq", "scaling_max_freq"):
         assert tool.tree is not None
         (tool.tree / f"policy5/{name}").write_text("2300000\n")
-    said = planned(host, disk, ON).warnings
-    assert any(item.startswith("package 0: SST-CP is off") for item in said)
-    assert "CPU 5: pinned to 2300 MHz, and stays so" in said
+    printed = planned(host, disk, ON).warnings
+    assert any(item.startswith("package 0: SST-CP is off") for item in printed)
+    assert "CPU 5: pinned to 2300 MHz, and stays so" in printed
     assert "package 0: SST-CP is off: a class has no effect there until it is on" in (
         planned(host, disk, CLASS).warnings
     )
@@ -174,18 +174,18 @@ def test_what_it_may_lack_is_a_warning(location: Path, tool: Tool) -> None:
 def test_without_cpufreq_the_tools_own_numbers_are_left(location: Path, tool: Tool) -> None:
     assert tool.tree is not None
     tool.tree.rename(tool.tree.parent / "gone")
-    said = " ".join(planned(part(location, tool), Disk(), ON).effects)
-    assert "base frequency unknown now, 2700 MHz then" in said
+    printed = " ".join(planned(component(location, tool), Disk(), ON).effects)
+    assert "base frequency unknown now, 2700 MHz then" in printed
 
 
 @pytest.mark.parametrize(
-    ("model", "said"), [(0x55, "switched by firmware"), (0, "does not report the CPU model")]
+    ("model", "printed"), [(0x55, "switched by firmware"), (0, "does not report the CPU model")]
 )
 def test_what_would_not_be_switched_at_all(
-    location: Path, tool: Tool, model: int, said: str
+    location: Path, tool: Tool, model: int, printed: str
 ) -> None:
     tool.state.model = model
-    assert said in refused(location, tool, ON)
+    assert printed in refused(location, tool, ON)
 
 
 def test_what_can_not_be_is_refused_with_its_reason(location: Path, tool: Tool) -> None:
@@ -205,28 +205,28 @@ def test_what_can_not_be_read_back_is_not_set(location: Path, tool: Tool) -> Non
     assert "package 0: there is no SST-BF" in refused(location, tool, ON)
     tool.deaf = True
     with pytest.raises(OSError, match="did not end"):
-        gate_of(part(location, tool), Disk()).propose([ON])
+        gate_of(component(location, tool), Disk()).propose([ON])
 
 
 @pytest.mark.parametrize("action", [ON, CLASS])
 def test_a_foreign_change_since_the_preview_is_a_conflict(
     location: Path, tool: Tool, action: SstAction
 ) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     proposal = planned(host, disk, action)
     tool.state.classes[1] = 1
     tool.state.domains[0].bf = True
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, disk) == ("conflict", None, Disk())
     assert writes(tool) == []
 
 
 def test_another_level_since_the_preview_is_a_conflict(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     tool.state.domains[0].bf_of = [0, 3]
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     tool.state.domains[0].level = 3
-    receipt, _ = apply(host, memory(disk), proposal, ASKED)
+    receipt, _ = apply(host, memory(disk), proposal, REQUESTED)
     assert receipt.outcome == "conflict"
     with pytest.raises(RefusedError, match="another level"):
         host.do(host.steps(proposal.base, proposal.changes)[0])
@@ -234,7 +234,7 @@ def test_another_level_since_the_preview_is_a_conflict(location: Path, tool: Too
 
 
 def test_what_others_changed_since_is_left_alone(location: Path, tool: Tool) -> None:
-    host, disk = part(location, tool), Disk()
+    host, disk = component(location, tool), Disk()
     kept(host, disk, planned(host, disk, SetCpClass((Cpu(0), Cpu(1)), 0)))
     tool.state.classes[1] = 2
     back = undone(host, disk)
@@ -246,7 +246,7 @@ def test_what_others_changed_since_is_left_alone(location: Path, tool: Tool) -> 
 
 @pytest.mark.parametrize("action", [ON, SetCpClass((Cpu(0), Cpu(1)), 0)])
 @pytest.mark.parametrize(
-    ("trouble", "outcome", "said"),
+    ("trouble", "outcome", "printed"),
     [
         ("fail", "refused", "failed(error -1)"),
         ("silent", "refused", "it says nothing"),
@@ -259,9 +259,9 @@ def test_what_others_changed_since_is_left_alone(location: Path, tool: Tool) -> 
     ],
 )
 def test_what_goes_wrong_is_read_back_and_taken_back(
-    location: Path, tool: Tool, action: SstAction, trouble: str, outcome: str, said: str
+    location: Path, tool: Tool, action: SstAction, trouble: str, outcome: str, printed: str
 ) -> None:
-    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
+    host, disk, before = component(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, action)
 
     class Once(FakeSpeedSelect):
@@ -272,9 +272,9 @@ def test_what_goes_wrong_is_read_back_and_taken_back(
             super().do(step)
 
     once = Once(host.ask, host.root, host.folder, 0.0)
-    receipt, entry = apply(once, memory(disk), proposal, ASKED)
+    receipt, entry = apply(once, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == (outcome, None), receipt
-    assert said in " ".join(receipt.sentences)
+    assert printed in " ".join(receipt.sentences)
     assert "everything is as it was before" in receipt.sentences[-1]
     assert tool.state == before and disk.pending is None
 
@@ -282,7 +282,7 @@ def test_what_goes_wrong_is_read_back_and_taken_back(
 def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
     location: Path, tool: Tool
 ) -> None:
-    host, disk, before = part(location, tool), Disk(), copy.deepcopy(tool.state)
+    host, disk, before = component(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, SwitchBf(True, (0,)))
     tool.trouble = "hang-after"
 
@@ -294,7 +294,7 @@ def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
                 tool.deaf = True
 
     ever = Ever(host.ask, host.root, host.folder, 0.0)
-    receipt, entry = apply(ever, memory(disk), proposal, ASKED)
+    receipt, entry = apply(ever, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("failed", None)
     assert "could not be taken back" in " ".join(receipt.sentences)
     assert tool.state.domains[0].bf and disk.pending is not None
@@ -318,15 +318,15 @@ def test_killed_at_every_step(location: Path, name: str, *, stays: bool, late: b
         tool = make_tool(location / str(at))
         tool.state.classes[0] = 2
         disk, before = Disk(), copy.deepcopy(tool.state)
-        proposal = planned(part(tool_root(tool), tool), disk, *ACTIONS[name])
+        proposal = planned(component(tool_root(tool), tool), disk, *ACTIONS[name])
         death = Death(at, late=late)
-        host = part(tool_root(tool), tool, death)
+        host = component(tool_root(tool), tool, death)
         try:
-            receipt, entry = apply(host, memory(disk, death), proposal, ASKED)
+            receipt, entry = apply(host, memory(disk, death), proposal, REQUESTED)
             assert entry is not None, receipt
             (keep if stays else revert)(host, memory(disk, death), entry)
         except KilledError:
-            again = part(tool_root(tool), tool)
+            again = component(tool_root(tool), tool)
             recover(again, memory(disk))
             outcomes = [item.outcome for item in memory(disk).history()]
             assert outcomes in ([], ["reverted"], ["kept"])
@@ -356,7 +356,7 @@ def test_changes_and_undos_in_any_order_end_where_they_began(data: st.DataObject
         tool = make_tool(folder, split=data.draw(st.booleans()))
         for core in range(4):
             tool.state.classes[core] = data.draw(st.integers(0, 3))
-        host, disk = part(folder, tool), Disk()
+        host, disk = component(folder, tool), Disk()
         stack = [copy.deepcopy(tool.state)]
         for _ in range(data.draw(st.integers(1, 6))):
             proposal = planned(host, disk, data.draw(one))
@@ -375,7 +375,7 @@ def test_changes_and_undos_in_any_order_end_where_they_began(data: st.DataObject
 
 
 def test_only_sound_calls_are_created(location: Path, tool: Tool) -> None:
-    host = part(location, tool)
+    host = component(location, tool)
     bf = Cell("bf", "", "0.0@0", 0)
     for cells, value in (
         ((bf,), "maybe"), ((bf, bf), "on"), ((class_cell(1),), "4"), ((class_cell(1),), "0 -a"),
@@ -383,7 +383,7 @@ def test_only_sound_calls_are_created(location: Path, tool: Tool) -> None:
     ):  # fmt: skip
         with pytest.raises(RefusedError, match="is not called"):
             host.do(IsstCall(cells, value))
-    assert tool.asked == []
+    assert tool.requested == []
 
 
 def test_a_real_program_is_switched_and_undone(location: Path, tool: Tool) -> None:
@@ -392,7 +392,7 @@ def test_a_real_program_is_switched_and_undone(location: Path, tool: Tool) -> No
     gate = BackendGate(host, memory(disk), start_guard, "nftop")
     proposal = gate.propose([ON, CLASS])
     assert proposal.refusals == ()
-    receipt, entry = apply(host, memory(disk), proposal, ASKED)
+    receipt, entry = apply(host, memory(disk), proposal, REQUESTED)
     assert entry is not None, receipt
     now = load(state).state
     assert [domain.bf for domain in now.domains] == [True, True] and now.classes[1] == 0

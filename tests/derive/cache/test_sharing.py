@@ -105,7 +105,7 @@ def at_host(second: int, host: Host) -> Sample:
     whole = tick(second, forwarding(second), workers=workers)
     ticks = {"idle": 1 - host.cpu_time, "steal": host.steal, "user": host.cpu_time - host.steal}
     kernel = cpu_times(
-        {index: {name: round(1000 * second * part) for name, part in ticks.items()}
+        {index: {name: round(1000 * second * component) for name, component in ticks.items()}
          for index in range(4)}
     )  # fmt: skip
     readings = {**whole.readings, "kernel": replace(whole.readings["kernel"], value=kernel)}

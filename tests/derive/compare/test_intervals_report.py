@@ -50,39 +50,41 @@ def nf(mpps: float, cpp: float, *, saturated: float, **more: float) -> dict[str,
 
 
 def only(a: Interval, b: Interval) -> tuple[EntityReport, dict[str, Compared]]:
-    (part,) = comparison(a, b).parts
-    return part, {row.result.metric.id: row.result for row in part.rows}
+    (component,) = comparison(a, b).parts
+    return component, {row.result.metric.id: row.result for row in component.rows}
 
 
 def test_where_cores_are_busy_all_the_time_cycles_are_compared() -> None:
-    part, rows = only(
+    component, rows = only(
         interval(nf(10, 200, saturated=1), seed=1), interval(nf(12, 166, saturated=1), seed=2)
     )
     assert {rows[name].word for name in ("packets_per_s", "cpp", "busy_cpp", "ipc")} == {"better"}
     assert rows["ipp"].word == "no difference"
-    assert part.word == "better" and "CPP -17." in part.why and "Mpps +20." in part.why
+    assert (
+        component.word == "better" and "CPP -17." in component.why and "Mpps +20." in component.why
+    )
     assert rows["cpp"].change_ratio == pytest.approx(-0.17, abs=0.01)
 
 
 def test_where_the_load_moved_cycles_are_inconclusive() -> None:
-    part, rows = only(
+    component, rows = only(
         interval(nf(10, 200, saturated=0), seed=1), interval(nf(12, 166, saturated=0), seed=2)
     )
     assert {rows[name].word for name in ("cpp", "busy_cpp", "ipp", "ipc")} == {"inconclusive"}
-    assert rows["cpp"].why.startswith("load moved +") and part.why == rows["cpp"].why
+    assert rows["cpp"].why.startswith("load moved +") and component.why == rows["cpp"].why
     # More packets are no merit: more were offered.
-    assert (rows["packets_per_s"].word, part.word) == ("more", "inconclusive")
+    assert (rows["packets_per_s"].word, component.word) == ("more", "inconclusive")
     assert rows["llc_misses_per_packet"].word == "no number"
 
 
 def test_with_idle_polls_only_the_cost_of_work_is_compared(snapshot: SnapshotAssertion) -> None:
-    part, rows = only(
+    component, rows = only(
         interval(nf(10, 200, saturated=0), seed=1),
         interval(nf(10, 200, saturated=0, busy_cpp=120), seed=2),
     )
     assert (rows["cpp"].word, rows["busy_cpp"].word) == ("inconclusive", "worse")
     assert rows["cpp"].why.startswith("empty polls are in it")
-    assert part.word == "worse"
+    assert component.word == "worse"
     unknown = nf(10, 200, saturated=np.nan)
     _, rows = only(interval(unknown, seed=1), interval(unknown, seed=2))
     assert rows["cpp"].why == snapshot
@@ -110,9 +112,9 @@ def test_cycles_of_two_clocks_are_not_compared(snapshot: SnapshotAssertion) -> N
     assert (rows["cpp"].word, rows["cpp"].why) == snapshot
     a, b = interval(nf(10, 200, saturated=1), seed=1), interval(nf(10, 200, saturated=1), seed=2)
     a.things[NF].add(tsc)
-    part, rows = only(a, b)
+    component, rows = only(a, b)
     assert rows["cpp"].n_before == 60 and rows["packets_per_s"].n_before == 61
-    assert part.notes == snapshot
+    assert component.notes == snapshot
 
 
 def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -> None:
@@ -123,10 +125,10 @@ def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -
         clocks[::2] = CLOCKS.index("core_by_run")
         series.values["clock"] = array("d", clocks)
     estimated = nf(10, 150, saturated=1, clock=float(CLOCKS.index("core_by_run")))
-    part, rows = only(read, interval(estimated, seed=2))
+    component, rows = only(read, interval(estimated, seed=2))
     assert (rows["cpp"].n_before, rows["cpp"].n_after) == (60, 60)
     assert rows["busy_cpp"].n_before == 60
-    assert (rows["cpp"].word, part.notes) == ("better", ())
+    assert (rows["cpp"].word, component.notes) == ("better", ())
 
 
 def test_restarted_functions_and_unique_names(snapshot: SnapshotAssertion) -> None:
@@ -166,6 +168,6 @@ def test_why_no_number() -> None:
     a, b = Interval(), Interval()
     for item in (a, b):
         item._series(NF).add(dict.fromkeys(nf(1, 1, saturated=1), none))
-    part, rows = only(a, b)
-    assert {row.word for row in rows.values()} == {"no number"} and part.word == "no number"
+    component, rows = only(a, b)
+    assert {row.word for row in rows.values()} == {"no number"} and component.word == "no number"
     assert rows["busy_cpp"].why == "run as root" and rows["packets_per_s"].before == none

@@ -15,7 +15,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
 from tests.frames import SECOND_NS, START_NS
 from tests.rdt import MIB, in_cache
-from tests.story import CHEAPER, Story, cost, part, word
+from tests.story import CHEAPER, Story, component, cost, word
 
 WHY = Missing(Reason.SOURCE, "here is what to do")
 
@@ -43,7 +43,7 @@ def test_the_change_before_and_the_one_after_bound_the_samples() -> None:
     first, second = together(frame.noticed)
     old = verdict_of(window, first.at_ns, groups_in(first.changes))
     new = verdict_of(window, second.at_ns, groups_in(second.changes))
-    [before, after] = [part(item, "fwd").rows[1] for item in (old, new)]
+    [before, after] = [component(item, "fwd").rows[1] for item in (old, new)]
     assert old.over and before.n_after < 60
     assert 30 <= after.n_before <= before.n_after, "whole steps of what is of one level"
     assert before.word == "better" and after.word == "no difference"
@@ -62,7 +62,7 @@ def test_the_time_of_taking_it_back_ends_the_samples() -> None:
     window = story.history.window(frame)
     term = Term(taken_back_ns=at_tick(100))
     ended = verdict_of(window, at_tick(60), ("vpp",), term)
-    [row] = [row for row in part(ended, "fwd").rows if row.metric.id == "packets_per_s"]
+    [row] = [row for row in component(ended, "fwd").rows if row.metric.id == "packets_per_s"]
     assert ended.over and ended.settled
     assert ended.taken_back_s == 40
     assert ended.span_s == pytest.approx(40 - ended.left_out_s, abs=1)
@@ -99,17 +99,17 @@ def test_changes_that_did_not_settle_are_judged_as_one() -> None:
     result = verdict_of(window, together(frame.noticed)[-1].at_ns, ("ovs",))
     assert len(result.noticed) == 2 and "judged as one" in result.notes[0]
     assert set(result.groups) == {"ovs", "vpp"}
-    assert part(result, "fwd").word == "better"
+    assert component(result, "fwd").word == "better"
     first = verdict_of(window, together(frame.noticed)[0].at_ns, ("vpp",))
     assert first.over and not first.settled
-    assert part(first, "fwd").word == "too few samples"
+    assert component(first, "fwd").word == "too few samples"
 
 
 def test_a_change_that_was_not_noticed_yet_is_judged_by_its_time() -> None:
     story = Story(shown=cost(CHEAPER))
     frame = replace(story.last(150), noticed=())
     result = verdict_of(story.history.window(frame), START_NS + 60 * SECOND_NS, ("vpp",))
-    assert result.noticed == () and part(result, "fwd").word == "better"
+    assert result.noticed == () and component(result, "fwd").word == "better"
 
 
 def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out(
@@ -125,7 +125,7 @@ def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out(
     assert result.left_out_s == UNMETERED_S
     assert result.notes == snapshot
     assert word(result, "vpp", "occupancy_bytes", "class") == f"no number: {WHY.message}"
-    assert part(result, "fwd").word == "better"
+    assert component(result, "fwd").word == "better"
 
 
 def test_occupancy_that_never_stands_still_is_reported() -> None:

@@ -17,7 +17,7 @@ from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import group, in_cache
-from tests.story import CHEAPER, Story, cost, part, word
+from tests.story import CHEAPER, Story, component, cost, word
 
 WHY = Missing(Reason.SOURCE, "here is what to do")
 
@@ -28,7 +28,7 @@ def cheaper() -> Verdict:
 
 
 def test_a_class_that_got_more_cache_costs_less_a_packet(cheaper: Verdict) -> None:
-    result = part(cheaper, "fwd")
+    result = component(cheaper, "fwd")
     assert (result.word, result.groups, result.changed) == ("better", ("vpp",), True)
     assert result.why.startswith("CPP -1") and "bCPP -1" in result.why
     assert word(cheaper, "fwd", "packets_per_s").startswith("no difference")
@@ -45,7 +45,7 @@ def test_what_overlaps_stands_behind_what_was_changed(cheaper: Verdict) -> None:
     names = [(item.kind, item.name, item.changed) for item in cheaper.parts]
     assert names == [("class", "vpp", True), ("nf", "fwd", True),
                      ("class", "ovs", False), ("nf", "vpp", False)]  # fmt: skip
-    assert part(cheaper, "vpp").word == "no difference"
+    assert component(cheaper, "vpp").word == "no difference"
     assert word(cheaper, "vpp", "cpp").startswith("inconclusive"), "it is not busy all the time"
     assert ROOT not in [item.name for item in cheaper.parts], "it has no way in common with them"
 
@@ -56,7 +56,7 @@ def test_the_time_in_which_occupancy_settles_is_left_out(cheaper: Verdict) -> No
     assert cheaper.settled and not cheaper.over
     early = Story(shown=cost(CHEAPER)).verdict(66)
     assert not early.settled and early.left_out_s == pytest.approx(6, abs=0.2)
-    assert part(early, "fwd").word == "settling"
+    assert component(early, "fwd").word == "settling"
     assert [row.n_after for item in early.parts for row in item.rows if row.n_after] == []
 
 
@@ -65,7 +65,7 @@ def test_it_becomes_final(cheaper: Verdict) -> None:
     later, last = story.verdict(230), story.verdict(300)
     assert later.over and not cheaper.over
     assert later.parts == last.parts
-    row = next(row for row in part(last, "fwd").rows if row.metric.id == "cpp")
+    row = next(row for row in component(last, "fwd").rows if row.metric.id == "cpp")
     assert SPAN_S - 2 <= row.n_after <= SPAN_S
 
 
@@ -73,7 +73,7 @@ def test_it_becomes_final(cheaper: Verdict) -> None:
 def test_noise_alone_is_no_difference(seed: int) -> None:
     verdict = Story(seed=seed, noise=0.03, full=frozenset({"fwd", "vpp"})).verdict(150)
     for name in ("fwd", "vpp"):
-        assert part(verdict, name).word == "no difference"
+        assert component(verdict, name).word == "no difference"
 
 
 def test_a_neighbour_that_came_shortly_before_is_what_was_present() -> None:
@@ -84,14 +84,14 @@ def test_a_neighbour_that_came_shortly_before_is_what_was_present() -> None:
 
     verdict = Story(shown=shown, changed_at=100).verdict(180)
     assert word(verdict, "fwd", "cpp") == "better"
-    assert part(verdict, "fwd").rows[1].change_ratio == pytest.approx(1 / 1.2 - 1, abs=0.01)
+    assert component(verdict, "fwd").rows[1].change_ratio == pytest.approx(1 / 1.2 - 1, abs=0.01)
 
 
 @pytest.mark.parametrize("ratio", [0.7, 1.4])
 def test_where_the_load_moved_nothing_is_reported_of_a_packets_cost(ratio: float) -> None:
     shown = cost(CHEAPER, rx_packets_per_s=14.892e6 * ratio)
     verdict = Story(shown=shown, full=frozenset()).verdict(150)
-    result = part(verdict, "fwd")
+    result = component(verdict, "fwd")
     assert result.word == "inconclusive"
     assert result.why == f"load moved {result.why.split()[-1]}"
     assert float(result.why.split()[-1].rstrip("%")) == pytest.approx(100 * (ratio - 1), abs=1.0)
@@ -100,7 +100,7 @@ def test_where_the_load_moved_nothing_is_reported_of_a_packets_cost(ratio: float
 
 def test_a_core_that_is_busy_all_the_time_takes_what_it_can() -> None:
     shown = cost(CHEAPER, rx_packets_per_s=14.892e6 / CHEAPER)
-    result = part(Story(shown=shown).verdict(150), "fwd")
+    result = component(Story(shown=shown).verdict(150), "fwd")
     assert result.word == "better" and "Mpps +17" in result.why
 
 
@@ -114,7 +114,7 @@ def test_drops_follow_the_load_where_cores_are_full(more: float) -> None:
     verdict = Story(shown=shown).verdict(150)
     assert word(verdict, "fwd", "drop_packets_per_s").startswith("inconclusive: load moved")
     assert word(verdict, "fwd", "packets_per_s").startswith("no difference")
-    assert part(verdict, "fwd").word == "no difference"
+    assert component(verdict, "fwd").word == "no difference"
 
 
 def test_drops_are_offered_too() -> None:
@@ -140,7 +140,7 @@ def test_drops_are_offered_too() -> None:
         assert word(verdict, name, "packets_per_s") == "better"
         assert word(verdict, name, "drop_packets_per_s") == "better"
         assert word(verdict, name, "cpp") == "better", "at most so much after, and that is less"
-        assert part(verdict, name).word == "better"
+        assert component(verdict, name).word == "better"
 
 
 def test_empty_polls_are_no_cost_of_a_packet() -> None:
@@ -148,15 +148,15 @@ def test_empty_polls_are_no_cost_of_a_packet() -> None:
     assert word(verdict, "fwd", "cpp").startswith("inconclusive: empty polls are in it")
     assert word(verdict, "fwd", "ipc").startswith("inconclusive: empty polls")
     assert word(verdict, "fwd", "busy_cpp") == "better"
-    assert part(verdict, "fwd").word == "better"
+    assert component(verdict, "fwd").word == "better"
 
 
 def test_a_cost_that_empty_polls_may_be_in_is_a_bound() -> None:
     result = Story(full=frozenset({"fwd"})).verdict(100)
-    bounds = {row.metric.id: row.bounds for row in part(result, "vpp").rows}
+    bounds = {row.metric.id: row.bounds for row in component(result, "vpp").rows}
     assert bounds["cpp"] == (True, True)
     assert bounds["busy_cpp"] == bounds["packets_per_s"] == (False, False)
-    assert {row.bounds for row in part(result, "fwd").rows} == {(False, False)}
+    assert {row.bounds for row in component(result, "fwd").rows} == {(False, False)}
 
 
 def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
@@ -171,7 +171,7 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
     for frame in frames:
         history.append(frame)
     result = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
-    rows = {row.metric.id: row for row in part(result, "vpp").rows}
+    rows = {row.metric.id: row for row in component(result, "vpp").rows}
     assert rows["cpp"].bounds == (True, True)
     assert "it is not known whether its cores are busy" in rows["cpp"].why
 
@@ -191,13 +191,13 @@ def test_a_network_function_that_tells_too_little_says_why() -> None:
         history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), frames[60].monotonic_ns, ("vpp",))
     assert word(verdict, "fwd", "cpp") == f"no number: {WHY.message}"
-    assert part(verdict, "fwd").word == "no difference", "of its packets"
+    assert component(verdict, "fwd").word == "no difference", "of its packets"
     assert word(verdict, "fwd", "ipc").startswith("inconclusive: it is not known whether")
 
 
 def test_too_few_samples_before() -> None:
     verdict = Story(changed_at=8, shown=cost(CHEAPER, 8)).verdict(80)
-    assert part(verdict, "fwd").word == "too few samples"
+    assert component(verdict, "fwd").word == "too few samples"
 
 
 def test_misses_by_packet_where_every_core_tells() -> None:
@@ -211,7 +211,9 @@ def test_misses_by_packet_where_every_core_tells() -> None:
         again.history.append(last)
     assert last is not None
     verdict = verdict_of(again.history.window(last), START_NS + 60 * SECOND_NS, ("vpp",))
-    row = next(row for row in part(verdict, "fwd").rows if row.metric.id == "llc_misses_per_packet")
+    row = next(
+        row for row in component(verdict, "fwd").rows if row.metric.id == "llc_misses_per_packet"
+    )
     assert row.word == "better"
     assert row.n_before == 15 and row.n_after < 50, "what is held is not counted again"
     assert row.change_ratio == pytest.approx(-0.25, abs=0.01)
@@ -248,21 +250,21 @@ def of_programs(cpus: tuple[int, ...], ticks: int) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "said"),
+    ("cpus", "printed"),
     [((4,), "less"), ((4, 6), "less"), ((6,), "no number: no CPU at this cache")],
 )
 def test_a_class_without_network_functions_has_the_ipc_of_its_cpus_at_the_cache(
-    cpus: tuple[int, ...], said: str
+    cpus: tuple[int, ...], printed: str
 ) -> None:
     result = of_programs(cpus, 150)
     assert result.groups == ("vm",)
-    assert word(result, "vm", "ipc", "class") == said, "of what nobody knows the work of"
-    assert (part(result, "vm", "class").word == "less") == (said == "less")
+    assert word(result, "vm", "ipc", "class") == printed, "of what nobody knows the work of"
+    assert (component(result, "vm", "class").word == "less") == (printed == "less")
 
 
 def test_what_has_no_sample_after_the_change_yet_is_settling_alone() -> None:
     result = of_programs((4,), 62)
-    row = next(item for item in part(result, "vm", "class").rows if item.metric.id == "ipc")
+    row = next(item for item in component(result, "vm", "class").rows if item.metric.id == "ipc")
     assert (row.word, row.why, row.n_after) == ("settling", "", 0)
     assert isinstance(row.after, Missing)
     assert row.after.reason is Reason.WARMING

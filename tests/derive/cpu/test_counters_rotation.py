@@ -37,7 +37,7 @@ class Rotation:
     state: CounterState = field(default_factory=CounterState)
     now_ns: int = S
     enabled: list[int] = field(default_factory=lambda: [0, 0])
-    looked_at: int = 0  # how many groups take turns on CPU 0, if somebody looks at it
+    inspected_at: int = 0  # how many groups take turns on CPU 0, if somebody looks at it
 
     def __post_init__(self) -> None:
         groups = len(self.per_ns)
@@ -71,8 +71,8 @@ class Rotation:
             running_ns=self.ran.copy(),
             turns=groups - 1,
         )
-        if self.looked_at:
-            mine = replace(table, cpus=table.cpus[:1], turns=self.looked_at)
+        if self.inspected_at:
+            mine = replace(table, cpus=table.cpus[:1], turns=self.inspected_at)
             table = replace(table, focus=mine)
         self.state, rates = step_counters(self.state, SourceReading(table, self.now_ns, 1), TWO)
         return rates
@@ -249,7 +249,7 @@ def test_the_core_that_is_observed_has_a_longer_round_than_the_others() -> None:
     """CPU 0 has turns of its own beside these, so that each of these comes later."""
     rotation = started(1, 2)
     rotation.tick(1)
-    rotation.looked_at = 9
+    rotation.inspected_at = 9
     result = [rotation.tick(None) for _ in range(12)]
     held = [[isinstance(rates.rate("own_1")[cpu], float) for rates in result] for cpu in (0, 1)]
     assert held == [[True] * 11 + [False], [True] * 3 + [False] * 9]

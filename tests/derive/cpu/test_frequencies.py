@@ -73,15 +73,15 @@ def test_cores_of_a_hybrid_are_no_sst() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "said"),
+    ("driver", "printed"),
     [("acpi-cpufreq", "intel_pstate with HWP does"), ("intel_pstate", "where the CPU has HWP")],
 )
-def test_no_base_frequency_has_its_reason(driver: str, said: str) -> None:
+def test_no_base_frequency_has_its_reason(driver: str, printed: str) -> None:
     rows = [replace(row(cpu, None), driver=driver, epp=None) for cpu in range(4)]
     state = stepped(table(*rows))
     base = state.columns["base_frequency_hz"][0]
     assert isinstance(base, Missing) and base.reason is Reason.HARDWARE
-    assert said in base.message and driver in base.message
+    assert printed in base.message and driver in base.message
     assert state.settings[0].priority == base
     assert isinstance(state.settings[0].epp, Missing)
     assert state.columns["min_frequency_hz"][0] == 0.8e9
@@ -91,9 +91,9 @@ def test_cpus_without_a_policy_and_offline_ones_say_so() -> None:
     here = topology(4)
     off = replace(here, cpus=(*here.cpus[:3], replace(here.cpus[3], online=False)))
     state = stepped(table(row(0), row(1)), off)
-    for cpu, said in ((2, "this CPU has no cpufreq"), (3, "offline")):
+    for cpu, printed in ((2, "this CPU has no cpufreq"), (3, "offline")):
         reading = state.columns["max_frequency_hz"][cpu]
-        assert isinstance(reading, Missing) and reading.message == said
+        assert isinstance(reading, Missing) and reading.message == printed
 
 
 def test_a_host_without_cpufreq_says_why_everywhere() -> None:

@@ -12,7 +12,7 @@ from nftop.model.missing import Missing, Reading, Reason
 
 NOTHING = Missing(Reason.SOURCE)
 STALE = Missing(Reason.STALE, "too old")
-WHO = (("testpmd", 7),)
+OWNER = (("testpmd", 7),)
 
 
 def rates(misses: float | Missing, age: float | None) -> CounterRates:
@@ -24,7 +24,7 @@ def rates(misses: float | Missing, age: float | None) -> CounterRates:
 
 
 def step(
-    state: MissState, seen: CounterRates, packets: float, owner: tuple[object, ...] = WHO
+    state: MissState, seen: CounterRates, packets: float, owner: tuple[object, ...] = OWNER
 ) -> tuple[MissState, Reading]:
     state, result = step_misses(state, seen, column(np.array([packets])), owner)
     return state, result[0]

@@ -36,7 +36,7 @@ class Bench:
 
     now_s: float = 100.0
     pace_s: float = 1.0
-    who: object = 1
+    owner: object = 1
     load: Reading = 10.0
     reading: Reading = 0.0
     state: FindingState = field(default_factory=FindingState)
@@ -52,7 +52,7 @@ class Bench:
     def measure(self, inputs: FindingInputs) -> Measured:
         one = from_readings({0: self.reading}, 1, LATE)
         load = from_readings({0: self.load}, 1, LATE)
-        return Measured([FindingKey("cpu 1", self.who)], one, {"load": load})
+        return Measured([FindingKey("cpu 1", self.owner)], one, {"load": load})
 
     def tick(self, reading: Reading, after_s: float | None = None) -> Sequence[Finding]:
         self.now_s += self.pace_s if after_s is None else after_s
@@ -197,10 +197,10 @@ def test_a_slow_pace_needs_three_ticks_and_a_fast_one_the_time(
 def test_another_entity_at_the_same_key_begins_anew() -> None:
     bench = Bench()
     bench.ticks(*[9] * 5)
-    bench.who = 2
+    bench.owner = 2
     assert bench.ticks(*[9] * 5) == "....."
     assert bench.ticks(9) == "!"
-    bench.who = 3
+    bench.owner = 3
     assert bench.ticks(9) == "."
 
 

@@ -143,13 +143,13 @@ def test_ways_that_two_victims_share_with_a_neighbour_count_once() -> None:
         replace(group, caches=tuple(ovs)) if group.name == "ovs" else group
         for group in frame.groups
     ))  # fmt: skip
-    found = (NOISY, replace(NOISY, where="class ovs, L3 0"))
-    [cause] = [item for item in causes(frame, *found) if item.group == "tenant"]
+    result = (NOISY, replace(NOISY, where="class ovs, L3 0"))
+    [cause] = [item for item in causes(frame, *result) if item.group == "tenant"]
     assert len(cause.findings) == 2
     assert cause.title == "30.0 GB/s through 2 shared ways"
 
 
-def test_a_finding_whose_subject_has_left_is_no_error() -> None:
+def test_a_finding_of_a_subject_that_has_left_is_no_error() -> None:
     for where in ("cpu 999", "nf nobody", "class nothing, L3 7", "package 9", "cpu x", ""):
         for rule in ("low-ipc", "poller-waits", "busy-sibling", "noisy-neighbour", "ddio-misses",
                      "cross-socket", "uneven-channels", "traffic-stopped", "gone", "drops",

@@ -59,10 +59,10 @@ class Fold:
             replace(base.nfs[0], readings=readings, interval_s=interval_s),
             *base.nfs[1:],
         )
-        found = tuple(
+        result = tuple(
             replace(item, since_ns=WALL_NS + item.since_ns * SECOND_NS) for item in findings
         )
-        now = replace(base, nfs=nfs, findings=found)
+        now = replace(base, nfs=nfs, findings=result)
         columns = parties.pop("columns", {})
         now = replace(now, cpus=replace(now.cpus, columns={**now.cpus.columns, **columns}))
         self.recent = step_recent(self.recent, now)
@@ -92,7 +92,7 @@ def test_drops_without_a_cause_are_of_their_nf_and_no_culprit_is_invented() -> N
     assert one.price.drops_per_s == 5.0 and one.since_ns == WALL_NS
 
 
-def test_a_cause_that_is_found_later_takes_over_and_the_id_stays() -> None:
+def test_a_later_cause_takes_over_and_the_id_stays() -> None:
     fold = Fold()
     [first] = fold.tick(since(DROPS, 0), drops=5.0).active
     [then] = fold.tick(since(DROPS, 0), since(WAITS, 1), drops=5.0).active
@@ -279,7 +279,7 @@ def rate(run: float, **changes: Any) -> ThreadRate:
     return ThreadRate(thread(**changes), run, 0.0, polls=False)
 
 
-def test_the_thread_that_ran_most_beside_the_poller_is_the_culprit() -> None:
+def test_the_thread_that_ran_most_on_the_poller_s_cpu_is_the_culprit() -> None:
     fold = Fold()
     threads = (
         rate(0.9, pid=4242, tid=1, allowed=(Cpu(1),), program="fwd"),
@@ -297,7 +297,7 @@ def test_the_thread_that_ran_most_beside_the_poller_is_the_culprit() -> None:
     assert culprit_focus(fold.last) == ((1,), ())
 
 
-def test_what_a_scan_of_proc_saw_there_is_known_too() -> None:
+def test_a_thread_seen_by_the_scan_of_proc_is_known_too() -> None:
     uses = (CpuUse(Cpu(1), 9, "kworker/1:1", 400_000_000, 5_000_000_000),)
     [one] = Fold().tick(since(WAITS, 0), uses=uses).active
     assert one.culprit is not None and (one.culprit.name, one.culprit.pid) == ("kworker/1:1", 9)

@@ -172,7 +172,7 @@ def test_what_recovers_after_the_neighbour_is_off_its_ways_stays_one_incident() 
     assert past.dropped == pytest.approx(began.dropped + lost, rel=0.001)
 
 
-def test_on_the_default_host_the_program_beside_the_poller() -> None:
+def test_on_the_default_host_the_program_on_the_poller_s_cpu() -> None:
     host = Frozen("default", traffic=None)
     host.tick(0)
     frames = [host.tick(S) for _ in range(9)]

@@ -91,9 +91,9 @@ def test_its_numbers_are_those_of_its_cores() -> None:
         low, high = columns["tma.retiring"].min(), columns["tma.retiring"].max()
         assert low - 1e-9 <= number(item.readings["tma.retiring"]) <= high + 1e-9
         parts = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-        assert sum(number(item.readings[f"tma.{part}"]) for part in parts) == pytest.approx(
-            1, abs=0.02
-        )
+        assert sum(
+            number(item.readings[f"tma.{component}"]) for component in parts
+        ) == pytest.approx(1, abs=0.02)
         assert [thread.cpu for thread in item.threads] == list(item.cpus)
         reports = sum(number(thread.packets_per_s) for thread in item.threads)
         assert reports == pytest.approx(number(item.readings["rx_packets_per_s"]))

@@ -62,9 +62,9 @@ NFS = pytest.mark.parametrize("nf_at", [ovs, vpp])
 @NFS
 @given(st.floats(0.1, 1.0), st.floats(0.05, 1.0))
 def test_busy_cpp_is_the_work_for_a_packet_by_every_clock(
-    nf_at: Callable[[float, float, float], Sample], awake: float, part: float
+    nf_at: Callable[[float, float, float], Sample], awake: float, component: float
 ) -> None:
-    busy = awake * part
+    busy = awake * component
     whole = [nf_at(t, awake, busy) for t in (1, 2)]
     by_clock = {
         "tsc": whole,

@@ -535,8 +535,8 @@ def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
 ) -> None:
     one = table(root=since_start)
     parts = [one.of_cpus.copy(), one.of_packages.copy(), one.of_links.copy(), one.pcie.copy()]
-    for part, location, value in cells:
-        parts[part].flat[location % parts[part].size] = value
+    for component, location, value in cells:
+        parts[component].flat[location % parts[component].size] = value
     odd = replace(
         one, of_cpus=parts[0], of_packages=parts[1], of_links=parts[2], pcie=parts[3],
         interval_us=micros,

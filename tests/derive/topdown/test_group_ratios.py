@@ -77,9 +77,9 @@ class Load:
         whole = (self.frontend, self.speculation, self.backend)
         wholes = (*whole, 1 - sum(whole))
         return {
-            part: ratio * share
+            component: ratio * share
             for parts, ratio, first in zip(PARTS.values(), wholes, self.first, strict=True)
-            for part, share in zip(parts, (first, 1 - first), strict=True)
+            for component, share in zip(parts, (first, 1 - first), strict=True)
         }
 
 
@@ -131,7 +131,7 @@ class Core:
         reading = SourceReading(self.table(), self.now_ns, 1)
         self.counters, rates = step_counters(self.counters, reading, ONE)
         self.shares, columns = tma_columns(self.shares, SKX, rates, ONE)
-        return {name.removeprefix("tma."): part[0] for name, part in columns.items()}
+        return {name.removeprefix("tma."): component[0] for name, component in columns.items()}
 
     def look_closely(self) -> CoreDetail:
         self.now_ns += S
@@ -148,7 +148,7 @@ def number(reading: Reading) -> float:
 
 
 def level_2(result: Mapping[str, Reading]) -> dict[str, Reading]:
-    return {part: result[part] for parts in PARTS.values() for part in parts}
+    return {component: result[component] for parts in PARTS.values() for component in parts}
 
 
 def rounds(core: Core, what: Load, count: int) -> dict[str, Reading]:
@@ -198,7 +198,7 @@ def test_parts_fit_into_their_whole_whatever_the_load_does(
     for main, then, turn in ticks:
         result = core.tick(main, turn, then)
         for whole, parts in PARTS.items():
-            readings = [result[part] for part in parts]
+            readings = [result[component] for component in parts]
             missing = [reading for reading in readings if isinstance(reading, Missing)]
             assert all(item.reason is not Reason.ERROR for item in missing), missing
             if not missing:
@@ -220,14 +220,14 @@ def test_a_step_of_the_load_leaves_no_hole_and_is_over_after_a_round(
     shown = core.tick(after, None)
     wholes = [number(shown[whole]) for whole in PARTS]
     kept = {
-        part: whole * share
+        component: whole * share
         for parts, whole, first in zip(PARTS.values(), wholes, before.first, strict=True)
-        for part, share in zip(parts, (first, 1 - first), strict=True)
+        for component, share in zip(parts, (first, 1 - first), strict=True)
     }
     assert level_2(shown) == pytest.approx(kept, abs=1e-4)
     for turn in order[at:]:
         now = level_2(core.tick(after, turn))
-        holes = {part for part, item in now.items() if isinstance(item, Missing)}
+        holes = {component for component, item in now.items() if isinstance(item, Missing)}
         # Between the two turns that tell memory from core, one of them saw the one load each.
         assert holes <= (set(PARTS["backend_bound"]) if at == 2 else set()), now
     result = rounds(core, after, 1)

@@ -89,8 +89,8 @@ def test_counts_that_contradict_one_another_are_no_shares() -> None:
 def test_a_cpu_without_a_table_says_so() -> None:
     _, rates = step_counters(CounterState(), None, ONE)
     for uarch in (None, load()):
-        for part in tma_columns(ShareState(), uarch, rates, ONE)[1].values():
-            why = part[0]
+        for component in tma_columns(ShareState(), uarch, rates, ONE)[1].values():
+            why = component[0]
             assert isinstance(why, Missing) and "generic" in why.message
 
 

@@ -60,8 +60,8 @@ def connect(server: Serving) -> socket.socket:
 def rest(connection: socket.socket) -> bytes:
     """All that comes until it is closed."""
     parts = []
-    while part := connection.recv(1 << 16):
-        parts.append(part)
+    while component := connection.recv(1 << 16):
+        parts.append(component)
     return b"".join(parts)
 
 

@@ -55,13 +55,13 @@ def frames() -> list[Frame]:
 
 
 def test_json_has_every_noticed_change_once_where_it_was_first_shown() -> None:
-    told = [json.loads(frame_json(frame)) for frame in Story(changed_at=3).frames(5)]
-    assert [len(item["actions"]) for item in told] == [0, 0, 1, 0, 0]
+    reported = [json.loads(frame_json(frame)) for frame in Story(changed_at=3).frames(5)]
+    assert [len(item["actions"]) for item in reported] == [0, 0, 1, 0, 0]
     cell = {"kind": "schemata", "group": "vpp", "resource": "L3", "domain": 0}
-    assert told[2]["actions"] == [
+    assert reported[2]["actions"] == [
         {
             "kind": "classes",
-            "time": told[2]["time"],
+            "time": reported[2]["time"],
             "within_s": 1.0,
             "changes": [{**cell, "old": "f0", "new": "3f0"}],
         }
@@ -95,8 +95,8 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
 def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
     one, ended = incident(), incident(2, until_ns=frames[1].wall_ns, culprit=None, muted=True)
     frame = replace(frames[1], incidents=(one,), past_incidents=(ended,))
-    told = json.loads(frame_json(frame))
-    [now], [past] = told["incidents"], told["past_incidents"]
+    reported = json.loads(frame_json(frame))
+    [now], [past] = reported["incidents"], reported["past_incidents"]
     assert (now["id"], now["kind"], now["severity"], now["until"]) == (
         one.id, "neighbour", "bad", None,
     )  # fmt: skip
@@ -119,8 +119,8 @@ def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
     result = Finding(
         "low-ipc", "core_ipc", "cpu 1,5", "IPC 1.45 of the core", 1_767_225_600_250_000_000
     )
-    told = json.loads(frame_json(replace(frames[1], findings=(result,))))["findings"]
-    assert told == [
+    reported = json.loads(frame_json(replace(frames[1], findings=(result,))))["findings"]
+    assert reported == [
         {
             "rule": "low-ipc",
             "metric": "core_ipc",
@@ -342,8 +342,8 @@ def test_csv_has_a_row_per_cpu_and_a_reason_for_every_empty_number(frames: list[
     assert float(rows[1]["cpp"]) == pytest.approx(260.0)
     for row in rows:
         reasons = dict(pair.split("=") for pair in row["missing"].split())
-        told = (*CPU_METRICS, *SETTING_METRICS)
-        numbers = ("group", *(metric.id for metric in told))
+        reported = (*CPU_METRICS, *SETTING_METRICS)
+        numbers = ("group", *(metric.id for metric in reported))
         empty = {name for name in numbers if row[name] == ""}
         assert empty == reasons.keys()
     assert len(HEADER) == len(set(HEADER))
@@ -418,10 +418,10 @@ def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> N
 
 def test_batch_text_has_the_notice_of_its_frame_and_json_has_not(frames: list[Frame]) -> None:
     notice = "changes: change 1 was cut off: `nftop recover` takes it back"
-    told = [replace(frame, notice=notice) for frame in frames]
+    reported = [replace(frame, notice=notice) for frame in frames]
     for form, present in (("text", True), ("json", False)):
         out = io.StringIO()
-        run_batch(Stepped(told), out, form=form, count=1)
+        run_batch(Stepped(reported), out, form=form, count=1)
         assert (f"! {notice}" in out.getvalue()) is present
 
 

@@ -25,7 +25,7 @@ class Placement:
         """It asked for these CPUs, a bit each."""
         if len(self._first) >= _MOST:
             self._first = {
-                key: found for key, found in self._first.items() if _stat(key, 21) == found[0]
+                key: result for key, result in self._first.items() if _stat(key, 21) == result[0]
             }
         started = _stat(tid, 21)
         if started is not None:

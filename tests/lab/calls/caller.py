@@ -41,11 +41,11 @@ def store(tid: int, address: int, data: bytes) -> None:
 
 def text(tid: int, address: int) -> str:
     """A C string of a caller's, empty for a null pointer."""
-    found = b""
-    while address and b"\0" not in found and len(found) < PATH_BYTES:
+    result = b""
+    while address and b"\0" not in result and len(result) < PATH_BYTES:
         # Not across a page at a time: the next one may not be there.
-        found += memory(tid, address + len(found), 256 - (address + len(found)) % 256)
-    return found.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        result += memory(tid, address + len(result), 256 - (address + len(result)) % 256)
+    return result.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
 def status(tid: int) -> dict[str, str]:
@@ -63,7 +63,7 @@ def privileged(tid: int, capabilities: int) -> bool:
     return ours == theirs and bool(int(status(tid)["CapEff"], 16) & capabilities)
 
 
-def place(tid: int, path: str) -> Path:
+def location(tid: int, path: str) -> Path:
     """Where a path of a caller's leads, from our root and without symbolic links.
 
     Raises:
@@ -73,8 +73,8 @@ def place(tid: int, path: str) -> Path:
         raise failed(errno.ENOENT)
     base = f"/proc/{tid}/{'root' if path.startswith('/') else 'cwd'}"
     # Opened, as the kernel follows these links into another mount namespace too.
-    there = os.open(f"{base}/{path}", os.O_PATH | os.O_CLOEXEC)
+    present = os.open(f"{base}/{path}", os.O_PATH | os.O_CLOEXEC)
     try:
-        return Path(f"/proc/self/fd/{there}").readlink()
+        return Path(f"/proc/self/fd/{present}").readlink()
     finally:
-        os.close(there)
+        os.close(present)

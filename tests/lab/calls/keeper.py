@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.lab import syscalls
 
-_NOT_FOUND, _NOT_EXECUTABLE, _NOT_PREPARED = 127, 126, 125
+_ABSENT, _NOT_EXECUTABLE, _NOT_PREPARED = 127, 126, 125
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)
 
 
@@ -118,6 +118,6 @@ def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
             print(f"nftop's lab: calls can't be caught: {error.strerror}", file=sys.stderr)
         else:
             print(f"{command[0]}: {error.strerror}", file=sys.stderr)
-            code = _NOT_FOUND if isinstance(error, FileNotFoundError) else code
+            code = _ABSENT if isinstance(error, FileNotFoundError) else code
     finally:
         os._exit(code)

@@ -55,7 +55,7 @@ def _mount(hook: MountHook, listener: int, caught: Caught) -> None:
     if not mounting or text(arguments[2]) == "resctrl":
         mount = Mount(
             mounting=mounting,
-            target=caller.place(caught.tid, text(arguments[1] if mounting else arguments[0])),
+            target=caller.location(caught.tid, text(arguments[1] if mounting else arguments[0])),
             options=text(arguments[4]) if mounting else "",
             privileged=caller.privileged(caught.tid, _SYS_ADMIN),
         )

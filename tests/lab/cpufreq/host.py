@@ -66,11 +66,11 @@ class Cpufreq:
 
     def set_percent(self, which: str, text: str) -> None:
         """min_perf_pct and max_perf_pct: neither passes the other, nor the least there is."""
-        asked = _whole(text)
+        requested = _whole(text)
         if which == "max":
-            self.max_percent = min(max(asked, self.min_percent), 100)
+            self.max_percent = min(max(requested, self.min_percent), 100)
         else:
-            self.min_percent = min(max(asked, self.least_percent), self.max_percent)
+            self.min_percent = min(max(requested, self.least_percent), self.max_percent)
 
     @property
     def least_percent(self) -> int:
@@ -117,17 +117,17 @@ def cpufreq_of(table: Mapping[str, Any], topology: Topology, kind: str) -> Cpufr
     )
     host.min_percent = host.least_percent
     shared = [(info,) for info in topology.cpus] if pstate else _cores(topology)
-    made = (_policy(host, table, topology, infos) for infos in shared)
-    host.policies = {policy.number: policy for policy in made}
+    created = (_policy(host, table, topology, infos) for infos in shared)
+    host.policies = {policy.number: policy for policy in created}
     return host
 
 
 def _cores(topology: Topology) -> list[tuple[CpuInfo, ...]]:
     """acpi-cpufreq's policies: threads of a core share their frequency."""
-    found: dict[int | None, list[CpuInfo]] = {}
+    result: dict[int | None, list[CpuInfo]] = {}
     for info in topology.cpus:
-        found.setdefault(info.core, []).append(info)
-    return [tuple(value) for value in found.values()]
+        result.setdefault(info.core, []).append(info)
+    return [tuple(value) for value in result.values()]
 
 
 def _policy(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tests.lab.tree import failed
 
-NOT_ASKED_MIN_KHZ, NOT_ASKED_MAX_KHZ = 0, 0x7FFFFFFF
+NOT_REQUESTED_MIN_KHZ, NOT_REQUESTED_MAX_KHZ = 0, 0x7FFFFFFF
 # Names of energy_performance_preference and HWP's values of them, `default` first.
 EPPS: Mapping[str, int] = {
     "default": 0x80,
@@ -54,8 +54,8 @@ class Policy:
     base_khz: int | None
     table_khz: tuple[int, ...]
     ceiling_khz: Callable[[], int]
-    min_request_khz: int = NOT_ASKED_MIN_KHZ
-    max_request_khz: int = NOT_ASKED_MAX_KHZ
+    min_request_khz: int = NOT_REQUESTED_MIN_KHZ
+    max_request_khz: int = NOT_REQUESTED_MAX_KHZ
     epp: int | None = None
 
     def limits_khz(self) -> tuple[int, int]:
@@ -115,6 +115,6 @@ def _number(text: str) -> int:
     if hit is None:
         raise failed(errno.EINVAL)
     bits = (-int(hit[2]) if hit[1] == "-" else int(hit[2])) & 0xFFFFFFFF
-    if bits > NOT_ASKED_MAX_KHZ:
+    if bits > NOT_REQUESTED_MAX_KHZ:
         raise failed(errno.EINVAL)
     return bits

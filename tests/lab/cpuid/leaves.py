@@ -65,8 +65,8 @@ class Cpu:
 def answer(cpu: Cpu, leaf: int, subleaf: int) -> Registers:
     """What it says."""
     known = leaf <= (_LAST_EXTENDED if leaf >= _EXTENDED else cpu.own["cpuid_level"])
-    said = _LEAVES.get(leaf) if known else None
-    return said(cpu, subleaf) if said is not None else _NOTHING
+    printed = _LEAVES.get(leaf) if known else None
+    return printed(cpu, subleaf) if printed is not None else _NOTHING
 
 
 def apic_id(topology: Topology, info: CpuInfo) -> int:
@@ -208,13 +208,13 @@ def _extended_features(cpu: Cpu, _subleaf: int) -> Registers:
     return 0, 0, _flags(cpu, 0x80000001, 2), _flags(cpu, 0x80000001, 3)
 
 
-def _brand(part: int) -> Callable[[Cpu, int], Registers]:
-    def said(cpu: Cpu, _subleaf: int) -> Registers:
+def _brand(component: int) -> Callable[[Cpu, int], Registers]:
+    def printed(cpu: Cpu, _subleaf: int) -> Registers:
         text = f"LAB: virtual {cpu.own['name']}".encode()[:47].ljust(48, b"\0")
-        words: Registers = struct.unpack_from("<IIII", text, part * 16)
+        words: Registers = struct.unpack_from("<IIII", text, component * 16)
         return words
 
-    return said
+    return printed
 
 
 def _invariant(_cpu: Cpu, _subleaf: int) -> Registers:
@@ -240,7 +240,7 @@ _LEAVES: Mapping[int, Callable[[Cpu, int], Registers]] = {
     0x16: _frequencies,
     _EXTENDED: _extended,
     _EXTENDED + 1: _extended_features,
-    **{_EXTENDED + 2 + part: _brand(part) for part in range(3)},
+    **{_EXTENDED + 2 + component: _brand(component) for component in range(3)},
     _EXTENDED + 7: _invariant,
     _LAST_EXTENDED: _addresses,
 }

@@ -18,7 +18,7 @@ _PLACES = (
 
 def changed_copies(root: Path = Path("/")) -> Mapping[Path, bytes]:
     """Changed copies by the path of the file, which is no link; what has no CPUID is not there."""
-    found = {}
+    result = {}
     for folder, pattern in _PLACES:
         for path in sorted((root / folder).glob(pattern)):
             if path.is_symlink() or not path.is_file():
@@ -32,5 +32,5 @@ def changed_copies(root: Path = Path("/")) -> Mapping[Path, bytes]:
                 print(f"nftop's lab: {path} sees the real CPU: {error}", file=sys.stderr)
                 continue
             if copy != data:
-                found[path] = copy
-    return found
+                result[path] = copy
+    return result

@@ -94,8 +94,8 @@ def rewritten(data: bytes) -> bytes:
     if not places:
         return data
     changed = bytearray(data)
-    for place in places:
-        changed[code.offset + place : code.offset + place + len(_TRAP)] = _TRAP
+    for location in places:
+        changed[code.offset + location : code.offset + location + len(_TRAP)] = _TRAP
     end = code.file_bytes + -code.file_bytes % 16
     size = len(_INIT) + _JUMP_BYTES + len(_RESTORER) + len(_HANDLER)
     if (code.offset + code.file_bytes) % _PAGE == 0 or end % _PAGE + size > _PAGE:
@@ -133,12 +133,12 @@ def _segments(data: bytes) -> list[_Segment]:
     machine, first, size, count = header[2], header[5], header[9], header[10]
     if machine != _X86_64 or size != _SEGMENT.size:
         raise UnfitError("it is not for x86-64")
-    found = []
+    result = []
     for index in range(count):
         at = first + index * size
         kind, flags, offset, address, _, file_bytes, _, _ = _SEGMENT.unpack_from(data, at)
-        found.append(_Segment(at, kind, flags, offset, address, file_bytes))
-    return found
+        result.append(_Segment(at, kind, flags, offset, address, file_bytes))
+    return result
 
 
 def _init(data: bytes, segments: list[_Segment]) -> tuple[int, int]:

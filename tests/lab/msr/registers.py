@@ -242,11 +242,11 @@ def _apart(own: Registers, state: Resctrl | None, domain: int) -> bool:
 
 def _of_cpu(state: Resctrl, cpu: int) -> tuple[int, int]:
     """Class and RMID that resctrl has given a CPU: a monitoring group's RMID is the last found."""
-    found = 0, 0
+    result = 0, 0
     for group in everything(state):
         if cpu in group.cpus:
-            found = group.control.closid, group.rmid or 0
-    return found
+            result = group.control.closid, group.rmid or 0
+    return result
 
 
 def _masks(own: Registers, state: Resctrl, domain: int) -> list[int]:

@@ -91,7 +91,7 @@ class DeviceTree:
     def lookup(self, path: str) -> Entry:
         if path == "/":
             return Entry(folder=True, mode=0o755, inode=1)
-        cpu, file = self._place(path)
+        cpu, file = self._location(path)
         if file is None:
             return Entry(folder=True, mode=0o755, inode=2 + 3 * cpu)
         mode = 0o600 if file == "msr" else 0o444
@@ -100,11 +100,11 @@ class DeviceTree:
     def names(self, path: str) -> Sequence[str]:
         if path == "/":
             return tuple(map(str, sorted(self._online())))
-        self._place(path)
+        self._location(path)
         return _FILES
 
     def open(self, path: str, flags: int, caller: Caller) -> Handle:
-        cpu, file = self._place(path)
+        cpu, file = self._location(path)
         if file is None:
             raise failed(errno.EISDIR)
         return _Msr(self._bank, cpu) if file == "msr" else _Cpuid(self._cpus[cpu])
@@ -118,7 +118,7 @@ class DeviceTree:
     def rename(self, old: str, new: str, caller: Caller) -> None:
         raise failed(errno.EPERM)
 
-    def _place(self, path: str) -> tuple[int, str | None]:
+    def _location(self, path: str) -> tuple[int, str | None]:
         """The CPU of a path and its file, if it is one; ENOENT where there is neither."""
         number, _, file = path[1:].partition("/")
         if not number.isdecimal() or int(number) not in self._online():

@@ -134,11 +134,11 @@ def _event(pmu: Pmu, code: int | None, encoding: Encoding) -> Event:
     """The event of this code on the core PMU (None: it is another's), as the model has it."""
     parts = parts_of(encoding, pmu.uarch)
     mask = 0 if code is None else pmu.mask_of(code)
-    unknown = _asked(encoding) if parts is None else None
+    unknown = _requested(encoding) if parts is None else None
     return Event(code, mask, _vector(parts or {}), unknown=unknown)
 
 
-def _asked(encoding: Encoding) -> str:
+def _requested(encoding: Encoding) -> str:
     words = {"config": encoding.config, "config1": encoding.config1}
     text = ",".join(f"{name}={word:#x}" for name, word in words.items() if word or name == "config")
     return f"{_PMUS[encoding.pmu_type]}/{text}/"

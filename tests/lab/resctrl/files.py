@@ -134,13 +134,14 @@ def _mon_domain(state: Resctrl, group: Group, domain: int) -> Folder:
     nodes = _events(state, group, parts)
     if len(parts) > 1:
         nodes |= {
-            f"mon_sub_L3_{part:02d}": partial(_mon_part, state, group, part) for part in parts
+            f"mon_sub_L3_{component:02d}": partial(_mon_component, state, group, component)
+            for component in parts
         }
     return Folder("mon_data", group, nodes)
 
 
-def _mon_part(state: Resctrl, group: Group, part: int) -> Folder:
-    return Folder("mon_data", group, _events(state, group, (part,)))
+def _mon_component(state: Resctrl, group: Group, component: int) -> Folder:
+    return Folder("mon_data", group, _events(state, group, (component,)))
 
 
 def _events(state: Resctrl, group: Group, parts: tuple[int, ...]) -> Nodes:

@@ -48,13 +48,13 @@ class ProcFolder:
 
     def tasks(self) -> Mapping[int, Task]:
         """See `Processes`."""
-        found: dict[int, Task] = {}
+        result: dict[int, Task] = {}
         for process in _ids(self._root):
             for thread in _ids(self._root / f"{process}/task"):
                 # Any of them may be gone by the time it is looked at.
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    found[thread] = self._task(process, thread)
-        return found
+                    result[thread] = self._task(process, thread)
+        return result
 
     def now(self) -> int:
         """See `Processes`."""

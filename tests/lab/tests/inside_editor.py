@@ -100,9 +100,9 @@ def tree() -> dict[str, str]:
 def mask() -> str:
     """Of class vpp in cache 0."""
     text = (TOP / "vpp/schemata").read_text()
-    found = re.search(r"L3:0=0*([0-9a-f]+)", text)
-    assert found is not None, text
-    return found[1]
+    result = re.search(r"L3:0=0*([0-9a-f]+)", text)
+    assert result is not None, text
+    return result[1]
 
 
 def guards() -> int:

@@ -51,7 +51,9 @@ class Ticks:
     def top_down(self, rates: CounterRates) -> dict[str, Reading]:
         """Every node and coverage of the CPU's core, by name without `tma.`."""
         _, columns = tma_columns(ShareState(), self.uarch, rates, self.topology)
-        return {name.removeprefix("tma."): part[self.cpu] for name, part in columns.items()}
+        return {
+            name.removeprefix("tma."): component[self.cpu] for name, component in columns.items()
+        }
 
     def until(self, reason: Reason, *, within: int) -> tuple[int, Reading, int]:
         """Ticks until retiring has that reason, what it is then, and how many had no IPC."""
@@ -82,7 +84,7 @@ def main(cpu: int) -> None:
     compete("none")
     back, after, lacking = ticks.until(Reason.PRESENT, within=40)
     read = [ticks.tick()[0] for _ in range(4)][-1]
-    found = {
+    result = {
         "before": before,
         "after": after,
         "went": went,
@@ -92,7 +94,7 @@ def main(cpu: int) -> None:
         "turns": read.turns,
     }
     ticks.source.close()
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -103,8 +103,8 @@ def plain(reading: Reading) -> float | str:
     return reading.reason.key if isinstance(reading, Missing) else reading
 
 
-def boxes(each: tuple[BoxTraffic, ...]) -> Mapping[int, Any]:
-    return {box.number: [plain(box.in_bytes_per_s), plain(box.out_bytes_per_s)] for box in each}
+def boxes(entry: tuple[BoxTraffic, ...]) -> Mapping[int, Any]:
+    return {box.number: [plain(box.in_bytes_per_s), plain(box.out_bytes_per_s)] for box in entry}
 
 
 if __name__ == "__main__":

@@ -112,15 +112,15 @@ def _namespace_of(outer: int) -> str:
 
 def members(namespace: str) -> dict[str, list[int]]:
     """The processes in a PID namespace that have not ended."""
-    found: dict[str, list[int]] = {}
+    result: dict[str, list[int]] = {}
     for pid in sorted(
         int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()
     ):
         # Any of them may be gone by the time it is looked at.
         with contextlib.suppress(OSError):
             if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace:
-                found.setdefault(Path(f"/proc/{pid}/comm").read_text().strip(), []).append(pid)
-    return found
+                result.setdefault(Path(f"/proc/{pid}/comm").read_text().strip(), []).append(pid)
+    return result
 
 
 def gone(namespace: str) -> dict[str, list[int]]:

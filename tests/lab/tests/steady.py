@@ -22,8 +22,8 @@ _SLOTS_PER_CYCLE = 4
 def text() -> str:
     """The default scenario without its swings."""
     default = resources.files("nftop.sim") / "scenarios" / "default.toml"
-    found = default.read_text(encoding="utf-8")
-    return re.sub(r"(?m)^(swing|load_swing) = .*$", r"\1 = 0.0", found)
+    result = default.read_text(encoding="utf-8")
+    return re.sub(r"(?m)^(swing|load_swing) = .*$", r"\1 = 0.0", result)
 
 
 def written(folder: Path) -> str:

@@ -126,13 +126,14 @@ def test_a_call_that_can_not_be_answered_fails_and_the_command_goes_on(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("asked", "what"), [({7}, "taken"), ({0, 7}, "passed"), ({60}, "refused"), ({3, 60}, "passed")]
+    ("requested", "what"),
+    [({7}, "taken"), ({0, 7}, "passed"), ({60}, "refused"), ({3, 60}, "passed")],
 )
 def test_a_cpu_is_present_if_the_lab_has_it(
-    asked: set[int], what: str, monkeypatch: pytest.MonkeyPatch
+    requested: set[int], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[str] = []
-    mask = sum(1 << cpu for cpu in asked).to_bytes(128, "little")
+    mask = sum(1 << cpu for cpu in requested).to_bytes(128, "little")
     monkeypatch.setattr(caller, "memory", lambda *_: mask)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 60})
     monkeypatch.setattr(seccomp, "let_pass", lambda *_: answers.append("passed"))
@@ -146,7 +147,7 @@ def test_a_cpu_is_present_if_the_lab_has_it(
     affinity.handlers(8, placement)[call.number](0, call)
     assert answers == [what]
     if what != "refused":
-        assert placement.cpu(1) == min(asked)
+        assert placement.cpu(1) == min(requested)
 
 
 def test_other_machines_are_reported_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,9 +154,9 @@ def test_everything_that_can_be_done_is_taken_back_by_reset(kernel: str) -> None
         print(json.dumps([codes, there, mode, again, tree() == before, numbers]))
         sleeper.kill()
     """
-    codes, there, mode, again, same, numbers = inside(kernel, program)
+    codes, present, mode, again, same, numbers = inside(kernel, program)
     assert codes == [0] * 9
-    assert there == [True, "2,5\n"]
+    assert present == [True, "2,5\n"]
     assert mode == "0o40755"
     assert again is True
     assert same is True
@@ -237,7 +237,7 @@ def test_an_undo_that_was_confirmed_stays_after_the_guards_time() -> None:
         found += [asked.code(), tree() == there]
         print(json.dumps(found))
     """
-    newest, older = (found := inside("7.2", program))[:8], found[8:]
+    newest, older = (result := inside("7.2", program))[:8], result[8:]
     assert newest[:4] == [0, 0, True, False]
     assert newest[4:] == [
         "nothing was cut off\n", "kept", [1], "there is nothing to take back\n",
@@ -281,11 +281,11 @@ def test_guard_outlives_signals_and_its_client_and_recovery_follows_a_killed_gua
         print(json.dumps(found))
     """
     nothing = [0, "nothing was cut off\n"]
-    found = inside("7.2", program)
-    assert found[0] == [True, -9, 1, 0, False]
-    assert found[2] == [True, 5, 1, 0, True]
-    assert found[4] == [True, -9, 1, 0, True]
-    assert found[1] == found[3] == found[5] == [True, nothing]
+    result = inside("7.2", program)
+    assert result[0] == [True, -9, 1, 0, False]
+    assert result[2] == [True, 5, 1, 0, True]
+    assert result[4] == [True, -9, 1, 0, True]
+    assert result[1] == result[3] == result[5] == [True, nothing]
 
 
 def test_a_monitoring_group_of_threads_has_a_way_back_whatever_happens() -> None:
@@ -332,8 +332,8 @@ def test_a_monitoring_group_of_threads_has_a_way_back_whatever_happens() -> None
         found += [code, "taken: all" in text]
         print(json.dumps(found))
     """
-    found = inside("7.2", program)
-    assert found == [0, True, 0, True, 0, True, 0, True, True, 0, True, 1, True]
+    result = inside("7.2", program)
+    assert result == [0, True, 0, True, 0, True, 0, True, True, 0, True, 1, True]
 
 
 def test_killed_whenever_it_is_the_tree_is_as_before_or_complete() -> None:

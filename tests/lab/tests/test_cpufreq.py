@@ -52,8 +52,8 @@ def host_of(model: str = "clx-n", kind: str = "own") -> Cpufreq | None:
 
 def files_of(model: str = "clx-n", kind: str = "own") -> Files:
     online: set[int] = {info.cpu for info in TOPOLOGY.cpus}
-    made = texts(host_of(model, kind), lambda: frozenset(online), lambda _: 2_200_000)
-    return Files(made, online)
+    created = texts(host_of(model, kind), lambda: frozenset(online), lambda _: 2_200_000)
+    return Files(created, online)
 
 
 def test_a_cascade_lake_n_has_two_base_frequencies() -> None:

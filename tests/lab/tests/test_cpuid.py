@@ -95,9 +95,9 @@ def test_only_programs_that_ask_are_changed(
     (tmp_path / "usr/lib/libpqos.so.4").symlink_to(real)
     assert programs.changed_copies(tmp_path) == {real: rewritten(library(_ASKS))}
     assert real.read_bytes() == library(_ASKS)
-    said = capsys.readouterr().err
-    assert said.count("sees the real CPU") == 1
-    assert "pcm-sensor-server" in said
+    printed = capsys.readouterr().err
+    assert printed.count("sees the real CPU") == 1
+    assert "pcm-sensor-server" in printed
 
 
 @pytest.mark.skipif(
@@ -122,14 +122,15 @@ def cpu(name: str, number: int, count: int = 16) -> leaves.Cpu:
 
 
 def test_a_recording_names_its_writer_and_version() -> None:
-    asked = cpu("skx-4", 0)
-    last, *letters = leaves.answer(asked, 0, 0)
+    requested = cpu("skx-4", 0)
+    last, *letters = leaves.answer(requested, 0, 0)
     assert last == 22
     assert struct.pack("<3I", letters[0], letters[2], letters[1]) == b"GenuineIntel"
-    assert leaves.answer(asked, 1, 0)[0] == 0x50654
+    assert leaves.answer(requested, 1, 0)[0] == 0x50654
     assert leaves.answer(cpu("icx", 0), 1, 0)[0] == 0x606A6
     brand = b"".join(
-        struct.pack("<4I", *leaves.answer(asked, 0x80000002 + part, 0)) for part in range(3)
+        struct.pack("<4I", *leaves.answer(requested, 0x80000002 + component, 0))
+        for component in range(3)
     )
     assert brand.rstrip(b"\0") == b"LAB: virtual Intel(R) Xeon(R) Gold 6152 CPU @ 2.10GHz"[:47]
 
@@ -144,57 +145,57 @@ def test_every_cpu_has_an_apic_id_of_its_own_that_tells_package_and_core(count: 
     first = cpu("skx-7", 0, count)
     seen: dict[int, tuple[int | None, int | None]] = {}
     for info in first.topology.cpus:
-        asked = leaves.Cpu(first.machine, first.topology, first.hardware, info)
+        requested = leaves.Cpu(first.machine, first.topology, first.hardware, info)
         (smt, threads, _, one), (shift, inside, _, two) = (
-            leaves.answer(asked, 0xB, level) for level in (0, 1)
+            leaves.answer(requested, 0xB, level) for level in (0, 1)
         )
         assert one == two
         assert (threads, inside) == (2, count // 2)
         assert one >> shift == info.package
         seen[one] = (info.package, info.core)
-        core = {found for key, found in seen.items() if key >> smt == one >> smt}
+        core = {result for key, result in seen.items() if key >> smt == one >> smt}
         assert core == {(info.package, info.core)}
-        assert one & 0xFF == leaves.answer(asked, 1, 0)[1] >> 24
+        assert one & 0xFF == leaves.answer(requested, 1, 0)[1] >> 24
     assert len(seen) == count
 
 
 @pytest.mark.parametrize("name", ["bdx", "skx-4", "skx-7", "icx", "spr"])
 def test_it_says_of_rdt_what_its_machine_has(name: str) -> None:
     """Whatever of it the kernel hides: it is the CPU that is asked."""
-    asked = cpu(name, 3)
-    own = asked.machine.tables["resctrl"]
-    features = leaves.answer(asked, 7, 0)[1]
+    requested = cpu(name, 3)
+    own = requested.machine.tables["resctrl"]
+    features = leaves.answer(requested, 7, 0)[1]
     assert features >> 12 & 1
     assert features >> 15 & 1
-    bits, shareable, flags, classes = leaves.answer(asked, 0x10, 1)
+    bits, shareable, flags, classes = leaves.answer(requested, 0x10, 1)
     allocation = own["allocation"]
     assert (bits + 1, shareable) == (allocation["ways"], allocation["shareable_bits"])
     assert (flags >> 2 & 1, classes + 1) == (1, allocation["closids"])
-    most, _, linear, limited = leaves.answer(asked, 0x10, 3)
+    most, _, linear, limited = leaves.answer(requested, 0x10, 3)
     if name == "bdx":
         assert (most, linear, limited) == (0, 0, 0)
     else:
         assert (most + 1, linear >> 2, limited + 1) == (90, 1, own["bandwidth"]["closids"])
-    assert leaves.answer(asked, 0x10, 0)[1] == (0b0010 if name == "bdx" else 0b1010)
-    _, scale, last, events = leaves.answer(asked, 0xF, 1)
+    assert leaves.answer(requested, 0x10, 0)[1] == (0b0010 if name == "bdx" else 0b1010)
+    _, scale, last, events = leaves.answer(requested, 0xF, 1)
     assert (scale, last + 1, events) == (65536, own["monitoring"]["rmids"], 0b111)
-    assert leaves.answer(asked, 0xF, 0) == (0, last, 0, 2)
+    assert leaves.answer(requested, 0xF, 0) == (0, last, 0, 2)
 
 
 def test_its_caches_are_those_of_sysfs() -> None:
-    asked = cpu("icx", 5)
-    found = []
+    requested = cpu("icx", 5)
+    result = []
     for index in range(4):
-        eax, ebx, sets, _ = leaves.answer(asked, 4, index)
+        eax, ebx, sets, _ = leaves.answer(requested, 4, index)
         ways, line = (ebx >> 22) + 1, (ebx & 0xFFF) + 1
-        found.append(((eax >> 5) & 7, eax & 0x1F, ways, ways * line * (sets + 1)))
-    caches = asked.machine.tables["sysfs"]["caches"]
+        result.append(((eax >> 5) & 7, eax & 0x1F, ways, ways * line * (sets + 1)))
+    caches = requested.machine.tables["sysfs"]["caches"]
     kinds = {"Data": 1, "Instruction": 2, "Unified": 3}
-    assert found == [
+    assert result == [
         *(
             (cache["level"], kinds[cache["type"]], cache["ways"], cache["bytes"])
             for cache in caches
         ),
         (3, 3, 12, 4 * 1572864),
     ]
-    assert leaves.answer(asked, 4, 4) == (0, 0, 0, 0)
+    assert leaves.answer(requested, 4, 4) == (0, 0, 0, 0)

@@ -164,6 +164,6 @@ def test_clusters_divide_nodes_and_what_is_metered() -> None:
     assert whole == [parts[0] + parts[1], parts[2] + parts[3]]
     traffic = host_of(model_of(load("default"), 16)).traffic
     moved = (traffic(70_000_000_000) - traffic(60_000_000_000))[:, 0]
-    for part, members in zip(parts, cpus, strict=True):
+    for component, members in zip(parts, cpus, strict=True):
         truth = sum(moved[int(cpu)] for cpu in members.split(","))
-        assert part == pytest.approx(truth, abs=1 << 16), members
+        assert component == pytest.approx(truth, abs=1 << 16), members

@@ -144,8 +144,8 @@ def test_under_resctrl_they_show_what_it_has_set_and_take_nothing() -> None:
     assert read(own, 1, PQR_ASSOC) == group.closid << 32 | (group.children["m"].rmid or 0)
     host.clock.forward(3)
     rmid = group.children["m"].rmid or 0
-    said = int(host.cat("/a/mon_groups/m/mon_data/mon_L3_00/mbm_total_bytes"))
-    assert metered(own, 0, 2, rmid) == said > 0
+    printed = int(host.cat("/a/mon_groups/m/mon_data/mon_L3_00/mbm_total_bytes"))
+    assert metered(own, 0, 2, rmid) == printed > 0
     for register in (PQR_ASSOC, FIRST_MASK, FIRST_LIMIT, L3_QOS_CFG):
         assert number(lambda register=register: write(own, 0, register, 1)) == errno.EIO  # type: ignore[misc]
 

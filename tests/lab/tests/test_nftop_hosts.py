@@ -47,16 +47,16 @@ def seen(
 
 
 def of(frame: dict[str, Any], cpu: int) -> dict[str, Any]:
-    found: dict[str, Any] = frame["cpus"][cpu]
-    assert found["cpu"] == cpu
-    return found
+    result: dict[str, Any] = frame["cpus"][cpu]
+    assert result["cpu"] == cpu
+    return result
 
 
 def lacks(cpu: dict[str, Any], *metrics: str) -> set[str]:
     """The reasons why there are none of them."""
     for metric in metrics:
-        part, _, name = metric.rpartition(".")
-        assert (cpu[part] if part else cpu)[name] is None
+        component, _, name = metric.rpartition(".")
+        assert (cpu[component] if component else cpu)[name] is None
     return {cpu["missing"][metric] for metric in metrics}
 
 

@@ -67,15 +67,15 @@ def test_classes_are_shown_changed_and_taken_back_as_pqos_sees_them() -> None:
         said.append(nftop("cat", "reset", "--yes"))
         print(json.dumps([said, before, shown, own, pqos("-s")]))
     """
-    said, before, shown, own, after = inside(program, "--without-resctrl")
-    assert "pqos --iface=msr -e 'llc@0:2=0xf0;mba@1:2=40'" in said[0]
-    assert "pqos --iface=msr -a 'llc:2=1,9'" in said[1]
+    printed, before, shown, own, after = inside(program, "--without-resctrl")
+    assert "pqos --iface=msr -e 'llc@0:2=0xf0;mba@1:2=40'" in printed[0]
+    assert "pqos --iface=msr -a 'llc:2=1,9'" in printed[1]
     assert re.findall(r"COS2 => (.*)", shown) == [
         "MASK 0xf0", "100% available", "MASK 0x7ff", "40% available",
     ]  # fmt: skip
     assert re.findall(r"Core (\d+), .* => COS2", shown) == ["1", "9"]
     assert '"0f0"' in own
-    assert all("kept" in item for item in said), said
+    assert all("kept" in item for item in printed), printed
     assert after == before
 
 
@@ -166,8 +166,8 @@ def test_a_library_of_unknown_version_is_refused_with_the_reason() -> None:
         syscalls.bind(copy, Path("/usr/lib/libpqos.so.4"), follow=False)
         print(json.dumps([refused(), nftop("cat", "show"), before == pairs()]))
     """
-    *said, same = inside(f"{_REFUSED}{_CUT}{program}", "--without-resctrl")
-    for item in said:
+    *printed, same = inside(f"{_REFUSED}{_CUT}{program}", "--without-resctrl")
+    for item in printed:
         assert "libpqos has no version" in item
     assert same
 

@@ -24,7 +24,7 @@ CPUS = 8
 # the clock runs while all of them are on.
 _NFTOP = f"{sys.executable} -m nftop --batch -n 4 -d 0.1 --json"
 _CLOCK = "/sys/fs/lab/live/ctl/clock"
-_BESIDE = f"""
+_ADJACENT = f"""
 for watchdog in 1 0; do
     echo $watchdog > /proc/sys/kernel/nmi_watchdog
     LC_ALL=C perf stat -o /dev/stdout -a --per-core --topdown --td-level 1 \
@@ -37,16 +37,16 @@ done
 def runs(machine: str, smt: str, scenario: str) -> list[tuple[dict[str, Any], list[list[float]]]]:
     """Of each run nftop's last frame and the rows of level 1 that perf printed."""
     host = ("--model", machine, "--cpus", str(CPUS), "--smt", smt, "--scenario", scenario)
-    done = enter(*host, "--freeze", "60", "--", "sh", "-c", _BESIDE)
+    done = enter(*host, "--freeze", "60", "--", "sh", "-c", _ADJACENT)
     assert done.returncode == 0, done.stderr
-    found = []
+    result = []
     for text in done.stdout.split("end\n")[:-1]:
         lines = text.splitlines()
         frames = [json.loads(line) for line in lines if line.startswith("{")]
         percents = (re.findall(r"(-?[0-9.]+)%", line) for line in lines if line[:1] != "{")
         rows = [[float(item) / 100 for item in row] for row in percents if len(row) == 4]
-        found.append((frames[-1], rows))
-    return found
+        result.append((frames[-1], rows))
+    return result
 
 
 def cores(model: Model) -> list[list[int]]:

@@ -22,14 +22,14 @@ def test_top_down_is_back_once_the_counters_are(watchdog: str) -> None:
     run = (sys.executable, "-m", "tests.lab.tests.inside_trials", str(POLLER))
     done = enter(*lab, "--watchdog", watchdog, "--", *run)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["after"] == pytest.approx(told["before"], abs=0.01)
-    assert told["went"] <= 4
+    reported = json.loads(done.stdout)
+    assert reported["after"] == pytest.approx(reported["before"], abs=0.01)
+    assert reported["went"] <= 4
     # A turn or two more: of the plans the best has the first.
-    assert 20 <= told["back"] <= RETRY_MIN_NS // S + 6
-    assert told["lacking"] == 0
-    assert told["turns"] == 3
-    assert ("NMI watchdog" in told["gaps"]) is (watchdog == "on")
+    assert 20 <= reported["back"] <= RETRY_MIN_NS // S + 6
+    assert reported["lacking"] == 0
+    assert reported["turns"] == 3
+    assert ("NMI watchdog" in reported["gaps"]) is (watchdog == "on")
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_level_1_survives_pinned_counters_of_another_program(
         done = enter(*lab, *others, "--freeze", "60", "--", *run)
         assert done.returncode == 0, done.stderr
         counted.append(json.loads(done.stdout))
-    alone, beside = counted
+    alone, adjacent = counted
     for node in ("frontend_bound", "bad_speculation", "backend_bound", "retiring"):
-        assert beside[node] == pytest.approx(alone[node], abs=0.01), node
-    assert beside["coverage"] >= 0.9
+        assert adjacent[node] == pytest.approx(alone[node], abs=0.01), node
+    assert adjacent["coverage"] >= 0.9
     done = enter(*lab, *competitor, "--", sys.executable, "-m", "nftop", "doctor", "--json")
     checks = {load["name"]: load for load in json.loads(done.stdout)["checks"]}
     assert f"{8 - kept} of 8 general counters" in checks["perf counters"]["text"]

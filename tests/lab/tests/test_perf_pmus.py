@@ -18,10 +18,10 @@ CYCLES, BRANCHES_OF_CACHE = 0, 0x5
 
 
 def lab(machine: str, pmu: str) -> Lab:
-    made = Lab(machine)
+    created = Lab(machine)
     kind = machines.with_tables(machines.load(machine), machines.PMUS[pmu])
-    made.tree = PerfTree(kind, model(), lambda: made.now_ns, paranoid=lambda: EVERY_TASK)
-    return made
+    created.tree = PerfTree(kind, model(), lambda: created.now_ns, paranoid=lambda: EVERY_TASK)
+    return created
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,6 @@ def test_topdown_of_some_cpus_needs_both_threads_of_a_core(machine: str) -> None
     [[retiring, *_]] = percents(alone)
     assert retiring == pytest.approx(2 * whole[1][0], abs=0.5)
     assert retiring > 100
-    found = metrics(own)
-    assert found["retiring"] == pytest.approx(whole[2][0], abs=1.0)
-    assert sum(found.values()) == pytest.approx(100, abs=0.2)
+    result = metrics(own)
+    assert result["retiring"] == pytest.approx(whole[2][0], abs=1.0)
+    assert sum(result.values()) == pytest.approx(100, abs=0.2)

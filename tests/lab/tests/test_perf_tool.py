@@ -100,21 +100,21 @@ def total(machine: str, *arguments: str) -> dict[str, tuple[float, float]]:
 
     Of each CPU by itself: perf enables them one after the other, so their times differ.
     """
-    found: dict[str, tuple[float, float]] = {}
+    result: dict[str, tuple[float, float]] = {}
     for _, value, _, event, ran_ns, percent, *_ in rows(
         stat(machine, "-a", "-A", "-x,", *arguments)
     ):
-        share, (per_s, shares) = float(percent) / 100, found.get(event, (0.0, 0.0))
+        share, (per_s, shares) = float(percent) / 100, result.get(event, (0.0, 0.0))
         rate = float(value) * share / int(ran_ns) * S
-        found[event] = per_s + rate, shares + share / CPUS
-    return found
+        result[event] = per_s + rate, shares + share / CPUS
+    return result
 
 
 def test_events_that_take_turns() -> None:
     wanted = ("instructions", "r19c", "r10e", "r2c2", "r2a6", "r4a6")
-    found = total("skx-4", "-e", ",".join(wanted), "sleep", "1")
-    assert set(found) == set(wanted)
-    for event, (per_s, share) in found.items():
+    result = total("skx-4", "-e", ",".join(wanted), "sleep", "1")
+    assert set(result) == set(wanted)
+    for event, (per_s, share) in result.items():
         # Five want four counters, and what has its own is kept off now and then.
         assert 0.6 < share < 1.0
         # Where a turn begins late, its time and its counts are not of quite the same moment.
@@ -137,11 +137,11 @@ def test_a_group_that_the_watchdog_keeps_off() -> None:
 
 def test_slots_and_their_metrics() -> None:
     group = "{" + ",".join(TOPDOWN) + "},cycles"
-    found = total("icx", "-e", group, "sleep", "0.5")
+    result = total("icx", "-e", group, "sleep", "0.5")
     for event in TOPDOWN:
-        check("icx", event, range(CPUS), found[event][0])
-    parts = sum(found[event][0] for event in TOPDOWN[1:])
-    assert parts == pytest.approx(found["slots"][0], rel=1e-6)
+        check("icx", event, range(CPUS), result[event][0])
+    parts = sum(result[event][0] for event in TOPDOWN[1:])
+    assert parts == pytest.approx(result["slots"][0], rel=1e-6)
 
 
 def test_a_command_of_its_own() -> None:

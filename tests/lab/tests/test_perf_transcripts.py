@@ -53,15 +53,15 @@ def metrics(lab: Lab) -> Iterator[str]:
 def printed(console: str) -> list[str]:
     """Its lines, with `OPENED` for the number of a descriptor."""
 
-    def said(line: str) -> str:
+    def output(line: str) -> str:
         head, _, last = line.rpartition(" ")
         if line.startswith("gp over-commit"):
             what, _, answers = line.partition("[")
-            each = [word.strip().strip("'") for word in answers.rstrip("]").split(",")]
-            return f"{what}{[OPENED if word.isdecimal() else word for word in each]}"
+            item = [word.strip().strip("'") for word in answers.rstrip("]").split(",")]
+            return f"{what}{[OPENED if word.isdecimal() else word for word in item]}"
         return f"{head} {OPENED}" if last.isdecimal() else line
 
-    return [said(line) for line in (DATA / f"{console}-perf.txt").read_text().splitlines()]
+    return [output(line) for line in (DATA / f"{console}-perf.txt").read_text().splitlines()]
 
 
 @pytest.mark.parametrize(

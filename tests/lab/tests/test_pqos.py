@@ -96,9 +96,9 @@ def test_pqos_resets(kernel: str) -> None:
         done = subprocess.run(["pqos", "-I", "-R"], stdout=subprocess.PIPE, text=True)
         print(json.dumps([done.stdout, cat("COS2/cpus_list"), cat("COS2/schemata").split()]))
     """
-    said, cpus, schemata = inside(kernel, program)
+    printed, cpus, schemata = inside(kernel, program)
     assert cpus == "\n"
-    assert "Allocation reset successful" in said
+    assert "Allocation reset successful" in printed
     assert schemata == ["MB:0=100;1=100", "L3:0=7ff;1=7ff"]
 
 

@@ -55,12 +55,12 @@ def inside(program: str, *options: str) -> Any:
 
 def commands() -> dict[str, str]:
     """What pqos printed by its arguments, in a lab of the same shape that was built before."""
-    found: dict[str, str] = {}
-    for part in re.split(r"^\+ ", TRANSCRIPT.read_text(), flags=re.MULTILINE):
-        command, _, said = part.partition("\n")
+    result: dict[str, str] = {}
+    for component in re.split(r"^\+ ", TRANSCRIPT.read_text(), flags=re.MULTILINE):
+        command, _, printed = component.partition("\n")
         if command.startswith("pqos"):
-            found[command.removeprefix("pqos --iface=msr ").replace("'", "")] = said
-    return found
+            result[command.removeprefix("pqos --iface=msr ").replace("'", "")] = printed
+    return result
 
 
 def plain(text: str) -> list[str]:
@@ -75,15 +75,15 @@ def plain(text: str) -> list[str]:
 
 def test_the_output_of_pqos_is_passed_on() -> None:
     """-d, -e, -a, -s and -R of the same sixteen CPUs, one after the other."""
-    asked = ["-d", "-e llc:1=0xf0;llc:2=0x3", "-e mba:1=45", "-a llc:1=1,9", "-s"]
+    requested = ["-d", "-e llc:1=0xf0;llc:2=0x3", "-e mba:1=45", "-a llc:1=1,9", "-s"]
     program = f"""
-        said = [pqos(*each.split(" ")) for each in {asked!r}]
+        said = [pqos(*each.split(" ")) for each in {requested!r}]
         said.append(pqos("-R"))
         print(json.dumps([*said, pqos("-s"), [msr(1, 0xC8F), msr(1, 0xC91), msr(1, 0xD51)]]))
     """
-    *said, reset, fresh, registers = inside(program, "--model", "skx-4", "--cpus", "16")
+    *printed, reset, fresh, registers = inside(program, "--model", "skx-4", "--cpus", "16")
     before = commands()
-    for command, text in zip(asked, said, strict=True):
+    for command, text in zip(requested, printed, strict=True):
         lines = plain(before[command])
         assert plain(text)[: len(lines)] == lines, command
     assert "Allocation reset successful" in reset
@@ -175,13 +175,13 @@ def test_the_binding_agrees_with_pqos_and_the_model() -> None:
             [len(cpus.get_cores(socket)) for socket in cpus.get_sockets()],
         ]))
     """
-    found, shown, classes, masks, limits, cores = inside(
+    result, shown, classes, masks, limits, cores = inside(
         program, "--model", "skx-7", "--freeze", "60"
     )
     traffic = host_of(model_of(scenario.load("default"), 88)).traffic
     total, local = (traffic(70 * S) - traffic(60 * S))[4]
-    assert found[:2] == [pytest.approx(total, rel=0.01), pytest.approx(local, rel=0.01)]
-    assert found[2] > 0
+    assert result[:2] == [pytest.approx(total, rel=0.01), pytest.approx(local, rel=0.01)]
+    assert result[2] > 0
     assert (classes, cores) == ([2, 0], [44, 44])
     every = re.findall(r"L3CA COS\d+ => MASK (0x\w+)", shown)
     assert [f"{mask:#x}" for item in masks for mask in item] == every

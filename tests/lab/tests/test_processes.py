@@ -102,8 +102,8 @@ def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
         assert gone(lab.namespace) == {}
         assert code == {"outer": -9, "sh": 128 + 9, "lab-keeper": 128 + 9}.get(victim, 125)
         assert lab.outer.stderr is not None
-        said = lab.outer.stderr.read()
-        assert said == _LAST_WORDS.get(victim, "")
+        printed = lab.outer.stderr.read()
+        assert printed == _LAST_WORDS.get(victim, "")
     assert _mounts() == mounts
 
 

@@ -57,8 +57,8 @@ _PROGRAM = """
 
 @pytest.mark.parametrize("kernel", profile.kernels())
 def test_pqos_sets_what_nftop_wrote(kernel: str) -> None:
-    said = answer(_PROGRAM, "--model", "icx", "--kernel", kernel, "--cpus", "8")
-    refused, untouched, fixed, pqos_form, toml_form, again, again_own, there = said[:8]
+    printed = answer(_PROGRAM, "--model", "icx", "--kernel", kernel, "--cpus", "8")
+    refused, untouched, fixed, pqos_form, toml_form, again, again_own, present = printed[:8]
     assert refused[0] == 1
     assert "'llc' is meant" in refused[1]
     assert untouched
@@ -66,9 +66,9 @@ def test_pqos_sets_what_nftop_wrote(kernel: str) -> None:
     assert [pqos_form[0], toml_form[0], again[0], again_own[0]] == [0, 0, 0, 0]
     assert "it is so already" in again[1]
     assert "it is so already" in again_own[1]
-    assert there[0] == 1
+    assert present[0] == 1
 
-    back, applied, own, same, ours, theirs = said[8:]
+    back, applied, own, same, ours, theirs = printed[8:]
     assert back
     assert applied[0] == 0, applied[1]
     assert theirs == ours  # pqos' own COS1 and COS2 beside the root group

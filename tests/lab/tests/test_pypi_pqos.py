@@ -80,12 +80,12 @@ def test_it_reads_sets_and_meters_classes(machine: str, kernel: str) -> None:
         group.stop()
         print(json.dumps(found))
     """
-    found = answer(program, "--model", machine, "--kernel", kernel, "--freeze", "60")
+    result = answer(program, "--model", machine, "--kernel", kernel, "--freeze", "60")
     own = machines.load(machine).tables["resctrl"]
     ways, count = own["allocation"]["ways"], own["bandwidth"]["closids"]
     every = [(1 << ways) - 1] * count
     assert (
-        found.items()
+        result.items()
         >= {
             "classes": [count, count],
             "sockets": [[0, 1], 44],
@@ -103,8 +103,8 @@ def test_it_reads_sets_and_meters_classes(machine: str, kernel: str) -> None:
     counted = (model.exact(70 * S, [4]) - model.exact(60 * S, [4]))[0]
     instructions, cycles = (counted[INDEX[name]] for name in ("instructions", "cycles"))
     assert moved > 1e9
-    assert found["mbm_total_delta"] == pytest.approx(moved, rel=0.01)
-    assert found["mbm_local_delta"] == pytest.approx(moved, rel=0.01)
-    assert found["llc"] > 0
-    assert found["ipc_retired_delta"] == pytest.approx(instructions, rel=1e-6)
-    assert found["ipc"] == pytest.approx(instructions / cycles, rel=1e-6)
+    assert result["mbm_total_delta"] == pytest.approx(moved, rel=0.01)
+    assert result["mbm_local_delta"] == pytest.approx(moved, rel=0.01)
+    assert result["llc"] > 0
+    assert result["ipc_retired_delta"] == pytest.approx(instructions, rel=1e-6)
+    assert result["ipc"] == pytest.approx(instructions / cycles, rel=1e-6)

@@ -130,10 +130,10 @@ def test_a_control_group_has_what_its_monitoring_groups_have_until_they_go() -> 
     host.echo("0", "/a/mon_groups/m/cpus_list")
     host.clock.forward(10.0)
     whole = values(host, "/a")["mbm_total_bytes"]
-    part = values(host, "/a/mon_groups/m")["mbm_total_bytes"]
-    assert (whole, part) == (steps(10 * RATE) + steps(10 * 2 * RATE), steps(10 * RATE))
+    component = values(host, "/a/mon_groups/m")["mbm_total_bytes"]
+    assert (whole, component) == (steps(10 * RATE) + steps(10 * 2 * RATE), steps(10 * RATE))
     host.rmdir("/a/mon_groups/m")
-    assert values(host, "/a")["mbm_total_bytes"] == whole - part
+    assert values(host, "/a")["mbm_total_bytes"] == whole - component
     host.mkdir("/a/mon_groups/m")
     assert values(host, "/a/mon_groups/m")["mbm_total_bytes"] == 0
 

@@ -26,7 +26,7 @@ _IO = ord("$") << 8  # _IO('$', 0), PERF_EVENT_IOC_ENABLE
 class Recorder:
     """A tree of one file `f` and one folder `d` that writes down what it was asked."""
 
-    asked: list[object] = field(default_factory=list)
+    requested: list[object] = field(default_factory=list)
 
     def lookup(self, path: str) -> Entry:
         if path not in ("/", "/f", "/d"):
@@ -37,33 +37,33 @@ class Recorder:
         return ("f", "d") if path == "/" else ()
 
     def open(self, path: str, flags: int, caller: Caller) -> Handle:
-        self.asked.append(("open", path, flags, caller))
+        self.requested.append(("open", path, flags, caller))
         return self
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
-        self.asked.append(("mkdir", path, mode, caller))
+        self.requested.append(("mkdir", path, mode, caller))
 
     def rmdir(self, path: str, caller: Caller) -> None:
-        self.asked.append(("rmdir", path, caller))
+        self.requested.append(("rmdir", path, caller))
 
     def rename(self, old: str, new: str, caller: Caller) -> None:
-        self.asked.append(("rename", old, new, caller))
+        self.requested.append(("rename", old, new, caller))
 
     def read(self, size: int, offset: int) -> bytes:
         return b"0123456789"[offset : offset + size]
 
     def write(self, data: bytes, offset: int) -> int:
-        self.asked.append(("write", data, offset))
+        self.requested.append(("write", data, offset))
         return len(data) - 1
 
     def ioctl(self, request: int, argument: int, data: bytearray | None) -> int:
-        self.asked.append(("ioctl", request, argument, None if data is None else bytes(data)))
+        self.requested.append(("ioctl", request, argument, None if data is None else bytes(data)))
         if data is not None:
             data[:] = bytes(reversed(data))
         return 3
 
     def close(self) -> None:
-        self.asked.append("close")
+        self.requested.append("close")
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_an_open_file_is_queried_directly(operations: _Operations, one: Recorder
     assert operations.write("/one/f", b"abc", 9, file) == 2
     operations.release("/one/f", file)
     caller = Caller(pid=56, uid=12, gid=34)
-    assert one.asked == [("open", "/f", os.O_RDWR, caller), ("write", b"abc", 9), "close"]
+    assert one.requested == [("open", "/f", os.O_RDWR, caller), ("write", b"abc", 9), "close"]
 
 
 def test_an_ioctl_has_the_buffer_that_its_number_says(
@@ -123,7 +123,7 @@ def test_an_ioctl_has_the_buffer_that_its_number_says(
     assert operations.ioctl("/one/f", _IOR_8 - (1 << 32), address, file, 0, address) == 3
     assert buffer.raw == b"hgfedcba"
     assert operations.ioctl("/one/f", _IO, 1, file, 0, None) == 3
-    assert one.asked[1:] == [("ioctl", _IOR_8, address, b"abcdefgh"), ("ioctl", _IO, 1, None)]
+    assert one.requested[1:] == [("ioctl", _IOR_8, address, b"abcdefgh"), ("ioctl", _IO, 1, None)]
 
 
 def test_folders_are_the_trees_matter(operations: _Operations, one: Recorder) -> None:
@@ -131,7 +131,7 @@ def test_folders_are_the_trees_matter(operations: _Operations, one: Recorder) ->
     operations.mkdir("/one/g", 0o755)
     operations.rename("/one/g", "/one/h")
     operations.rmdir("/one/h")
-    assert one.asked == [
+    assert one.requested == [
         ("mkdir", "/g", 0o755, caller),
         ("rename", "/g", "/h", caller),
         ("rmdir", "/h", caller),
@@ -147,8 +147,8 @@ def test_truncating_is_for_files(operations: _Operations) -> None:
 
 
 def test_texts_are_created_when_read_from_the_start() -> None:
-    made = iter(["first", "second"])
-    handle = TextTree({"t": Text(lambda: next(made))}).open("/t", os.O_RDONLY, Caller(1, 0, 0))
+    created = iter(["first", "second"])
+    handle = TextTree({"t": Text(lambda: next(created))}).open("/t", os.O_RDONLY, Caller(1, 0, 0))
     assert handle.read(3, 0) == b"fir"
     assert handle.read(9, 3) == b"st"
     assert handle.read(9, 0) == b"second"

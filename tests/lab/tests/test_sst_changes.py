@@ -126,11 +126,11 @@ def test_a_guard_that_is_killed_and_classes_next_to_frequencies() -> None:
         lines = nftop("history", "--json")[1].splitlines()
         print(json.dumps([found, mask.split(), pinned, json.loads(lines[-1])["outcome"]]))
     """
-    found, mask, pinned, last = inside(program)
-    assert found[:5] == [0, 0, 0, 0, True]
+    result, mask, pinned, last = inside(program)
+    assert result[:5] == [0, 0, 0, 0, True]
     assert any("7ff" in item for item in mask), "the mask was taken back first"
     assert pinned == [2700, 2700]
-    assert found[5:] == [5, False, 1, True, 0, True]
+    assert result[5:] == [5, False, 1, True, 0, True]
     assert last == "reverted"
 
 
@@ -204,21 +204,21 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "printed"),
     [
         ("none", "this host has no cpufreq"),
         ("acpi", "acpi-cpufreq reports no base_frequency"),
         ("no-base", "intel_pstate reports no base_frequency"),
     ],
 )
-def test_hosts_that_can_not_say_so_and_nothing_is_written(kind: str, said: str) -> None:
+def test_hosts_that_can_not_say_so_and_nothing_is_written(kind: str, printed: str) -> None:
     program = """
         before = tree()
         print(json.dumps([nftop("sst", "pin", "--cpus", "1", "--yes"), tree() == before]))
     """
     (code, text), same = inside(program, "--cpufreq", kind)
     assert (code, same) == (1, True)
-    assert said in text
+    assert printed in text
 
 
 def test_offline_and_without_turbo() -> None:

@@ -33,12 +33,12 @@ def test_the_lab_prints_what_the_kernel_printed(
     host = lab(console.rpartition("-")[2], at_s=30.0)
     host.clock.forward(3.0)
     printed = list(script(host))
-    found = {
+    result = {
         number: mine or ""
         for number, (theirs, mine) in enumerate(zip_longest(expected, printed), 1)
         if theirs != mine and not (is_counter(theirs or "") and is_counter(mine or ""))
     }
-    assert found == {}
+    assert result == {}
 
 
 def test_the_consoles_have_counters_to_compare() -> None:

@@ -293,5 +293,5 @@ def test_the_model_does_not_know_every_unit() -> None:
     assert [words(handle) for handle in handles] == [[0, S, S]] * 9
     # The other two are free running.
     assert len(types) == 11
-    told = lab.tree.unknown.splitlines()
-    assert len(told) == 9 and "uncore_cha/event=0x77/ 2" in told
+    reported = lab.tree.unknown.splitlines()
+    assert len(reported) == 9 and "uncore_cha/event=0x77/ 2" in reported

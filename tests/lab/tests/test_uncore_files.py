@@ -104,12 +104,12 @@ def test_names_are_the_kernels() -> None:
 
 
 def test_all_boxes_are_listed() -> None:
-    found = {
+    result = {
         unit.name: unit.numbers
         for unit in units("bdx")
         if unit.name in ("uncore_cbox", "uncore_imc")
     }
-    assert found == {"uncore_cbox": tuple(range(CORES)), "uncore_imc": (0, 1, 4, 5)}
+    assert result == {"uncore_cbox": tuple(range(CORES)), "uncore_imc": (0, 1, 4, 5)}
     assert "uncore_imc_4" in names("bdx")
     assert "uncore_imc_2" not in names("bdx")
     assert {"uncore_r2pcie", "uncore_irp", "uncore_qpi_1"} <= set(names("bdx"))
@@ -142,12 +142,12 @@ def test_no_number_is_another_pmu_s(machine: str) -> None:
 
 def test_a_guest_has_none_and_an_unknown_model_has_boxes_without_names() -> None:
     kind = machines.load("skx-4")
-    found = {
+    result = {
         name: units_of(machines.with_tables(kind, changes), model())
         for name, changes in machines.PMUS.items()
     }
-    assert [name for name, item in found.items() if item] == ["own", "late-registers", "unknown"]
-    unknown = found["unknown"]
+    assert [name for name, item in result.items() if item] == ["own", "late-registers", "unknown"]
+    unknown = result["unknown"]
     files = unit_files(unknown, CPUMASK)
     assert files["uncore_type_6_7/format/umask"] == b"config:8-15\n"
     assert files["uncore_type_8_2/cpumask"] == b"0,4\n"

@@ -111,18 +111,18 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
     lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--freeze", "60")
     run = (sys.executable, "-m", "tests.lab.tests.inside_uncore", known.name)
     units = {event: unit for unit in known.uncore for event in unit.events if event in ALONE}
-    asked = [
+    requested = [
         f"{unit.events[event].pmu}/{unit.events[event].terms}/" for event, unit in units.items()
     ]
-    perf = ("env", "LC_ALL=C", "perf", "stat", "-a", *(w for e in asked for w in ("-e", e)))
-    beside = perf if shutil.which("perf") else ()
-    done = enter(*lab, "--", *beside, *run)
+    perf = ("env", "LC_ALL=C", "perf", "stat", "-a", *(w for e in requested for w in ("-e", e)))
+    adjacent = perf if shutil.which("perf") else ()
+    done = enter(*lab, "--", *adjacent, *run)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    from_ns, until_ns = told["from_ns"], told["until_ns"]
+    reported = json.loads(done.stdout)
+    from_ns, until_ns = reported["from_ns"], reported["until_ns"]
     assert until_ns - from_ns == S
     wanted = expected(known, from_ns, until_ns)
-    for row, package in enumerate(told["packages"]):
+    for row, package in enumerate(reported["packages"]):
         for name, item in wanted.items():
             got = package["readings"][name]
             near = pytest.approx(item[row], rel=1e-3, abs=lost_at_most_per_s(known, name))
@@ -155,11 +155,11 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
             way = 0 if event == "cas_read" else 1
             got = [box[way] for box in package[ends].values()]
             assert got == pytest.approx((flits * of_box).tolist(), abs=2 * 64)
-    if beside:
+    if adjacent:
         by_perf = re.findall(r"^ +([0-9,]+) +(uncore_\w+/\S+/)", done.stderr, re.MULTILINE)
         sums = {event: int(value.replace(",", "")) for value, event in by_perf}
-        assert {event: sums[entry] for event, entry in zip(units, asked, strict=True)} == {
-            event: pytest.approx(told["whole"][event], abs=2 * 12) for event in units
+        assert {event: sums[entry] for event, entry in zip(units, requested, strict=True)} == {
+            event: pytest.approx(reported["whole"][event], abs=2 * 12) for event in units
         }
 
 

@@ -118,7 +118,7 @@ BY_NAME: Mapping[str, Mapping[str, tuple[int, tuple[str, ...]]]] = {
 }  # fmt: skip
 
 
-def each_by_itself(machine: str, events: Sequence[str]) -> Iterator[tuple[str, int, Counts]]:
+def one_by_one(machine: str, events: Sequence[str]) -> Iterator[tuple[str, int, Counts]]:
     """What perf counts of each on all packages, in a step of its own; and the model meanwhile."""
     text = perf(machine, *(f"perf stat -a -x, -e {event} sh -c '{STEP}'" for event in events))
     rows = [row for row in csv.reader(text.splitlines()) if len(row) > 5]
@@ -133,7 +133,7 @@ def test_perf_s_own_names_mean_the_same(machine: str) -> None:
     uarch = uarch_table.load(machines.load(machine).uarch)
     of = {uarch.vendor_names[n]: spec for u in uarch.uncore for n, spec in u.events.items()}
     assert len(of) == 20
-    for name, count, grew in each_by_itself(machine, list(of)):
+    for name, count, grew in one_by_one(machine, list(of)):
         parts = parts_of_box(of[name], uarch.name)
         assert parts is not None
         assert count == sum(by * int(grew[OF_PACKAGE_INDEX[n]]) for n, by in parts.items()), name
@@ -141,7 +141,7 @@ def test_perf_s_own_names_mean_the_same(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", BY_NAME)
 def test_perf_s_own_names_on_older_machines(machine: str) -> None:
-    for name, count, grew in each_by_itself(machine, list(BY_NAME[machine])):
+    for name, count, grew in one_by_one(machine, list(BY_NAME[machine])):
         factor, quantities = BY_NAME[machine][name]
         assert count == factor * sum(
             int(grew[OF_PACKAGE_INDEX[quantity]]) for quantity in quantities

@@ -27,7 +27,7 @@ class Box:
     """One box of every package: a PMU. `place`: among its unit's."""
 
     unit: Unit
-    place: int
+    location: int
 
 
 class Readers:
@@ -63,9 +63,9 @@ class Readers:
         online = self._online()
         for package, members in self._members.items():
             if self._chosen.get(package) not in online:
-                there = [cpu for cpu in members if cpu in online]
+                present = [cpu for cpu in members if cpu in online]
                 self._chosen.pop(package, None)
-                self._chosen.update({package: there[0]} if there else {})
+                self._chosen.update({package: present[0]} if present else {})
 
 
 class Boxes:
@@ -73,9 +73,9 @@ class Boxes:
 
     def __init__(self, units: Collection[Unit], model: Model) -> None:
         self._boxes = {
-            pmu_type: Box(unit, place)
+            pmu_type: Box(unit, location)
             for unit in units
-            for place, pmu_type in enumerate(unit.types)
+            for location, pmu_type in enumerate(unit.types)
         }
         self._counts = {unit.name: _counts_of(unit, model) for unit in units}
 
@@ -88,7 +88,7 @@ class Boxes:
         k as in nftop.sim.uncore.OF_PACKAGE.
         """
         counts = self._counts[box.unit.name]
-        return lambda t_ns: counts(t_ns)[package, box.place]
+        return lambda t_ns: counts(t_ns)[package, box.location]
 
 
 def _counts_of(unit: Unit, model: Model) -> Callable[[int], Floats]:

@@ -60,21 +60,21 @@ def _mask(unit: Unit) -> int:
 
 
 def _union(masks: list[int]) -> int:
-    found = 0
+    result = 0
     for mask in masks:
-        found |= mask
-    return found
+        result |= mask
+    return result
 
 
 def _terms(unit: Unit, words: Mapping[str, int]) -> str:
     """The terms of an event with these words, but for those that are 0."""
-    found = []
+    result = []
     for term in unit.formats:
         word, bits = unit.bits(term)
         value = sum((words.get(word, 0) >> bit & 1) << at for at, bit in enumerate(bits))
         if value:
-            found.append(f"{term}={value:#x}")
-    return ",".join(found)
+            result.append(f"{term}={value:#x}")
+    return ",".join(result)
 
 
 def _same(text: str, terms: str) -> bool:

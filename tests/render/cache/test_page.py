@@ -91,7 +91,7 @@ def test_every_way_names_its_owner_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("io", "said"),
+    ("io", "printed"),
     [
         (IoWays(Cbm(0xC00, 12), "register"), "8.0 MiB, devices only"),
         (IoWays(Cbm(0x600, 12), "register"), "8.0 MiB, in part of devices"),
@@ -100,13 +100,13 @@ def test_every_way_names_its_owner_too() -> None:
     ],
 )
 def test_ways_of_no_class_are_unused_where_no_device_has_them(
-    io: IoWays | Missing, said: str
+    io: IoWays | Missing, printed: str
 ) -> None:
     domain = replace(DOMAINS[0], io=io)
     groups = (group("a", 1, (1,), in_cache(0, 0x3FF)),)
     shown = frame_of(table(groups=groups, domains=(domain,)))
     [free] = [text for text in rows(shown) if text.startswith("no class")]
-    assert free.split("c00")[1].strip() == said
+    assert free.split("c00")[1].strip() == printed
 
 
 def test_the_size_of_a_way_has_digits_enough_to_be_multiplied() -> None:
@@ -179,8 +179,8 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     text = row_of(MOVED, "vpp", 200)
     assert " !3f0 " in text and "00:00:02Z" in text
     assert "!" not in row_of(MOVED, "default"), "its CPUs are no mask"
-    said = "changed 00:00:02Z by another program: vpp L3 0 f0 → 3f0, vpp MB 0 100 → 50"
-    assert said in detail(MOVED, "vpp")
+    printed = "changed 00:00:02Z by another program: vpp L3 0 f0 → 3f0, vpp MB 0 100 → 50"
+    assert printed in detail(MOVED, "vpp")
     assert "CPU 2 default → vpp" in detail(MOVED, ROOT)
 
 
@@ -226,7 +226,7 @@ def test_all_facts_of_a_class() -> None:
                                       *shown.cpus.group[5:]))  # fmt: skip
     text = detail(replace(shown, cpus=cpus), "vpp")
     assert text.startswith("COS1 vpp in L3 0  exclusive, RMID 4\n")
-    for said in (
+    for printed in (
         "used    15.8 of 16.0 MiB", "0-10.0 MiB, 5 min",
         "ways    ....####.... 0f0, 16.0 MiB",
         "whose   alone 12.0 MiB (ways 4-6); with ovs 4.0 MiB (way 7)",
@@ -235,7 +235,7 @@ def test_all_facts_of_a_class() -> None:
         "CPU 1: what polls there is in ovs", "CPU 4: another class' CPU",
         "meters  pqos-7-0: RMID 5, pqos's by its name, CPU 1, used 3.0 MiB, MBM [w]",
     ):  # fmt: skip
-        assert said in text, said
+        assert printed in text, printed
 
 
 def test_a_class_that_is_gone_has_nothing_to_say() -> None:
@@ -274,7 +274,7 @@ def test_without_classes_it_says_why(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "printed"),
     [
         ("full", "rw", "goresctrl."),
         ("l2l3mb", "rw", "default          L2 0-39"),
@@ -283,10 +283,10 @@ def test_without_classes_it_says_why(snapshot: SnapshotAssertion) -> None:
         ("nomb.cdp", "rw,cdp", "  code"),
     ],
 )
-def test_real_trees_are_drawn(name: str, options: str, said: str, tmp_path: Path) -> None:
+def test_real_trees_are_drawn(name: str, options: str, printed: str, tmp_path: Path) -> None:
     result = read(write(tmp_path, captured(name), options))
     shown = frame_of(result, result)
-    assert any(said in text for text in rows(shown, 200))
+    assert any(printed in text for text in rows(shown, 200))
     for width in (40, 80, 200):
         assert max(map(len, rows(shown, width))) <= width
         for item in shown.groups:

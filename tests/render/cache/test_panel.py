@@ -70,12 +70,12 @@ def row_of(shown: Frame, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("used_mib", "said"), [(15.1, ""), (15.3, "full"), (16.5, "full"), (17.0, "over")]
+    ("used_mib", "printed"), [(15.1, ""), (15.3, "full"), (16.5, "full"), (17.0, "over")]
 )
-def test_a_class_that_has_no_room_says_so(used_mib: float, said: str) -> None:
+def test_a_class_that_has_no_room_says_so(used_mib: float, printed: str) -> None:
     one = table(groups=(group("vpp", 1, (), in_cache(0, 0xF0, int(used_mib * MIB))),))
     text = row_of(frame_of(one), "vpp")
-    assert [word for word in ("full", "over") if word in text] == [said] * bool(said)
+    assert [word for word in ("full", "over") if word in text] == [printed] * bool(printed)
 
 
 def test_every_way_that_two_may_fill_is_marked_for_both_with_code_and_data() -> None:
@@ -116,10 +116,10 @@ def test_classes_that_are_not_in_use_are_counted() -> None:
     one = texts(frame_of(table(groups=(used[0], group("a", 7, (), whole)))), 80)
     assert one[1].startswith("COS0  default  ........####")
     assert "+ 1 class without CPUs" in one[2] and one[3].startswith("I/O")
-    for reason, said in ((Reason.STALE, "COS7  a"), (Reason.HARDWARE, "+ 1 class")):
+    for reason, printed in ((Reason.STALE, "COS7  a"), (Reason.HARDWARE, "+ 1 class")):
         lost = in_cache(0, 1, cbm=Missing(reason), mba=why)
         lines = texts(frame_of(table(groups=(used[0], group("a", 7, (), lost)))), 80)
-        assert lines[2].startswith(said), "what is not known is not said to be unlimited"
+        assert lines[2].startswith(printed), "what is not known is not said to be unlimited"
     fast = texts(frame_of(table(groups=(group("x", 1, (), whole),), mba_unit="GBps/8")), 80)
     assert fast[1].startswith("COS1  x")
 
@@ -134,8 +134,8 @@ def test_an_absent_value_is_its_mark(reason: Reason) -> None:
     marks = "".join(span.text for span in lines[1].spans if span.tone is Tone.MISSING)
     assert "".join(marks.split()) == reason.mark * 4 and "COS -" in lines[1].text
     assert lines[2].text.split()[1] == reason.mark and why.detail in lines[2].text
-    said = f"MASK, CAP, USED, MBM, MBM.loc: {why.detail}"
-    assert said in frame_text(shown, 120, True)
+    printed = f"MASK, CAP, USED, MBM, MBM.loc: {why.detail}"
+    assert printed in frame_text(shown, 120, True)
 
 
 def test_how_far_the_ways_of_io_are_known() -> None:

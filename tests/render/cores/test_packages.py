@@ -27,12 +27,12 @@ def _with_traffic() -> Frame:
     }
     full |= {name: Missing(Reason.HARDWARE) for name in full if "itomcachenear" in name}
     none = Missing(Reason.PERMISSION, "run as root")
-    part = {
+    component = {
         name: none if name.startswith("pcie") and not isinstance(value, Missing) else value
         for name, value in full.items()
     }
     shared = frozenset(name for name in full if name.startswith("pcie"))
-    rows = (PackageRow(Package(0), full, shared), PackageRow(Package(1), part))
+    rows = (PackageRow(Package(0), full, shared), PackageRow(Package(1), component))
     return replace(frame(8, 3, packages=2), packages=rows)
 
 

@@ -78,14 +78,16 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
     assert sorted((*rows.shown, *rows.folded)) == list(range(8))
     assert set(rows.shown[: rows.first_unattached]) == {1, 2, 3}
     assert bool(rows.folded) is folded
-    for part in (
+    for component in (
         rows.shown[: rows.first_unattached],
         rows.shown[rows.first_unattached :],
         rows.folded,
     ):
-        known = [value for row in part if (value := values[row]) is not None]
+        known = [value for row in component if (value := values[row]) is not None]
         assert known == sorted(known, reverse=not inverted)
-        assert [values[row] for row in part[: len(known)]] == known, "a missing value came first"
+        assert [values[row] for row in component[: len(known)]] == known, (
+            "a missing value came first"
+        )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def result(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: 
     return Finding(rule, "ipc", where, text, NOW_NS - age_s * 10**9, **of)
 
 
-FOUND = (
+RESULT = (
     result("drops", "nf vpp", 75, "2.94M packets/s dropped, no descriptor free"),
     result("low-ipc", "cpu 1", 130, "IPC 1.45 of the core, below 1.75 (vpp)"),
     result("low-ipc", "cpu 2", 7300, "IPC 1.50 of the core, below 1.75 (vpp)"),
@@ -36,7 +36,7 @@ def with_findings(*findings: Finding) -> Frame:
 
 
 def test_the_page_has_all_by_rule_with_source_and_limit() -> None:
-    text = "\n".join(line.text for line in finding_page_lines(with_findings(*FOUND), 100))
+    text = "\n".join(line.text for line in finding_page_lines(with_findings(*RESULT), 100))
     assert "! packets dropped (drops)" in text
     assert " 2h cpu 2: IPC 1.50 of the core" in text
     assert "10.2, 2.1: ensure that IPC is 1.75 or more" in text
@@ -62,7 +62,7 @@ def test_untrusted_text_obeys_nobody() -> None:
 
 
 def test_the_batch_output_has_all_of_them() -> None:
-    text = frame_text(with_findings(*FOUND), 160, ascii_only=True)
+    text = frame_text(with_findings(*RESULT), 160, ascii_only=True)
     assert text.isascii()
     lines = text.splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("! "))

@@ -24,7 +24,7 @@ SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 
 
 
 @pytest.mark.parametrize(("width", "rows"), SIZES)
-def test_there_are_exactly_so_many_lines_and_none_is_wider(width: int, rows: int) -> None:
+def test_the_number_of_lines_is_exact_and_none_is_wider(width: int, rows: int) -> None:
     scenes = [
         frame_with(),
         frame_with(incident()),

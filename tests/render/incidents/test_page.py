@@ -62,9 +62,9 @@ def test_the_page_has_the_story_in_its_order() -> None:
         "not proven: that the victims recover",
     )  # fmt: skip
     at = 0
-    for part in wanted:
-        at = text.find(part, at)
-        assert at >= 0, (part, text)
+    for component in wanted:
+        at = text.find(component, at)
+        assert at >= 0, (component, text)
 
 
 def test_the_ways_of_the_draft_are_drawn_from_the_highest_to_the_lowest() -> None:
@@ -126,7 +126,7 @@ def test_a_price_that_is_not_counted_is_not_nothing() -> None:
     assert price_of(replace(bare, price=Price(0.0), victims=())) == "no packet is lost"
 
 
-def test_a_victim_whose_change_is_unknown_is_not_unchanged() -> None:
+def test_a_victim_of_unknown_change_is_not_unchanged() -> None:
     known = replace(victim(), metric="busy_cpp", change=0.1)
     for change, unchanged in ((0.1, True), (Missing(Reason.WARMING), False)):
         one = incident(victims=(replace(known, change=change),))

@@ -50,8 +50,8 @@ def test_a_class_with_nothing_in_it_takes_a_line() -> None:
 def test_names_and_reasons_that_nobody_chose() -> None:
     for name in HOSTILE:
         item = Entity("nf", name, name)
-        part = EntityReport(item, (), "inconclusive", name, (name,))
-        shown = comparison_text(Comparison((part,), (item,), (item,)), [name])
+        component = EntityReport(item, (), "inconclusive", name, (name,))
+        shown = comparison_text(Comparison((component,), (item,), (item,)), [name])
         shown += interval_line("A", name, name, Interval(), simulated=True)
         assert not set(shown) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
     assert comparison_text(Comparison((), (), ()), []).startswith("\nnothing is in both intervals")

@@ -40,7 +40,7 @@ def message(of: Frame, width: int = 200) -> str:
     return "\n".join(line.text for line in host_lines(of, width))
 
 
-def told(**changes: object) -> Frame:
+def reported(**changes: object) -> Frame:
     base = table(row(0), row(1))
     return replace(frame(8), frequencies=replace(base, **changes))  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ def test_host_line_has_driver_turbo_mesh_sst_and_other_programs(
         for p in (0, 1)
     )
     text = message(
-        told(
+        reported(
             pstate=PstateDriver("active", turbo=False, min_percent=20, max_percent=100),
             uncore=mesh,
             sst=SstState(packages, {}, 0),
@@ -89,7 +89,7 @@ def test_host_line_has_driver_turbo_mesh_sst_and_other_programs(
     )
     assert text == snapshot
     apart = (mesh[0], replace(mesh[1], max_hz=2000 * MHZ))
-    assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in message(told(uncore=apart))
+    assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in message(reported(uncore=apart))
 
 
 def test_reason_for_no_numbers(snapshot: SnapshotAssertion) -> None:
@@ -100,7 +100,7 @@ def test_reason_for_no_numbers(snapshot: SnapshotAssertion) -> None:
 
 
 def test_base_frequencies_that_nobody_tells_have_their_reason_on_the_line() -> None:
-    base = told()
+    base = reported()
     none = Missing(Reason.HARDWARE, "acpi-cpufreq tells no base frequency")
     columns = {**base.cpus.columns, "base_frequency_hz": missing(8, none)}
     frame_without = replace(base, cpus=replace(base.cpus, columns=columns))
@@ -130,7 +130,7 @@ def test_the_badge_has_a_column_with_two_kinds() -> None:
 def test_hostile_names_are_printable(word: str) -> None:
     rows = (replace(row(0), driver=word, governor=word),)
     keeper = Keeper("tuned", word, 1)
-    base = told(cpus=rows, keepers=(keeper,), sst=Missing(Reason.ERROR, word))
+    base = reported(cpus=rows, keepers=(keeper,), sst=Missing(Reason.ERROR, word))
     hostile = replace(SETTING, governor=word, epp=word)
     base = replace(
         base,

@@ -35,7 +35,7 @@ def test_groups(by: Grouping, width: int, snapshot: SnapshotAssertion) -> None:
     assert "\n".join(line.text.rstrip() for line in drawn) == snapshot
 
 
-def test_every_node_is_there_whatever_the_width() -> None:
+def test_every_node_is_shown_at_any_width() -> None:
     for width in (30, 60, 80, 130, 250):
         drawn = group_lines(HOST.cpus, ALL, "nf", width)
         assert all(line.width <= width for line in drawn)
@@ -61,11 +61,11 @@ def test_a_group_without_any_number_shows_why() -> None:
     assert "[" in text.splitlines()[-1]
 
 
-def test_no_rows_is_said() -> None:
+def test_no_rows_is_a_message() -> None:
     assert group_lines(HOST.cpus, (), "nf", 80)[-1].text == "no rows"
 
 
-def test_names_of_others_are_made_printable() -> None:
+def test_names_from_outside_are_printable() -> None:
     drawn = group_lines(hostile().cpus, tuple(range(8)), "nf", 80)
     assert all(line.text.isprintable() and line.width <= 80 for line in drawn)
 

@@ -15,9 +15,9 @@ from tests.uarch.vectors import UARCHES, loaded
 
 
 def topdown(uarch: str) -> Topdown:
-    found = loaded(uarch).topdown
-    assert found
-    return found
+    result = loaded(uarch).topdown
+    assert result
+    return result
 
 
 def ratios(uarch: str, vector: str) -> dict[str, Reading]:
@@ -32,7 +32,7 @@ def test_a_tree(uarch: str, snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
-def test_each_node_once_below_its_parent(uarch: str) -> None:
+def test_every_node_once_below_its_parent(uarch: str) -> None:
     lines = tree(topdown(uarch), ratios(uarch, "edge_all_zero"), smt=False).split("\n")
     above: list[str] = []
     seen = []
@@ -71,7 +71,7 @@ def test_what_is_little_is_not_nothing_and_what_is_absent_says_why() -> None:
     assert lines[-1] == "[s] bad_speculation: not ?[31mcounted"
 
 
-def test_a_reason_is_said_once_with_the_branches_it_is_of() -> None:
+def test_a_reason_is_printed_once_with_its_branches() -> None:
     of = ratios("SKX", "dram_latency_bound")
     gone, other = Missing(Reason.SOURCE, "not counted"), Missing(Reason.ERROR, "word " * 40)
     branch = ("memory_bound", "l1_bound", "l2_bound", "l3_bound", "dram_bound", "store_bound")

@@ -44,7 +44,7 @@ def row_of(shown: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_a_core_looked_at(width: int, snapshot: SnapshotAssertion) -> None:
+def test_a_core_in_focus(width: int, snapshot: SnapshotAssertion) -> None:
     assert text(FOCUSED, width=width) == snapshot
 
 
@@ -166,10 +166,10 @@ def test_estimates_say_how_much_was_counted() -> None:
     assert "238 cycles~" in text(FOCUSED)
     assert "~" not in text(with_focus(HOST, 1, deep=1.0))
     assert "~" not in text(HOST)
-    part = with_cells(HOST, "tma.level_2_coverage", {1: 0.66})
-    assert "the least 66%" in words(part)
-    assert row_of(text(part), "memory bound").split()[2].endswith("%~")
-    assert "~" not in row_of(text(part), "backend bound")
+    component = with_cells(HOST, "tma.level_2_coverage", {1: 0.66})
+    assert "the least 66%" in words(component)
+    assert row_of(text(component), "memory bound").split()[2].endswith("%~")
+    assert "~" not in row_of(text(component), "backend bound")
 
 
 def test_peers_are_those_of_its_nf_or_all_that_poll() -> None:
@@ -183,7 +183,7 @@ def test_peers_are_those_of_its_nf_or_all_that_poll() -> None:
     assert f"{shown:.0%}" == row_of(text(HOST, 3), "retiring").split()[2]
 
 
-def test_probes_say_what_they_mean_or_why_there_is_no_number() -> None:
+def test_probes_have_their_meaning_or_a_reason() -> None:
     shown = text(FOCUSED)
     assert "238 cycles" in row_of(shown, "load latency cycles")
     assert "Average time" in row_of(shown, "load latency cycles")

@@ -146,13 +146,13 @@ def test_hit_ratio(hit: Reading, total: Reading, ratio: Reading) -> None:
 
 
 def test_rows_that_this_hardware_cannot_fill_are_but_named_below() -> None:
-    def without(part: str, why: Missing, *, of: range = range(2)) -> Frame:
+    def without(component: str, why: Missing, *, of: range = range(2)) -> Frame:
         base = host(2)
         packages = tuple(
             replace(
                 row,
                 readings={
-                    name: why if part in name and at in of else reading
+                    name: why if component in name and at in of else reading
                     for name, reading in row.readings.items()
                 },
             )

@@ -134,7 +134,7 @@ JSON = '{%s"counter-value" : "9.000000", "unit" : "", "event" : "cycles"%s}'
 
 
 @pytest.mark.parametrize(
-    ("before", "behind", "part", "running_ns", "share"),
+    ("before", "behind", "component", "running_ns", "share"),
     [
         ("", "", (), None, None),
         ("", ', "event-runtime" : 500, "pcnt-running" : 7.00', (), 500, 0.07),
@@ -148,10 +148,10 @@ JSON = '{%s"counter-value" : "9.000000", "unit" : "", "event" : "cycles"%s}'
     ],
 )  # fmt: skip
 def test_perf_stat_j(
-    before: str, behind: str, part: tuple[tuple[str, str]], running_ns: int, share: float
+    before: str, behind: str, component: tuple[tuple[str, str]], running_ns: int, share: float
 ) -> None:
     line = JSON % (before, behind)
-    row = CountRow("cycles", 9.0, part, running_ns, share)
+    row = CountRow("cycles", 9.0, component, running_ns, share)
     assert read_rows(line) == (CountsForm.PERF_JSON, (row,))
     metric = '{"metric-value" : "1.0", "metric-unit" : "GHz"}'
     assert read_rows(f"# started\n{line}\n{metric}\n{line}\n") == (CountsForm.PERF_JSON, (row, row))

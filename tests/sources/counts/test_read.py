@@ -291,7 +291,7 @@ def test_a_whole_stream_lies_between_its_parts(file: str) -> None:
         for lines in stream(file).values()
     ]
     for node in ("frontend_bound", "backend_bound", "retiring", "memory_bound"):
-        of_parts = [part[node] for part in parts]
+        of_parts = [component[node] for component in parts]
         low, high = (item(n for n in of_parts if isinstance(n, float)) for item in (min, max))
         value = whole[node]
         assert isinstance(value, float)

@@ -134,7 +134,7 @@ def test_a_cascade_lake_n_of_the_first_version_gives_khz() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "printed",
     [
         "Intel speed select drivers are not loaded on this system.",
         "Must run as root",
@@ -143,8 +143,8 @@ def test_a_cascade_lake_n_of_the_first_version_gives_khz() -> None:
         '{"package-0:die-0:cpu-0": {"perf-profile-level-0": ',
     ],
 )
-def test_what_is_no_answer_is_none_with_its_words(said: str) -> None:
-    state = answers(said)
+def test_what_is_no_answer_is_none_with_its_words(printed: str) -> None:
+    state = answers(printed)
     assert isinstance(state, Missing) and state.reason is Reason.SOURCE
     assert PROGRAM in state.message
 
@@ -182,9 +182,9 @@ def test_only_a_program_that_nobody_but_root_can_change_is_run(tmp_path: Path) -
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     path = script(tmp_path, "echo first\nexec sleep 600")
-    said = run(path, (), 0.3)
-    assert isinstance(said, Missing)
-    assert said.message == f"{PROGRAM} did not end within 0.3 s"
+    printed = run(path, (), 0.3)
+    assert isinstance(printed, Missing)
+    assert printed.message == f"{PROGRAM} did not end within 0.3 s"
 
 
 def test_a_program_that_leaves_a_child_with_its_pipes_is_no_trap(tmp_path: Path) -> None:
@@ -196,12 +196,12 @@ def test_one_that_never_stops_talking_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(helper, "_MOST_BYTES", 10_000)
-    said = run(script(tmp_path, "exec yes"), (), 5.0)
-    assert isinstance(said, Missing), "it had to be ended"
+    printed = run(script(tmp_path, "exec yes"), (), 5.0)
+    assert isinstance(printed, Missing), "it had to be ended"
 
 
 def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
-    said = run(script(tmp_path, 'echo "$1 $HOME"\necho two >&2\nexit 3'), ("one",), 5.0)
-    assert said == ProgramOutput(3, "one \n", "two\n")
+    printed = run(script(tmp_path, 'echo "$1 $HOME"\necho two >&2\nexit 3'), ("one",), 5.0)
+    assert printed == ProgramOutput(3, "one \n", "two\n")
     gone = run(tmp_path / "nobody", (), 1.0)
     assert isinstance(gone, Missing) and "can't be started" in gone.message

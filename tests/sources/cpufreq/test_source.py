@@ -26,14 +26,14 @@ class Clocked:
 
     def __init__(self, root: Path, quiet: Sequence[int] = ()) -> None:
         self.now_ns = 5 * S
-        self.asked: list[tuple[int, ...]] = []
+        self.requested: list[tuple[int, ...]] = []
         self.sst: SstState | Missing = NO_TOOL
         self.source = CpufreqSource(
             root, quiet_cpus=quiet, ask_sst=self._ask, clock=lambda: self.now_ns
         )
 
     def _ask(self, cpus: Sequence[int]) -> SstState | Missing:
-        self.asked.append(tuple(cpus))
+        self.requested.append(tuple(cpus))
         return self.sst
 
     def read(self, after_s: float = 0.0) -> CpufreqTable:
@@ -150,11 +150,11 @@ def test_sst_is_queried_after_the_rest_and_seldom(tmp_path: Path) -> None:
     clocked = Clocked(host(tmp_path))
     first = clocked.read()
     assert isinstance(first.sst, Missing) and first.sst.reason is Reason.WARMING
-    assert clocked.asked == []
+    assert clocked.requested == []
     assert clocked.read(1).sst is NO_TOOL
     for _ in range(10):
         clocked.read(6)
-    assert clocked.asked == [(0, 1, 2, 3)]
+    assert clocked.requested == [(0, 1, 2, 3)]
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_program_that_scales_a_core_all_the_time_costs_the_others_nothing(
         set_to(tmp_path, 2, scaling_max_freq=str(2_000_000 + 100_000 * (second % 7)))
         table = clocked.read(1)
         assert table.base_read_at_ns == started_at_ns, "those of the others are as old as before"
-    assert clocked.asked == [(0, 1, 2, 3)]
+    assert clocked.requested == [(0, 1, 2, 3)]
     assert bases[:4] == [0, 1, 2, 3]
     assert set(bases[4:]) == {2} and len(bases[4:]) <= 3
     assert len(meshes) <= 4
@@ -196,7 +196,7 @@ def test_quiet_cpus_that_are_scaled_cost_nothing_at_all(
     for second in range(180):
         set_to(tmp_path, 2, scaling_max_freq=str(2_000_000 + 100_000 * (second % 7)))
         sst = clocked.read(1).sst
-    assert (bases, len(meshes), clocked.asked) == ([0, 1, 2, 3], 1, [])
+    assert (bases, len(meshes), clocked.requested) == ([0, 1, 2, 3], 1, [])
     assert isinstance(sst, Missing) and "--quiet-cpus" in sst.message
 
 
@@ -218,22 +218,22 @@ def test_sst_is_queried_again_when_nftop_changed_something_and_when_its_time_has
     clocked = Clocked(host(tmp_path), quiet=(1,))
     clocked.read()
     clocked.read(1)
-    assert clocked.asked == [(0, 2, 3)]
+    assert clocked.requested == [(0, 2, 3)]
     clocked.source.soon()
     clocked.read(1)
     clocked.read(1)
-    assert len(clocked.asked) == 2
+    assert len(clocked.requested) == 2
     for _ in range(5):  # CPUs that come and go are reason to ask, but not each time
         for online in ("0-2", "0-3"):
             put(tmp_path, {f"{CPU}/online": online})
             clocked.read(1)
-    assert len(clocked.asked) == 2
+    assert len(clocked.requested) == 2
     for _ in range(12):
         clocked.read(6)
-    assert len(clocked.asked) == 3
+    assert len(clocked.requested) == 3
     for _ in range(120):
         clocked.read(6)
-    assert len(clocked.asked) == 4
+    assert len(clocked.requested) == 4
 
 
 def test_lies_are_no_numbers(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Host:
             bound.bind(name)
         return folder / name
 
-    def found(self, environ: dict[str, str] | None = None) -> dict[str, str]:
+    def result(self, environ: dict[str, str] | None = None) -> dict[str, str]:
         """Prefix by path."""
         sockets, hidden = SocketFinder(
             TelemetrySearch(environ or {}), self.root, Views(self.root, self.proc)
@@ -85,7 +85,7 @@ def test_every_runtime_directory_of_eal(host: Host) -> None:
     host.socket(host.root / "run/dpdk/nfa", "telemetry")  # the protocol before
     host.socket(host.root / "run/dpdk/nfa", f"{NAME}.bak")
     (host.root / "run/dpdk/config").touch()
-    assert host.found(environ) == expected
+    assert host.result(environ) == expected
 
 
 def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) 
     shared.mkdir()
     (shared / "run").symlink_to(container / "run")  # the same directory, mounted twice
     host.process("30", "mnt:[3]", shared)
-    assert host.found() == {f"{host.proc}/20/root/run/dpdk/ctr/{NAME}": "ctr"}
+    assert host.result() == {f"{host.proc}/20/root/run/dpdk/ctr/{NAME}": "ctr"}
     assert Path(f"{host.proc}/20/root/run/dpdk/ctr/{NAME}").samefile(inside)
 
 
@@ -110,7 +110,7 @@ def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Pat
     host.process("20", "mnt:[2]", container, f"/opt/app runtime/dpdk/odd/{NAME}")
     # EAL binds below /var/run, which in there is a link that would lead to our own /run.
     host.process("22", "mnt:[3]", container, f"/var/run/some/where/known/{NAME}")
-    assert sorted(host.found().values()) == ["known", "odd"]
+    assert sorted(host.result().values()) == ["known", "odd"]
 
 
 def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:

@@ -253,11 +253,11 @@ def test_a_boastful_greeting_is_capped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reported"),
     [(None, None), (66, False), (70, True), ("0x40", False), ("0x44", True)],
     ids=str,
 )
-def test_a_port_tells_whether_it_is_a_bonds(flags: object, told: bool | None) -> None:
+def test_a_port_tells_whether_it_is_a_bonds(flags: object, reported: bool | None) -> None:
     """A number in 22.11, a hexadecimal text in 24.11; 0x4 is RTE_ETH_DEV_BONDING_MEMBER."""
 
     def reply(question: str) -> bytes:
@@ -266,9 +266,9 @@ def test_a_port_tells_whether_it_is_a_bonds(flags: object, told: bool | None) ->
         return json.dumps({name: answers.get(name)}).encode()
 
     facts, _ = held(ask_facts(None), reply)
-    assert facts.ports[0].bond_member is told
+    assert facts.ports[0].bond_member is reported
     (_, counters), _ = held(ask_counters(facts), reply)
-    assert counters.ports[0].bond_member is told
+    assert counters.ports[0].bond_member is reported
 
 
 @pytest.mark.parametrize("info", [{"dev_flags": "64"}, {"dev_flags": -1}, {"nb_rx_queues": 1025}])

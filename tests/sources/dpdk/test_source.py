@@ -115,19 +115,19 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
 def test_a_tick_asks_for_counters_only_and_for_nothing_that_is_not_listed(bench: Bench) -> None:
     peer = bench.peer(capture="testpmd-22.11")
     first = bench.app()
-    reports = len(peer.asked())
+    reports = len(peer.requested())
     second = bench.app()
 
-    assert peer.asked()[reports:] == ["/ethdev/xstats,0", "/ethdev/xstats,1"]
-    assert peer.asked()[0] == "/"
-    assert {question.partition(",")[0] for question in peer.asked()} <= ALLOWED
-    assert not any("lcore" in question for question in peer.asked())  # 22.11 has none
+    assert peer.requested()[reports:] == ["/ethdev/xstats,0", "/ethdev/xstats,1"]
+    assert peer.requested()[0] == "/"
+    assert {question.partition(",")[0] for question in peer.requested()} <= ALLOWED
+    assert not any("lcore" in question for question in peer.requested())  # 22.11 has none
     assert not first.lcores_told
     assert second.ports[0].rx_packets == (first.ports[0].rx_packets or 0) + STEP
     bench.clock.skipped_s = 6
     bench.app()
-    assert "/ethdev/list" in peer.asked()[reports:]
-    assert peer.asked().count("/") == 1
+    assert "/ethdev/list" in peer.requested()[reports:]
+    assert peer.requested().count("/") == 1
 
 
 def test_totals_come_from_stats_where_xstats_give_none(bench: Bench) -> None:
@@ -189,9 +189,9 @@ def test_a_failing_application_is_tried_again_ever_more_seldom(stood: Bench) -> 
     attempts = []
     for second in range(100):
         stood.clock.skipped_s = second
-        before = len(peer.asked())
+        before = len(peer.requested())
         stood.app()
-        if len(peer.asked()) > before:
+        if len(peer.requested()) > before:
             attempts.append(second)
     assert [after - before for before, after in pairwise(attempts)] == [1, 2, 4, 8, 16, 30, 30]
 
@@ -203,14 +203,14 @@ def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     peer = stood.peer()
     if behaviour == "mute":
         stood.app()
-    requests = len(peer.asked()) + (behaviour == "mute")  # the first that it does not answer
+    requests = len(peer.requested()) + (behaviour == "mute")  # the first that it does not answer
     peer.behave(behaviour)
     stood.wait_at_most(HASTY_S)
     app = stood.app()
     good_at_ns = app.read_at_ns
     assert app.problem is not None
     assert app.problem.reason is Reason.STALE
-    until(lambda: len(peer.asked()) == requests)
+    until(lambda: len(peer.requested()) == requests)
 
     stood.clock.skipped_s = 3
     stood.wait_at_most(PATIENT_S)
@@ -220,7 +220,7 @@ def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     assert app.problem is not None
     assert app.problem.message == "has not answered for 3 s"
     assert (app.pid, app.prefix, app.read_at_ns) == (peer.pid, "nfa", good_at_ns)
-    assert len(peer.asked()) == requests
+    assert len(peer.requested()) == requests
 
     peer.behave("normal")
     until(lambda: stood.app().problem is None)
@@ -229,9 +229,9 @@ def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     # Port 1 sends what port 0 receives: mixed-up answers would show here.
     assert (app.ports[0].tx_packets, app.ports[1].rx_packets) == (0, 0)
     # Late counters are of an unknown time, so they were asked for again.
-    times = peer.asked().count("/ethdev/xstats,0")
+    times = peer.requested().count("/ethdev/xstats,0")
     assert app.ports[0].rx_packets == 173682720 + times * STEP
-    assert peer.asked().count("/") == 1  # the same connection throughout
+    assert peer.requested().count("/") == 1  # the same connection throughout
 
 
 def test_a_connection_that_stays_silent_is_given_up_after_a_minute(stood: Bench) -> None:
@@ -244,13 +244,13 @@ def test_a_connection_that_stays_silent_is_given_up_after_a_minute(stood: Bench)
     app = stood.app()
     assert app.problem is not None
     assert app.problem.message == "has not answered for 61 s"
-    assert peer.asked().count("/") == 1
+    assert peer.requested().count("/") == 1
     stood.clock.skipped_s = 63
     assert stood.app().problem is not None
     peer.behave("normal")
     stood.wait_at_most(PATIENT_S)
     until(lambda: stood.app().problem is None)
-    assert peer.asked().count("/") == 2
+    assert peer.requested().count("/") == 2
 
 
 def test_one_that_hangs_does_not_delay_the_others(stood: Bench) -> None:

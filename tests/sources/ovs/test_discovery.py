@@ -54,7 +54,7 @@ class Host:
             bound.bind(name)
         return str(folder / name)
 
-    def found(self, environ: dict[str, str] | None = None) -> set[str]:
+    def result(self, environ: dict[str, str] | None = None) -> set[str]:
         sockets, hidden = SocketFinder(
             ControlSearch(environ or {}), self.root, Views(self.root, self.proc)
         ).find()
@@ -82,7 +82,7 @@ def test_every_rundir_and_every_name_of_the_program(host: Host) -> None:
     for other in ("ovsdb-server.7.ctl", "ovs-vswitchd.7.ctl.bak", "ovs-vswitchd.ctl", "db.sock"):
         host.socket(host.root / "run/openvswitch", other)
     (host.root / "run/openvswitch/ovs-vswitchd.9.ctl").touch()
-    assert host.found({"OVS_RUNDIR": "/srv/ovs"}) == expected
+    assert host.result({"OVS_RUNDIR": "/srv/ovs"}) == expected
 
 
 def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_other_mount_namespaces_are_read_once_every(host: Host, tmp_path: Path) 
     shared.mkdir()
     (shared / "run").symlink_to(container / "run")  # the same directory, mounted twice
     host.process("30", "mnt:[3]", shared)
-    assert host.found() == {f"{host.proc}/20/root/run/openvswitch/{NAME}"}
+    assert host.result() == {f"{host.proc}/20/root/run/openvswitch/{NAME}"}
 
 
 def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Pat
     host.process("22", "mnt:[3]", container, f"/var/run/tenant/{NAME}")
     # A long path is bound through a descriptor, whose number means another directory here.
     host.process("23", "mnt:[4]", container, f"/proc/self/fd/3/{NAME}")
-    assert {Path(path).parent.name for path in host.found()} == {"my ovs", "tenant"}
+    assert {Path(path).parent.name for path in host.result()} == {"my ovs", "tenant"}
 
 
 def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:
@@ -180,7 +180,7 @@ def test_a_socket_we_may_not_open_is_permission_and_not_nothing() -> None:
             stack.callback(source.close)
             table = source.read()
             checks = source.check()
-        assert peer.asked() == []
+        assert peer.requested() == []
     assert table.switches == ()
     (sentence,) = table.hidden
     assert str(peer.socket) in sentence and "sudo nftop" in sentence

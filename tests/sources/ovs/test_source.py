@@ -120,7 +120,7 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
 
 
 def bench_requests_once(peer: Peer) -> bool:
-    return len(peer.asked()) == 4
+    return len(peer.requested()) == 4
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_only_what_that_version_has_is_queried_and_nothing_but_to_read(
     peer = stood.peer(capture=capture)
     for _ in range(3):
         assert stood.switch().problem is None
-    assert peer.asked() == [["version"], *calls * 3]
-    assert {method for method, *_ in peer.asked()} <= ALLOWED
+    assert peer.requested() == [["version"], *calls * 3]
+    assert {method for method, *_ in peer.requested()} <= ALLOWED
 
 
 def test_where_busy_cycles_are_not_reported_its_packets_and_cycles_are_of_one_reply(
@@ -158,7 +158,7 @@ def test_where_busy_cycles_are_not_reported_its_packets_and_cycles_are_of_one_re
 def test_before_2_10_it_counts_no_packets(stood: Bench) -> None:
     peer = stood.peer("2.9", capture="ovs-3.1.0-dummy-pmd")
     stood.switch()
-    assert peer.asked()[1:] == [["dpif-netdev/pmd-stats-show"], ["dpif-netdev/pmd-rxq-show"]]
+    assert peer.requested()[1:] == [["dpif-netdev/pmd-stats-show"], ["dpif-netdev/pmd-rxq-show"]]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_foreign_ovs_gets_only_the_version_request(
     peer = stood.peer(behaviour)
     switch = [stood.switch() for _ in range(3)][-1]
     assert switch.problem is not None and words in switch.problem.message
-    assert peer.asked() == [["version"]]  # and is left alone for a while
+    assert peer.requested() == [["version"]]  # and is left alone for a while
 
 
 def test_a_failing_daemon_is_tried_again_ever_more_seldom(stood: Bench) -> None:
@@ -234,9 +234,9 @@ def test_a_failing_daemon_is_tried_again_ever_more_seldom(stood: Bench) -> None:
     attempts = []
     for second in range(100):
         stood.clock.skipped_s = second
-        before = len(peer.asked())
+        before = len(peer.requested())
         stood.switch()
-        if len(peer.asked()) > before:
+        if len(peer.requested()) > before:
             attempts.append(second)
     assert [after - before for before, after in pairwise(attempts)] == [1, 2, 4, 8, 16, 30, 30]
 
@@ -249,7 +249,7 @@ def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
     good = stood.switch()
     peer.behave(behaviour)
     stood.wait_at_most(HASTY_S)
-    requests = len(peer.asked())
+    requests = len(peer.requested())
     messages = []
     for second in (0.5, 3, 5):
         stood.clock.skipped_s = second
@@ -258,13 +258,13 @@ def test_no_answer_is_reported_with_its_age_and_late_answers_are_not_mixed_up(
         assert (switch.pmds, switch.read_at_ns) == (good.pmds, good.read_at_ns)
         messages.append(switch.problem.message)
     assert re.search("has not answered for [45] s", messages[-1])
-    assert len(peer.asked()) <= requests + 3  # what is owed is waited for, not asked again
+    assert len(peer.requested()) <= requests + 3  # what is owed is waited for, not asked again
     peer.behave("normal")
     stood.wait_at_most(PATIENT_S)
     until(lambda: stood.switch().problem is None)
     # Of the late batch nothing was taken: when it was true nobody knows.
     assert (stood.switch().pmds[0].rx_packets or 0) >= RX + 3 * STEP
-    assert peer.asked().count(["version"]) == 1  # the connection was kept
+    assert peer.requested().count(["version"]) == 1  # the connection was kept
 
 
 def test_answers_that_come_a_byte_at_a_time_are_put_together(bench: Bench) -> None:
@@ -277,7 +277,7 @@ def test_answers_that_come_a_byte_at_a_time_are_put_together(bench: Bench) -> No
 def test_a_slow_answer_is_requested_once_more(bench: Bench) -> None:
     peer = bench.peer("slow")
     assert bench.switch().problem is None
-    assert peer.asked().count(["dpif-netdev/pmd-stats-show"]) == 2
+    assert peer.requested().count(["dpif-netdev/pmd-stats-show"]) == 2
 
 
 def test_a_stopped_daemon_is_stale_and_comes_back(bench: Bench) -> None:
@@ -347,15 +347,15 @@ def test_a_datapath_that_comes_later_is_detected_whatever_it_is_called(stood: Be
     assert stood.switch().pmds == ()
     peer.behave("normal")
     assert len(stood.switch().pmds) == 1
-    assert peer.asked()[-1] == ["dpif-netdev/pmd-rxq-show", "-secs", "5"]
+    assert peer.requested()[-1] == ["dpif-netdev/pmd-rxq-show", "-secs", "5"]
 
 
 def test_of_several_datapaths_the_usual_one_is_read(stood: Bench) -> None:
     peer = stood.peer("several datapaths")
     for _ in range(2):
         assert len(stood.switch().pmds) == 1
-    assert ["dpif-netdev/pmd-rxq-show", "-secs", "5", "ovs-netdev"] in peer.asked()
-    assert len(peer.asked()) == 1 + 3 + 3 + 3  # the name is learnt once
+    assert ["dpif-netdev/pmd-rxq-show", "-secs", "5", "ovs-netdev"] in peer.requested()
+    assert len(peer.requested()) == 1 + 3 + 3 + 3  # the name is learnt once
 
 
 def test_a_command_that_it_does_not_know_is_queried_once(stood: Bench) -> None:
@@ -363,7 +363,7 @@ def test_a_command_that_it_does_not_know_is_queried_once(stood: Bench) -> None:
     switch = [stood.switch() for _ in range(3)][-1]
     assert switch.problem is None
     assert switch.pmds[0].queues == ()
-    assert sum(method.endswith("rxq-show") for method, *_ in peer.asked()) == 1
+    assert sum(method.endswith("rxq-show") for method, *_ in peer.requested()) == 1
 
 
 def test_doctor_lists_the_sources(bench: Bench) -> None:

@@ -53,11 +53,11 @@ def test_the_servers_own_last_second_is_requested_and_nothing_else(peer: PcmPeer
     pcm = source(peer)
     for _ in range(3):
         assert not table(pcm.read()).since_start
-    assert peer.asked == ["GET /persecond/1"] * 3
+    assert peer.requested == ["GET /persecond/1"] * 3
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "asked", "since_start", "averages"),
+    ("behaviour", "requested", "since_start", "averages"),
     [
         ("text_only", ["/persecond/1"] * 3, False, False),
         ("totals_only", ["/persecond/1", "/persecond/1", "/", "/"], True, True),
@@ -70,14 +70,14 @@ def test_the_servers_own_last_second_is_requested_and_nothing_else(peer: PcmPeer
     ],
 )
 def test_what_is_refused_is_queried_in_another_form_and_only_once(
-    peer: PcmPeer, behaviour: str, asked: list[str], since_start: bool, averages: bool
+    peer: PcmPeer, behaviour: str, requested: list[str], since_start: bool, averages: bool
 ) -> None:
     peer.behaviour = behaviour
     pcm = source(peer, step_s=1)
     first, second = table(pcm.read()), table(pcm.read())
     assert first.since_start is second.since_start is since_start
     assert (first.of_cpu("core_frequency") > 0).all() == averages
-    assert peer.asked == [f"GET {path}" for path in asked]
+    assert peer.requested == [f"GET {path}" for path in requested]
 
 
 def test_what_was_refused_is_queried_again_after_a_minute(peer: PcmPeer) -> None:
@@ -88,9 +88,9 @@ def test_what_was_refused_is_queried_again_after_a_minute(peer: PcmPeer) -> None
     for at in (0, 1, 59, 61, 62, 120, 121, 122):
         peer.behaviour = "totals_only" if at < 62 else "well"
         seconds[0] = at
-        before = len(peer.asked)
+        before = len(peer.requested)
         since_start = table(pcm.read()).since_start
-        result[at] = (since_start, [item.removeprefix("GET ") for item in peer.asked[before:]])
+        result[at] = (since_start, [item.removeprefix("GET ") for item in peer.requested[before:]])
     anew = ["/persecond/1", "/persecond/1", "/"]
     assert result == {
         0: (True, anew), 1: (True, ["/"]), 59: (True, ["/"]), 61: (True, anew),
@@ -154,9 +154,9 @@ def test_a_server_that_fails_is_left_alone_for_longer_and_longer(peer: PcmPeer) 
     when = []
     for tenth in range(400):
         seconds[0] = tenth / 10
-        before = len(peer.asked)
+        before = len(peer.requested)
         pcm.read()
-        if len(peer.asked) > before:
+        if len(peer.requested) > before:
             when.append(seconds[0])
     assert when == [0.0, 1.0, 3.0, 7.0, 15.0, 23.0, 31.0, 39.0]
     peer.behaviour = "well"
@@ -175,7 +175,7 @@ def test_a_server_is_not_requested_the_same_second_again(peer: PcmPeer) -> None:
     address = Address("127.0.0.1", peer.port)
     pcm = PcmSource(address, limit_s=LONG_S, clock=lambda: next(tenths) * 100_000_000)
     tables = [table(pcm.read()) for _ in range(20)]
-    assert 2 <= len(peer.asked) == len({id(item) for item in tables}) <= 4
+    assert 2 <= len(peer.requested) == len({id(item) for item in tables}) <= 4
 
 
 @pytest.mark.alone
@@ -201,7 +201,7 @@ def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
         assert frame.packages[0].readings["power_w"] == Missing(
             Reason.WARMING, "it has not answered yet"
         ) or frame.sources["pcm"].reason in (Reason.WARMING, Reason.STALE)
-    assert not peer.released.is_set() and peer.asked == ["GET /persecond/1"] * 2
+    assert not peer.released.is_set() and peer.requested == ["GET /persecond/1"] * 2
     with capsys.disabled():
         p99_ms = sorted(late_s)[int(len(late_s) * 0.99)] * 1e3
         print(f"\nsensor server hangs: p99 lateness of a tick {p99_ms:.0f} ms of 100 ms", end=" ")
@@ -275,17 +275,17 @@ def test_a_server_that_holds_rdt_or_counters_is_reported_with_the_fix(
     assert (read.of_cpu("l3_cache_occupancy") > 0).all() and "PCM_NO_RDT" in read.gaps
 
 
-@pytest.mark.parametrize("told", ["L3 Cache Occupancy", "Local Memory Bandwidth", ""])
+@pytest.mark.parametrize("reported", ["L3 Cache Occupancy", "Local Memory Bandwidth", ""])
 def test_one_rdt_number_is_enough_to_detect_its_holder(
-    peer: PcmPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+    peer: PcmPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: str
 ) -> None:
     root = processes(tmp_path, "pcm-sensor-serv")
-    thread = {"OS ID": 0, "Core Counters": {told: 1024} if told else {"SMI Count": 2}}
+    thread = {"OS ID": 0, "Core Counters": {reported: 1024} if reported else {"SMI Count": 2}}
     socket = {"Socket ID": 0, "Cores": [{"Threads": [thread]}]}
     document = {"Interval us": 1_000_000, "Sockets": [socket]}
     monkeypatch.setattr(peer, "document", lambda _: document)
     read = table(source(peer, root=root).read())
-    assert ("PCM_NO_RDT" in read.gaps) == bool(told)
+    assert ("PCM_NO_RDT" in read.gaps) == bool(reported)
 
 
 def test_another_hosts_server_over_the_network_is_reported_as_open() -> None:

@@ -30,7 +30,7 @@ SKX = table.load("SKX").with_smt(on=True)
 
 
 @pytest.mark.parametrize(
-    ("uarch", "plan", "needed", "beside_watchdog"),
+    ("uarch", "plan", "needed", "with_watchdog"),
     [
         (ICX, 0, 6, 7),
         (ICX, 1, 2, 3),
@@ -43,11 +43,11 @@ SKX = table.load("SKX").with_smt(on=True)
     ],
 )
 def test_general_counters_a_plan_needs(
-    uarch: table.Uarch, plan: int, needed: int, beside_watchdog: int
+    uarch: table.Uarch, plan: int, needed: int, with_watchdog: int
 ) -> None:
     events = uarch.plans[plan].events
     assert general_counters_needed(uarch, events, watchdog=False) == needed
-    assert general_counters_needed(uarch, events, watchdog=True) == beside_watchdog
+    assert general_counters_needed(uarch, events, watchdog=True) == with_watchdog
 
 
 def test_a_group_that_fits_next_to_the_watchdog_is_not_kept_off_by_it(tmp_path: Path) -> None:

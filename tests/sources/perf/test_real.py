@@ -299,7 +299,7 @@ def test_strace_sees_one_read_a_cpu_and_tick_and_nothing_else(tmp_path: Path) ->
     opens = [line for line in before.splitlines() if " perf_event_open(" in line]
     assert opens
     for line in opens:
-        for part in (
+        for component in (
             "sample_period=0",
             "inherit=0",
             "exclude_kernel=0",
@@ -308,7 +308,7 @@ def test_strace_sees_one_read_a_cpu_and_tick_and_nothing_else(tmp_path: Path) ->
             f"read_format={READ_FORMAT},",
             "PERF_FLAG_FD_CLOEXEC",
         ):
-            assert part in line
+            assert component in line
         leads = re.search(r"\}, -1, \d+, -1, PERF_FLAG", line) is not None
         assert ("disabled=1" in line) is leads
     opened = len([line for line in opens if re.search(r"= \d+<", line)])

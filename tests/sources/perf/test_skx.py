@@ -115,7 +115,7 @@ def exact(*, smt: bool) -> dict[str, Column]:
 def level_2(*, smt: bool) -> dict[str, Reading]:
     """By the table's formulas."""
     nodes = evaluate(SKX, exact(smt=smt), smt=smt, levels=2)
-    return {name.removeprefix("tma."): part[0] for name, part in nodes.items()}
+    return {name.removeprefix("tma."): component[0] for name, component in nodes.items()}
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
@@ -175,7 +175,7 @@ def test_without_the_any_bit_no_top_down_and_ipc_stays(
     assert "no event or term 'any'" in "".join(
         last.details["int_misc_recovery_cycles_any"].values()
     )
-    assert all(isinstance(part, Missing) for part in parts.values())
+    assert all(isinstance(component, Missing) for component in parts.values())
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_core_that_is_observed_has_level_3_and_probes(
         state, focus = step_focus(state, reading, SKX, BOTH_THREADS)
         seen += [] if focus is None else [focus]
     source.close()
-    counts = {name: part[0] for name, part in exact(smt=True).items()}
+    counts = {name: component[0] for name, component in exact(smt=True).items()}
     tree, probes = evaluate_focus(SKX, counts, smt=True)
     last = seen[-1]
     assert last.cpus == (1, 3)

@@ -47,7 +47,7 @@ class Fake:
     apart: bool = False
     misplaces: bool = False
     fails: bool = False
-    rmids_there: int = 16
+    rmids_present: int = 16
     starts: int = 0
     moved: int = 0
     refuses: bool = False
@@ -101,7 +101,7 @@ class Fake:
             apart=self.apart,
             least=10,
             step=10,
-            rmids=self.rmids_there,
+            rmids=self.rmids_present,
             masks={c: tuple(row[0] for row in result) for c, result in rows.items()},
             codes={c: tuple(row[-1] for row in result) for c, result in rows.items()}
             if self.apart

@@ -22,18 +22,18 @@ S = 10**9
 
 
 @dataclass
-class Asked:
+class Requested:
     """A worker that is asked."""
 
     fake: Fake
-    said: list[tuple[tuple[int, ...], bool, bool]] = field(default_factory=list)
+    printed: list[tuple[tuple[int, ...], bool, bool]] = field(default_factory=list)
     fails: Missing | None = None
     closed: int = 0
 
     def ask(
         self, quiet: Collection[int], *, look: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
-        self.said.append((tuple(sorted(quiet)), look, meter))
+        self.printed.append((tuple(sorted(quiet)), look, meter))
         if self.fails is not None:
             return self.fails
         rows = (MsrMetered(0, 0, {"llc_occupancy": 7, "mbm_total_bytes": 9}, 5),) if meter else ()
@@ -46,7 +46,7 @@ class Asked:
 @dataclass
 class Bench:
     root: Path
-    worker: Asked = field(default_factory=lambda: Asked(Fake()))
+    worker: Requested = field(default_factory=lambda: Requested(Fake()))
     now_ns: int = 0
 
     def source(self, way: str = "read", quiet: tuple[int, ...] = ()) -> PqosSource:
@@ -107,13 +107,13 @@ def test_classes_are_observed_every_ten_seconds_and_monitors_every_second(bench:
     for now_s in (0, 0.5, 1, 2, 9, 10):
         bench.now_ns = round(now_s * S)
         own.read()
-    assert bench.worker.said == [((3,), now_s in (0, 10), True) for now_s in (0, 1, 2, 9, 10)]
+    assert bench.worker.printed == [((3,), now_s in (0, 10), True) for now_s in (0, 1, 2, 9, 10)]
     own = bench.source()
-    bench.worker.said.clear()
+    bench.worker.printed.clear()
     for now_s in (20, 21, 29, 30):
         bench.now_ns = now_s * S
         own.read()
-    assert bench.worker.said == [((), True, False)] * 2
+    assert bench.worker.printed == [((), True, False)] * 2
 
 
 def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Bench) -> None:
@@ -163,7 +163,7 @@ def test_where_the_kernel_has_resctrl_msrs_are_left_alone(
     result = own.read()
     assert isinstance(result, Missing)
     assert words in result.message
-    assert len(bench.worker.said) == 1
+    assert len(bench.worker.printed) == 1
     assert bench.worker.closed == 1  # and its monitors are gone
 
 
@@ -179,7 +179,7 @@ def test_without_the_binding_it_says_how_to_get_it(
     monkeypatch.setattr(source, "binding_version", lambda: None)
     [check] = bench.source().check()
     assert (check.reason, check.fix) == (Reason.SOURCE, "pip install 'nftop[pqos]'")
-    assert bench.worker.said == []
+    assert bench.worker.printed == []
 
 
 def test_a_failure_is_reported_and_tried_again_later(bench: Bench) -> None:
@@ -196,7 +196,7 @@ def test_a_failure_is_reported_and_tried_again_later(bench: Bench) -> None:
 def test_off_is_off(bench: Bench) -> None:
     result = bench.source("off").read()
     assert isinstance(result, Missing)
-    assert bench.worker.said == []
+    assert bench.worker.printed == []
 
 
 def test_with_quiet_cpus_libpqos_is_started_only_if_reported(bench: Bench) -> None:

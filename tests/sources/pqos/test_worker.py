@@ -60,7 +60,7 @@ def test_what_another_program_meters_is_not_begun(taken: dict[int, int]) -> None
 
 
 def test_without_a_free_rmid_nothing_is_begun() -> None:
-    fake = Fake(class_of={**dict.fromkeys(range(8), 0), 1: 1, 4: 2}, rmids_there=3)
+    fake = Fake(class_of={**dict.fromkeys(range(8), 0), 1: 1, 4: 2}, rmids_present=3)
     result = read(Meters(fake), fake)
     whys = {key: item.why[1] for key, item in result.items() if item.why is not None}
     assert whys == {(2, 0): "all 3 RMIDs of this cache are in use"}

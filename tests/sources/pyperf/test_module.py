@@ -94,7 +94,7 @@ def test_a_module_that_can_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "said"),
+    ("where", "name", "printed"),
     [
         # Debian 12's, of Linux 6.1, has none of these.
         ("evsel", "read", "perf.evsel.read"),
@@ -104,10 +104,10 @@ def test_a_module_that_can_count() -> None:
         ("", "evsel", "perf.evsel.read"),
     ],
 )
-def test_an_old_module_is_reported_by_what_it_lacks(where: str, name: str, said: str) -> None:
+def test_an_old_module_is_reported_by_what_it_lacks(where: str, name: str, printed: str) -> None:
     module = whole()
     delattr(getattr(module, where) if where else module, name)
-    assert lacking(module) == said
+    assert lacking(module) == printed
 
 
 def test_nothing_else_of_its_folder_can_be_imported() -> None:

@@ -48,15 +48,15 @@ def as_user(uid: int) -> Iterator[None]:
 
 @as_root
 @pytest.mark.parametrize("find", FIND)
-@pytest.mark.parametrize(("family", "host", "host_asked"), WHERE)
+@pytest.mark.parametrize(("family", "host", "host_requested"), WHERE)
 def test_the_uid_is_that_of_the_process_that_accepts(
-    family: int, host: str, host_asked: str, find: Callable[[Pair], TcpSocketRow | None]
+    family: int, host: str, host_requested: str, find: Callable[[Pair], TcpSocketRow | None]
 ) -> None:
     with socket.socket(family) as listener:
         listener.bind((host, 0))
         listener.listen()
         port = listener.getsockname()[1]
-        with socket.create_connection((host_asked, port)) as client:
+        with socket.create_connection((host_requested, port)) as client:
             row = find(other_end(client))
             assert row is not None and (row.state, row.inode) == (ESTABLISHED, 0)
             with pytest.raises(TimeoutError):
@@ -68,7 +68,7 @@ def test_the_uid_is_that_of_the_process_that_accepts(
                 assert find(other_end(client)) == TcpSocketRow(ESTABLISHED, UID, inode)
                 assert accepted_uid(client, time.monotonic_ns(), find) == UID
             assert accepted_uid(client, time.monotonic_ns(), find) is None  # closed
-        with socket.create_connection((host_asked, port)) as client:
+        with socket.create_connection((host_requested, port)) as client:
             accepted, _ = listener.accept()
             with accepted:
                 assert accepted_uid(client, time.monotonic_ns(), find) == 0

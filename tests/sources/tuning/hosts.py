@@ -32,7 +32,7 @@ def host(root: Path, files: Mapping[str, str] | None = None) -> Path:
     return root
 
 
-def each_cpu(files: Mapping[str, str]) -> dict[str, str]:
+def every_cpu(files: Mapping[str, str]) -> dict[str, str]:
     """`files` of every CPU."""
     return {f"{CPUS}/cpu{cpu}/{name}": text for cpu in range(8) for name, text in files.items()}
 

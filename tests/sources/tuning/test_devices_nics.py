@@ -117,7 +117,7 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "state", "said", "fix"),
+    ("raw", "state", "printed", "fix"),
     [
         (config(), "ok", "payload 256 of 2048 bytes, reads of 4096, ASPM off", ""),
         (config(payload=128), "tune", "payload below 256", "pci=pcie_bus_perf"),
@@ -129,12 +129,12 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
         (b"", "undefined", "not on PCI Express", ""),
     ],
 )
-def test_links(tmp_path: Path, raw: bytes, state: str, said: str, fix: str) -> None:
+def test_links(tmp_path: Path, raw: bytes, state: str, printed: str, fix: str) -> None:
     nic(host(tmp_path), raw=raw)
     (tmp_path / "proc").mkdir()
     result = checks(tmp_path)[f"nic link {NIC}"]
     assert result.state == state
-    assert said in result.text
+    assert printed in result.text
     assert fix in result.fix
 
 

@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Reason
-from tests.sources.tuning.hosts import CPUS, checks, each_cpu, host, poller
+from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, poller
 
 SCALING = {
     "cpufreq/base_frequency": "2700000",
@@ -24,7 +24,7 @@ CLOCK = "sys/devices/system/clocksource/clocksource0"
 def test_turbo_by_either_switch(
     tmp_path: Path, path: str, on: str, off: str, snapshot: SnapshotAssertion
 ) -> None:
-    host(tmp_path, each_cpu(SCALING) | {f"{CPUS}/{path}": on})
+    host(tmp_path, every_cpu(SCALING) | {f"{CPUS}/{path}": on})
     result = checks(tmp_path, poller(5))["turbo"]
     assert result.state == "tune"
     assert result.text == snapshot
@@ -35,7 +35,7 @@ def test_turbo_by_either_switch(
 
 def test_turbo_that_the_cores_that_poll_can_t_reach(tmp_path: Path) -> None:
     held = {f"{CPUS}/cpu5/cpufreq/scaling_max_freq": "2700000"}
-    host(tmp_path, each_cpu(SCALING) | held | {f"{CPUS}/intel_pstate/no_turbo": "0"})
+    host(tmp_path, every_cpu(SCALING) | held | {f"{CPUS}/intel_pstate/no_turbo": "0"})
     assert checks(tmp_path, poller(5))["turbo"].state == "ok"
     assert checks(tmp_path, poller(5), poller(6))["turbo"].state == "tune"
 
@@ -48,7 +48,7 @@ def test_no_switch_for_turbo(tmp_path: Path, snapshot: SnapshotAssertion) -> Non
 
 def test_the_governor(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     performance = {f"{CPUS}/cpu5/cpufreq/scaling_governor": "performance"}
-    host(tmp_path, each_cpu(SCALING) | performance)
+    host(tmp_path, every_cpu(SCALING) | performance)
     assert checks(tmp_path, poller(5))["governor"].state == "ok"
     result = checks(tmp_path, poller(5), poller(6))["governor"]
     assert result.text == "CPU 5: performance, 1.00 to 4.00 GHz; CPU 6: powersave, 1.00 to 4.00 GHz"
@@ -57,7 +57,7 @@ def test_the_governor(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
 
 def test_a_frequency_that_can_t_change_needs_no_governor(tmp_path: Path) -> None:
     fixed = {"cpufreq/scaling_min_freq": "2700000", "cpufreq/scaling_max_freq": "2700000"}
-    result = checks(host(tmp_path, each_cpu(SCALING | fixed)), poller(5))["governor"]
+    result = checks(host(tmp_path, every_cpu(SCALING | fixed)), poller(5))["governor"]
     assert (result.state, result.text) == ("ok", "CPU 5: powersave, 2.70 to 2.70 GHz")
 
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.missing import Reason
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning.rows import host_checks
-from tests.sources.tuning.hosts import CPUS, checks, each_cpu, host, poller
+from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, poller
 
 
 def test_cores_that_poll_are_to_be_isolated(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
@@ -90,7 +90,7 @@ STATES = {
 def test_deep_states_are_named_with_what_they_cost(
     tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    result = checks(host(tmp_path, each_cpu(STATES)), poller(5))["c-states"]
+    result = checks(host(tmp_path, every_cpu(STATES)), poller(5))["c-states"]
     assert result.state == "tune"
     assert result.text == snapshot
     assert result.fix == "sudo cpupower -c 5 idle-set -D 133"
@@ -102,13 +102,13 @@ def test_a_deep_state_that_is_disabled_on_the_core_that_polls(
     tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     disabled = {f"{CPUS}/cpu5/cpuidle/state2/disable": "1"}
-    result = checks(host(tmp_path, each_cpu(STATES) | disabled), poller(5))["c-states"]
+    result = checks(host(tmp_path, every_cpu(STATES) | disabled), poller(5))["c-states"]
     assert (result.state, result.text) == snapshot
 
 
 @pytest.mark.parametrize(("limit", "state"), [("50", "C1E"), ("n/a", "POLL"), ("200", "C6")])
 def test_a_limit_for_one_cpu_is_heeded(tmp_path: Path, limit: str, state: str) -> None:
-    files = each_cpu(STATES | {"power/pm_qos_resume_latency_us": limit})
+    files = every_cpu(STATES | {"power/pm_qos_resume_latency_us": limit})
     assert f"as deep as {state}," in checks(host(tmp_path, files), poller(5))["c-states"].text
 
 
@@ -116,7 +116,7 @@ def test_a_limit_for_one_cpu_is_heeded(tmp_path: Path, limit: str, state: str) -
 def test_what_programs_ask_for_all_cpus_is_heeded(
     tmp_path: Path, request_us: int, state: str
 ) -> None:
-    host(tmp_path, each_cpu(STATES))
+    host(tmp_path, every_cpu(STATES))
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", request_us))
     result = checks(tmp_path, poller(5))["c-states"]

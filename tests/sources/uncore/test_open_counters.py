@@ -46,14 +46,14 @@ def test_lines_read_and_written_have_half_of_the_time_where_four_opcodes_fit() -
 def test_rounds_fill_the_interval_and_are_the_same_backwards(
     parts: list[int], interval_ns: int
 ) -> None:
-    wanted = [part / sum(parts) for part in parts]
+    wanted = [component / sum(parts) for component in parts]
     slices = round_of(wanted, interval_ns)
     round_ns = sum(item.duration_ns for item in slices)
     assert slices == slices[::-1]
     assert min(item.duration_ns for item in slices) >= SHORTEST_NS - 1
-    for turn, part in enumerate(wanted):
+    for turn, component in enumerate(wanted):
         mine = sum(entry.duration_ns for entry in slices if entry.turn == turn)
-        assert mine == pytest.approx(part * round_ns, rel=1e-6)
+        assert mine == pytest.approx(component * round_ns, rel=1e-6)
     if interval_ns * min(wanted) >= 2 * LONGEST_NS:
         assert max(entry.duration_ns for entry in slices) <= 2 * LONGEST_NS + 1
         assert interval_ns / round_ns == pytest.approx(round(interval_ns / round_ns), abs=1e-3)

@@ -25,7 +25,7 @@ from nftop.sources.vpp.session import Pulse, Signs, felt, why_still
 from nftop.sources.vpp.source import StatsSearch, VppSource
 from tests.peers.vpp_segment import NAME, vpp_peer
 from tests.sources.dpdk.test_discovery import Host
-from tests.sources.vpp.test_reader import TOLD
+from tests.sources.vpp.test_reader import REPORTED
 
 # The sockets of one test's VPP are seen by every other's.
 pytestmark = pytest.mark.alone
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.alone
 S = 1_000_000_000
 
 
-def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
+def test_every_path_of_a_stats_socket(tmp_path: Path) -> None:
     with ExitStack() as stack:
         host = Host(tmp_path, stack)
         expected = {
@@ -57,8 +57,10 @@ def test_every_place_a_stats_socket_may_be(tmp_path: Path) -> None:
         host.socket(container / "run/vpp", NAME)
         host.process("30", "mnt:[2]", container)
         expected.add(f"{host.proc}/30/root/run/vpp/{NAME}")
-        found, hidden = SocketFinder(StatsSearch({}), host.root, Views(host.root, host.proc)).find()
-        assert ({item.path for item in found}, hidden) == (expected, ())
+        result, hidden = SocketFinder(
+            StatsSearch({}), host.root, Views(host.root, host.proc)
+        ).find()
+        assert ({item.path for item in result}, hidden) == (expected, ())
 
 
 def test_surveys_are_seldom(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_surveys_are_seldom(tmp_path: Path) -> None:
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="another mount namespace needs root")
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is missing")
-def test_in_a_container_it_is_found_and_known_by_its_pid_here(tmp_path: Path) -> None:
+def test_in_a_container_it_is_known_by_its_pid_on_the_host(tmp_path: Path) -> None:
     with vpp_peer(tmp_path, contained=True) as peer:
         with closing(VppSource(deadline_s=120.0)) as source:
             (vpp,) = (instance for instance in source.read().instances if instance.pid == peer.pid)
@@ -146,7 +148,7 @@ def test_a_vpp_that_updates_seldom_is_not_taken_for_one_that_hangs() -> None:
     assert "for 31 s, and has used no CPU time" in frozen.message
 
 
-def test_one_whose_main_thread_hangs_is_known_by_its_own_pace() -> None:
+def test_a_hung_main_thread_is_known_by_its_own_pace() -> None:
     beats = [Signs(n // 10, 10, n) for n in range(30)]
     hangs = [Signs(2, 10, n) for n in range(30, 61)]
     assert why_still(lived(*beats, *hangs[:-2]), 58 * S) is None
@@ -166,17 +168,17 @@ _OF_INTERFACES = (
 def of_all(names: list[str], rows: list[list[int]]) -> VppReading:
     """Interfaces that have counted the same of everything."""
     counts: dict[str, Any] = dict.fromkeys(_OF_INTERFACES, rows)
-    return replace(TOLD, names=names, **counts)
+    return replace(REPORTED, names=names, **counts)
 
 
 def test_sub_interfaces_are_left_out() -> None:
     names = ["local0", "eth0", "eth0.100", "eth1.5", "host-a.b", "eth0.x", "eth1.5.7"]
     rows = [[1, 2, 3, 4, 5, 6, 7]]
-    told = of_all(names, rows)
-    found = interfaces_of(told)
-    assert found.names == ("local0", "eth0", "eth1.5", "host-a.b", "eth0.x")
+    reported = of_all(names, rows)
+    result = interfaces_of(reported)
+    assert result.names == ("local0", "eth0", "eth1.5", "host-a.b", "eth0.x")
     for field in _OF_INTERFACES:
-        assert getattr(found, field).tolist() == [[1, 2, 4, 5, 6]]
+        assert getattr(result, field).tolist() == [[1, 2, 4, 5, 6]]
 
 
 @pytest.mark.parametrize("kind", ["interfaces", "nodes"])
@@ -188,8 +190,8 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
             nodes = NodeReading(names, row, row, row)
             read: Callable[[], VppInterfaces | VppNodes] = partial(nodes_of, nodes, 1)
         else:
-            told = of_all(names, row)
-            read = partial(interfaces_of, told)
+            reported = of_all(names, row)
+            read = partial(interfaces_of, reported)
         if count == most:
             assert len(read().names) == most
         else:
@@ -198,7 +200,7 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
 
 
 def test_parts_that_do_not_fit_are_no_reading() -> None:
-    assert TOLD.nodes is not None and isinstance(TOLD.errors, ErrorReading)
+    assert REPORTED.nodes is not None and isinstance(REPORTED.errors, ErrorReading)
     broken: tuple[dict[str, Any], ...] = (
         {"names": ["eth0", "eth1"]},
         {"rx_packets": [[1], [2], [3]]},
@@ -206,20 +208,20 @@ def test_parts_that_do_not_fit_are_no_reading() -> None:
         {"drops": [[1], [-1]]},
         {"drops": [[1], [2**64]]},
         {"rx_bytes": [[1]]},
-        {"errors": replace(TOLD.errors, names=["a", "b"])},
-        {"nodes": replace(TOLD.nodes, clocks=[[1]])},
-        {"nodes": replace(TOLD.nodes, names=["a", "b"])},
+        {"errors": replace(REPORTED.errors, names=["a", "b"])},
+        {"nodes": replace(REPORTED.nodes, clocks=[[1]])},
+        {"nodes": replace(REPORTED.nodes, names=["a", "b"])},
     )
     for changes in broken:
         with pytest.raises(ValueError, match=r"names|range|inhomogeneous|bounds"):
-            after(NOTHING_READ, replace(TOLD, **changes))
+            after(NOTHING_READ, replace(REPORTED, **changes))
 
 
 def test_nodes_are_kept_until_vpp_refreshes_them() -> None:
-    first = after(NOTHING_READ, TOLD)
-    same = after(first, replace(TOLD, nodes=None))
+    first = after(NOTHING_READ, REPORTED)
+    same = after(first, replace(REPORTED, nodes=None))
     assert same.nodes is first.nodes and same.heartbeat == 7
-    assert after(same, replace(TOLD, nodes=None, counts_nodes=False)).nodes is None
+    assert after(same, replace(REPORTED, nodes=None, counts_nodes=False)).nodes is None
 
 
 def test_a_program_that_is_no_vpp_gets_no_process(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from nftop.sources.vpp.segment import UnreadableError
 from tests.peers.vpp_segment import Segment
 from tests.waiting import until
 
-TOLD = VppReading(
+REPORTED = VppReading(
     heartbeat=7, names=["eth0"], rx_packets=[[1], [2]], tx_packets=[[3], [4]],
     rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], rx_bytes=[[60], [120]],
     rx_no_buffers=[[0], [0]], rx_errors=[[0], [0]], tx_errors=[[0], [0]],
@@ -39,10 +39,10 @@ TOLD = VppReading(
 
 @pytest.fixture
 def segment() -> Iterator[int]:
-    made = Segment()
-    yield made.fd
-    made.memory.close()
-    os.close(made.fd)
+    created = Segment()
+    yield created.fd
+    created.memory.close()
+    os.close(created.fd)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def reader(
     """A reader of a program that stands in for the worker."""
     with ExitStack() as stack:
 
-        def made(program: str) -> SegmentReader:
+        def created(program: str) -> SegmentReader:
             path = tmp_path / "stand_in.py"
             path.write_text(textwrap.dedent(program))
             before = "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -62,19 +62,19 @@ def reader(
             stack.callback(opened.close)
             return opened
 
-        yield made
+        yield created
 
 
 def heard(reader: SegmentReader) -> VppReading:
-    found: list[VppReading] = []
+    result: list[VppReading] = []
 
-    def is_there() -> bool:
-        told = reader.hear()
-        found.extend([] if told is None else [told])
-        return bool(found)
+    def is_present() -> bool:
+        reported = reader.hear()
+        result.extend([] if reported is None else [reported])
+        return bool(result)
 
-    until(is_there)
-    return found[0]
+    until(is_present)
+    return result[0]
 
 
 def failed(reader: SegmentReader) -> ReaderError:
@@ -86,23 +86,23 @@ def failed(reader: SegmentReader) -> ReaderError:
 
 def test_an_answer_comes_back_as_it_was(reader: Callable[[str], SegmentReader]) -> None:
     """In pieces, and with numbers as large as counters may be."""
-    said = msgspec.json.encode(ReadAnswer(TOLD, cpu_ns=42)).decode()
-    asked = reader(
+    printed = msgspec.json.encode(ReadAnswer(REPORTED, cpu_ns=42)).decode()
+    requested = reader(
         f"""
         import sys, time
         for line in sys.stdin:
             assert line == '{{"cpus":[1,3],"heartbeat":6}}\\n', line
-            sys.stdout.write({said[:50]!r})
+            sys.stdout.write({printed[:50]!r})
             sys.stdout.flush()
             time.sleep(0.05)
-            print({said[50:]!r}, flush=True)
+            print({printed[50:]!r}, flush=True)
         """
     )
     for _ in range(2):
-        assert asked.hear() is None
-        asked.ask(Question([1, 3], 6))
-        assert heard(asked) == TOLD
-        assert (asked.waiting, asked.cpu_ns) == (False, 42)
+        assert requested.hear() is None
+        requested.ask(Question([1, 3], 6))
+        assert heard(requested) == REPORTED
+        assert (requested.waiting, requested.cpu_ns) == (False, 42)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_what_goes_wrong_is_a_sentence(
 
 
 def test_what_the_segment_lacks_does_not_end_it(reader: Callable[[str], SegmentReader]) -> None:
-    said = msgspec.json.encode(ReadAnswer(None, int(Reason.STALE), "so it is")).decode()
-    asked = reader(f"for _ in range(2): input(); print({said!r}, flush=True)\ninput()")
+    printed = msgspec.json.encode(ReadAnswer(None, int(Reason.STALE), "so it is")).decode()
+    requested = reader(f"for _ in range(2): input(); print({printed!r}, flush=True)\ninput()")
     for _ in range(2):
-        error = failed(asked)
+        error = failed(requested)
         assert not error.ended
         assert (error.why.reason, error.why.message) == (Reason.STALE, "so it is")
 
@@ -159,35 +159,37 @@ def test_vpp_papi_that_spins_ends_by_itself(reader: Callable[[str], SegmentReade
 
 def test_it_runs_where_nftop_may(segment: int) -> None:
     here = sorted(os.sched_getaffinity(0))
-    with closing(SegmentReader(segment)) as asked:
-        asked.ask(Question(here[-1:], None))
-        told = heard(asked)
-        pid = asked._helper.process.pid
+    with closing(SegmentReader(segment)) as requested:
+        requested.ask(Question(here[-1:], None))
+        reported = heard(requested)
+        pid = requested._helper.process.pid
         assert os.sched_getaffinity(pid) == set(here[-1:])
-        asked.ask(Question(here, told.heartbeat))
-        assert heard(asked).nodes is None  # as of that heartbeat they are known
+        requested.ask(Question(here, reported.heartbeat))
+        assert heard(requested).nodes is None  # as of that heartbeat they are known
         assert os.sched_getaffinity(pid) == set(here)
-    assert told.nodes is not None and told.rx_packets[1][2] == 537523
+    assert reported.nodes is not None and reported.rx_packets[1][2] == 537523
 
 
 def test_it_ends_with_nftop(segment: int) -> None:
-    asked = SegmentReader(segment)
-    asked.ask(Question([], None))
-    heard(asked)
-    process = asked._helper.process
-    asked._helper.channel.close()  # as when nftop is killed
+    requested = SegmentReader(segment)
+    requested.ask(Question([], None))
+    heard(requested)
+    process = requested._helper.process
+    requested._helper.channel.close()  # as when nftop is killed
     assert process.wait(120) == 0
-    asked.close()
+    requested.close()
 
 
-def test_who_hangs_is_ended(reader: Callable[[str], SegmentReader], tmp_path: Path) -> None:
+def test_a_helper_that_hangs_is_ended(
+    reader: Callable[[str], SegmentReader], tmp_path: Path
+) -> None:
     now_ns = 0
-    asked = reader("import signal; signal.pause()")
+    requested = reader("import signal; signal.pause()")
     held = session.VppSession(
         UnixSocket((0, 0), str(tmp_path), "", trust.of_socket(str(tmp_path), 0)),
         tmp_path,
         lambda: now_ns,
-        lambda _: asked,
+        lambda _: requested,
     )
     held._handle = os.open(tmp_path, os.O_RDONLY)
     for now_ns in (10**9, 60 * 10**9, 62 * 10**9):
@@ -196,7 +198,7 @@ def test_who_hangs_is_ended(reader: Callable[[str], SegmentReader], tmp_path: Pa
         assert vpp is not None and vpp.problem is not None
         ended = now_ns == 62 * 10**9
         assert vpp.problem.reason is (Reason.ERROR if ended else Reason.WARMING)
-    assert asked._helper.process.returncode is not None
+    assert requested._helper.process.returncode is not None
     held.close()
 
 
@@ -220,7 +222,7 @@ def string_of_another_release(stats: Any, pointer: int) -> str:
         (vpp_stats, "VEC_LEN_FMT", None),
     ],
 )
-def test_a_vpp_papi_whose_lengths_have_no_limit_is_not_used(
+def test_a_vpp_papi_without_limits_of_length_is_not_used(
     segment: int, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, replaced: Any
 ) -> None:
     monkeypatch.setattr(of, name, replaced)

@@ -56,9 +56,9 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with vpp_peer(tmp_path / "run/vpp") as peer:
-        made = Desk(tmp_path, peer)
-        with closing(made.source):
-            yield made
+        created = Desk(tmp_path, peer)
+        with closing(created.source):
+            yield created
 
 
 def why(vpp: VppInstance) -> Missing:
@@ -72,12 +72,12 @@ def test_the_counters_are_those_of_the_capture(desk: Desk) -> None:
     assert (first.pid, first.name, first.version) == (desk.peer.pid, "vpp", "")
     assert first.socket == str(desk.peer.socket)
     assert first.heartbeat == 238
-    told = first.interfaces
-    assert told.names == ("local0", "loop0", "host-h4a1", "host-h4b1")
-    assert told.rx_packets.tolist() == [[0] * 4, [0, 0, 537523, 19]]
-    assert told.tx_packets.tolist() == [[0] * 4, [0, 0, 0, 537504]]
-    assert told.drops.tolist() == [[0] * 4, [0, 0, 19, 19]]
-    assert not told.rx_misses.any() and told.rx_misses.dtype == np.uint64
+    reported = first.interfaces
+    assert reported.names == ("local0", "loop0", "host-h4a1", "host-h4b1")
+    assert reported.rx_packets.tolist() == [[0] * 4, [0, 0, 537523, 19]]
+    assert reported.tx_packets.tolist() == [[0] * 4, [0, 0, 0, 537504]]
+    assert reported.drops.tolist() == [[0] * 4, [0, 0, 19, 19]]
+    assert not reported.rx_misses.any() and reported.rx_misses.dtype == np.uint64
     assert [(thread.index, thread.loops_per_s, thread.vector_rate) for thread in first.threads] == [
         (0, 2371738.0, 0.0),
         (1, 9564484.0, 51.0),
@@ -131,7 +131,7 @@ def test_threads_are_on_the_cpus_they_are_bound_to(tmp_path: Path) -> None:
         assert "4 interfaces, graph nodes counted" in check.text
 
 
-def test_without_counters_per_node_there_are_no_nodes_and_doctor_says_how(desk: Desk) -> None:
+def test_without_counters_per_node_doctor_has_the_fix(desk: Desk) -> None:
     desk.peer.do("no nodes")
     assert desk.fine().nodes is None
     (check,) = desk.source.check()
@@ -146,7 +146,7 @@ def test_counters_that_were_cleared_go_back(desk: Desk) -> None:
     assert not desk.fine().interfaces.rx_packets.any()
 
 
-def test_a_directory_that_was_moved_is_found_again(desk: Desk) -> None:
+def test_a_directory_that_was_moved_is_read_again(desk: Desk) -> None:
     before = desk.fine()
     desk.peer.do("move")
     desk.peer.do("beat")
@@ -156,7 +156,7 @@ def test_a_directory_that_was_moved_is_found_again(desk: Desk) -> None:
     assert after.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
 
 
-def test_a_segment_whose_change_is_never_finished_is_not_waited_for(desk: Desk) -> None:
+def test_a_segment_that_never_finishes_its_change_is_not_waited_for(desk: Desk) -> None:
     before = desk.fine()
     desk.peer.do("lock")
     held = desk.one()
@@ -242,7 +242,7 @@ def test_one_that_stands_still_is_stale(desk: Desk) -> None:
     desk.fine()
 
 
-def test_one_that_hands_its_segment_out_late_is_asked_once(tmp_path: Path) -> None:
+def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(tmp_path: Path) -> None:
     with (
         vpp_peer(tmp_path / "run/vpp") as peer,
         closing(VppSource(tmp_path, deadline_s=0.01)) as source,
@@ -283,7 +283,7 @@ def test_several_and_one_of_them_by_two_paths(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("version", "words"), [(None, "is not installed"), ("2.4.0", "this is 2.4.0")]
 )
-def test_without_vpp_papi_the_fix_is_said(
+def test_without_vpp_papi_the_reason_has_the_fix(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, version: str | None, words: str
 ) -> None:
     monkeypatch.setattr(reader, "installed", lambda: version)

@@ -327,7 +327,7 @@ def test_a_pipe_that_is_closed_is_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rotation", "files_made"),
+    ("rotation", "files_created"),
     [
         (FileRotation(time_ns=10_000_000_000), 4),
         (FileRotation(size=12_000), 3),
@@ -335,7 +335,9 @@ def test_a_pipe_that_is_closed_is_the_end() -> None:
         (FileRotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
     ],
 )
-def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: FileRotation, files_made: int) -> None:
+def test_a_rotation_loses_no_tick(
+    tmp_path: Path, rotation: FileRotation, files_created: int
+) -> None:
     path = tmp_path / "edge.nftop"
     other = tmp_path / "edge-20200101T000000Z.nftop"
     other.write_text("somebody's own, of the same name")
@@ -347,7 +349,7 @@ def test_a_rotation_loses_no_tick(tmp_path: Path, rotation: FileRotation, files_
     assert done is not None and done.ticks == 40 and not done.lost
     created = sorted(entry for entry in tmp_path.iterdir() if entry != other)
     assert other.exists() and not path.exists()
-    assert len(created) in (files_made, files_made - 1, files_made + 1)
+    assert len(created) in (files_created, files_created - 1, files_created + 1)
     read = [number for item in created for number in numbers(everything(item)[0])]
     assert read == list(range(read[0], 40))
     assert all(everything(item)[1] for item in created)

@@ -125,7 +125,7 @@ async def test_the_verdict_is_in_front_while_samples_come_and_v_swaps() -> None:
         assert "VERDICT" in text
 
 
-async def test_v_says_that_there_is_no_verdict() -> None:
+async def test_v_without_a_verdict() -> None:
     async with running(*QUIET, size=(80, 24)) as run:
         assert "no verdict: no change of classes observed" in await run.press("3", "v")
         assert "no verdict" not in await run.press("j")
@@ -171,8 +171,8 @@ async def test_the_verdict_is_as_long_as_a_change_waits_to_be_kept() -> None:
 async def test_what_nftop_did_is_not_somebody_elses() -> None:
     async with running(*CHANGED, size=(120, 36)) as run:
         noticed = CHANGED[-1].noticed
-        made = (OwnChange(item.changes, item.since_ns, item.at_ns) for item in noticed)
-        run.app._main.set_own_changes(tuple(made))
+        created = (OwnChange(item.changes, item.since_ns, item.at_ns) for item in noticed)
+        run.app._main.set_own_changes(tuple(created))
         text = await run.press("3")
         assert "CHANGED 00:00:30Z by nftop: vpp L3 0" in text
         assert " *3f0 " in text and "!3f0" not in text
@@ -190,8 +190,8 @@ async def test_explain_is_about_the_class_under_the_cursor() -> None:
     async with running(*CHANGED, size=(120, 60)) as run:
         text = await run.press("3", "j", "x")
         assert text.startswith("Class vpp in L3 0 at ")
-        for said in ("VERDICT", "whose", "What the numbers mean", "USED"):
-            assert said in text
+        for printed in ("VERDICT", "whose", "What the numbers mean", "USED"):
+            assert printed in text
 
 
 async def test_without_classes_it_says_why_and_no_key_fails() -> None:
@@ -209,7 +209,7 @@ async def test_a_frozen_screen_stands_still() -> None:
         assert await run.press("space") != frozen
 
 
-async def test_ascii_and_no_colour_lose_nothing_that_is_said() -> None:
+async def test_ascii_and_no_colour_lose_no_text() -> None:
     async with running(CHANGED[-1], size=(120, 36)) as run:
         plain = await run.press("3")
         assert colours(run)

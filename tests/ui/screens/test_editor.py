@@ -140,7 +140,7 @@ async def test_classes_caches_and_links() -> None:
         assert "nftop cat set --group ovs --l3 0=700" in commands(run)
 
 
-async def test_cpus_limits_and_new_classes_are_asked_for() -> None:
+async def test_cpus_limits_and_new_classes_have_prompts() -> None:
     async with edited(open_gate()) as run:
         await run.press("n", *"fast", "enter")
         assert row(run, "nftop.fast").startswith("▸") and " new 00f " in row(run, "nftop.fast")
@@ -158,7 +158,7 @@ async def test_cpus_limits_and_new_classes_are_asked_for() -> None:
         assert not draft(run).changed and "nftop.fast" not in run.text
 
 
-async def test_a_profile_is_asked_for_by_its_name() -> None:
+async def test_a_profile_is_chosen_by_its_name() -> None:
     async with edited(open_gate()) as run:
         await run.press("p")
         assert model(run).message and not run.app.screen.query_one(Prompt).display
@@ -193,7 +193,7 @@ async def test_help_opens_above_the_preview_and_the_difference() -> None:
         assert "w does nothing here" in await run.press("w")
 
 
-async def test_what_is_said_while_the_host_is_read_is_seen() -> None:
+async def test_a_message_while_the_host_is_read_is_seen() -> None:
     gate = open_gate()
     async with edited(gate) as run:
         await run.press("escape")

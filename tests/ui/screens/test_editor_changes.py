@@ -29,7 +29,7 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
     propose_it = gate.propose
     warnings = tuple(f"the {count}. of many things that speak against it" for count in range(30))
     monkeypatch.setattr(
-        gate, "propose", lambda *asked: replace(propose_it(*asked), warnings=warnings)
+        gate, "propose", lambda *requested: replace(propose_it(*requested), warnings=warnings)
     )
     async with edited(gate, "plus") as run:
         await run.press("enter")
@@ -40,12 +40,12 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
         assert isinstance(screen, ConfirmScreen)
         screen.on_plan_ready(PlanReady(screen._planned))
         screen.action_act("yes", 0)
-        assert gate.asked == [], "a key that was typed ahead of the screen"
+        assert gate.requested == [], "a key that was typed ahead of the screen"
         await run.until(lambda: "the plan was not shown yet" in run.text)
         await run.until(lambda: screen._seen >= screen._warned)
         await run.press("y")
         await run.until(lambda: phase(run) == "unkept")
-        assert [item.warnings for item in gate.asked] == [warnings]
+        assert [item.warnings for item in gate.requested] == [warnings]
 
 
 async def test_applied_kept_and_undone() -> None:
@@ -146,7 +146,7 @@ async def test_an_undo_of_an_older_change_waits_to_be_kept() -> None:
         assert gate.host.state()[VPP] == "1f0"
 
 
-async def test_when_its_time_is_up_nobody_is_asked_to_keep_it() -> None:
+async def test_an_expired_change_has_no_prompt_to_keep_it() -> None:
     gate = open_gate()
     now_s = 0.0
     async with edited(gate, "plus") as run:
@@ -192,7 +192,7 @@ async def test_the_verdict_goes_on_once_the_change_is_kept() -> None:
         assert kept is not None and (kept.until_ns, kept.taken_back_ns) == (None, None)
 
 
-async def test_a_guard_that_was_killed_is_not_said_to_have_taken_it_back() -> None:
+async def test_a_killed_guard_is_not_reported_as_having_reverted() -> None:
     gate = open_gate()
     async with edited(gate, "plus") as run:
         await apply(run, gate)
@@ -221,10 +221,10 @@ async def test_taken_back_by_a_key(key: str) -> None:
         assert " 0f0 " in row(run, "vpp")
         assert "change 1 is over (reverted)" in await run.press("K")
         assert "no change is pending" in await run.press("U")
-        there, back = run.app.changes.own_changes
-        assert [(change.old, change.new) for change in there.changes] == [("f0", "1f0")]
+        present, back = run.app.changes.own_changes
+        assert [(change.old, change.new) for change in present.changes] == [("f0", "1f0")]
         assert [(change.old, change.new) for change in back.changes] == [("1f0", "f0")]
-        assert there.from_ns <= there.until_ns <= back.until_ns
+        assert present.from_ns <= present.until_ns <= back.until_ns
 
 
 async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
@@ -258,7 +258,7 @@ async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
         assert "→" not in row(run, "vpp") + row(run, "ovs")
 
 
-async def test_taken_back_when_its_time_is_up_and_said_so() -> None:
+async def test_an_expired_change_is_reverted_and_reported() -> None:
     gate = open_gate()
     first = gate.host.state()
     async with edited(gate, "plus") as run:
@@ -282,7 +282,7 @@ async def test_a_second_change_waits_for_the_first() -> None:
         await run.press("plus", "enter")
         await run.until(lambda: "the previous change is pending" in run.text)
         await run.press("y")
-        assert len(gate.asked) == 1
+        assert len(gate.requested) == 1
 
 
 async def test_the_same_keys_at_once_are_one_change() -> None:
@@ -294,7 +294,7 @@ async def test_the_same_keys_at_once_are_one_change() -> None:
         await run.pilot.press("y", "y", "y", "enter", "y")
         gate.free.set()
         await run.until(lambda: phase(run) == "unkept")
-    assert len(gate.asked) == 1
+    assert len(gate.requested) == 1
 
 
 async def test_the_card_of_the_change_is_below_the_plan() -> None:

@@ -57,7 +57,7 @@ async def test_quitting_asks_about_the_draft(key: str) -> None:
         assert run.app._exit
 
 
-async def test_what_waits_is_kept_while_the_draft_is_asked_about() -> None:
+async def test_a_pending_change_is_kept_during_the_draft_s_prompt() -> None:
     gate = open_gate()
     async with edited(gate) as run:
         await run.press("plus")
@@ -111,8 +111,8 @@ async def test_the_end_in_every_state_leaves_the_host_as_before_the_unkept_chang
         gate.free.set()
     until(lambda: phase(run) == "none")
     assert gate.host.state() == first
-    assert bool(gate.asked) == (state in ("applying", "unkept", "paged"))
-    assert ("reverted" in run.app.exit_message) == bool(gate.asked)
+    assert bool(gate.requested) == (state in ("applying", "unkept", "paged"))
+    assert ("reverted" in run.app.exit_message) == bool(gate.requested)
     if state in ("unkept", "paged"):
         assert run.app.return_code == (129 if leave is WAYS_OUT[0] else 0)
 
@@ -157,7 +157,7 @@ def keep_while_it_ends(run: Running, gate: MemoryGate) -> None:
     run.app.exit()
 
 
-async def test_a_keep_that_fails_in_the_last_moment_is_said(
+async def test_a_keep_that_fails_in_the_last_moment_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(*_: object) -> None:
@@ -174,7 +174,7 @@ async def test_a_keep_that_fails_in_the_last_moment_is_said(
     assert "no space left" in run.app.exit_message
 
 
-async def test_a_change_kept_in_the_last_moment_that_is_not_as_asked_is_said() -> None:
+async def test_a_change_kept_in_the_last_moment_that_differs_is_reported() -> None:
     gate = open_gate()
     async with edited(gate, "plus") as run:
         await apply(run, gate)
@@ -207,7 +207,7 @@ async def test_no_sequence_of_keys_is_illegal_or_applies_without_its_confirmatio
                 assert proposal.refusals == ()
             elif not isinstance(screen, ConfirmScreen) and chance.random() < 0.5:
                 await run.pilot.press("escape", "1", "e")
-        assert gate.asked == []
+        assert gate.requested == []
         assert gate.host.state() == first
 
 

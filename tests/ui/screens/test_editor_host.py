@@ -40,20 +40,20 @@ async def test_what_is_previewed_is_the_draft_as_it_was_then() -> None:
         assert "0f0 → ..#####.... 1f0" in run.text
 
 
-async def test_what_somebody_else_changes_is_said_and_stops_the_change() -> None:
+async def test_a_foreign_change_is_reported_and_stops_the_change() -> None:
     gate = open_gate()
     async with edited(gate, "plus") as run:
         gate.host.lab.echo("L3:0=3", "/ovs/schemata")
         text = await run.give(frame_at(gate.host.state(), 1))
-        said = (
+        printed = (
             "changed by another program since the draft began (r takes it over): L3 0 of ovs: 180"
         )
-        assert said in " ".join(text.split())
+        assert printed in " ".join(text.split())
         assert "0f0 → 1f0" in row(run, "vpp"), "what was drafted stays as it was"
         await run.press("enter")
         await run.until(lambda: "the host changed since the draft began" in run.text)
         await run.press("y")
-        assert gate.asked == []
+        assert gate.requested == []
         await run.press("escape", "r")
         await run.until(lambda: "changed by another program" not in run.text)
         assert "0f0 → 1f0" in row(run, "vpp") and " 003 " in row(run, "ovs")
@@ -85,11 +85,11 @@ async def test_a_reading_that_was_overtaken_is_not_taken_over(
     read, held, free = gate.host.state, threading.Event(), threading.Event()
 
     def slow(*args: object) -> State:
-        found = read(*args)  # type: ignore[arg-type]
+        result = read(*args)  # type: ignore[arg-type]
         if not held.is_set():
             held.set()
             free.wait(60.0)
-        return found
+        return result
 
     async with edited(gate, "plus") as run:
         before = len(run.app.workers)
@@ -116,7 +116,7 @@ async def test_read_only_never_applies() -> None:
         await run.press("escape", "u")
         await run.until(lambda: "nothing to undo" in run.text)
         await run.press("y")
-    assert gate.asked == []
+    assert gate.requested == []
     assert gate.host.state() == first
 
 

@@ -12,13 +12,13 @@ from nftop.model.rule_settings import NO_SETTINGS, RuleSetting, RuleSettings
 from nftop.store.user.rules import RulesFile, rules_file
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
-from tests.render.frame.test_findings import FOUND
+from tests.render.frame.test_findings import RESULT
 from tests.ui.harness import Running, running
 
 QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))
 LAST = QUIET[-1]
 # Their times are of the first frame's clock.
-LOUD = (*QUIET, replace(LAST, wall_ns=frame().wall_ns, findings=FOUND))
+LOUD = (*QUIET, replace(LAST, wall_ns=frame().wall_ns, findings=RESULT))
 
 
 async def test_the_page_lists_all_and_goes_back(snapshot: SnapshotAssertion) -> None:
@@ -69,7 +69,7 @@ async def test_rules_are_muted_for_one_or_for_all_and_kept(tmp_path: Path) -> No
 async def test_a_setting_for_a_name_of_several_is_shown_as_not_in_effect() -> None:
     first, second = LAST.nfs
     nfs = (replace(first, name="pmd@1-2"), replace(second, name="pmd@3"))
-    drops = replace(FOUND[0], where="nf pmd@3")
+    drops = replace(RESULT[0], where="nf pmd@3")
     last = replace(LAST, wall_ns=frame().wall_ns, findings=(drops,), nfs=nfs)
     own = Options(rules=RulesFile(None, base=NO_SETTINGS.with_muted("drops", "pmd")))
     async with running(*QUIET, last, size=(120, 24), options=own) as run:
@@ -104,7 +104,7 @@ async def test_another_limit_is_set_and_taken_away(tmp_path: Path) -> None:
 async def test_the_cursor_stays_in_view(size: tuple[int, int]) -> None:
     async with running(*LOUD, size=size) as run:
         await run.press("F")
-        for finding in FOUND:
+        for finding in RESULT:
             assert f"{finding.where}: " in run.app.screen.selected_text()  # type: ignore[attr-defined]
             await run.press("j")
         assert "no search yet" in await run.press("n")

@@ -145,7 +145,7 @@ async def test_sort_filter_and_pause_carry_over() -> None:
         assert "no network function matches the filter" in run.text
 
 
-async def test_what_it_runs_is_chosen_and_kept_for_each() -> None:
+async def test_its_program_is_chosen_and_kept_per_nf() -> None:
     async with running(*demo(), size=(200, 60)) as run:
         text = await run.press("2", "G")
         assert "PAPERS  any workload" in text
@@ -166,7 +166,7 @@ async def test_a_baseline_is_ordered_and_forgotten() -> None:
         assert run.feed.keeps == [True, False, True]
 
 
-async def test_vs_base_is_a_column_as_soon_as_there_is_one() -> None:
+async def test_vs_base_is_a_column_as_soon_as_a_baseline_exists() -> None:
     async with running(*demo()[:-1], size=(120, 36)) as run:
         assert "vs.base" not in "\n".join(run.text.split("\n")[4:20])
         await run.give(demo()[-1])

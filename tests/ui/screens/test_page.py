@@ -14,12 +14,12 @@ from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.page import DoctorScreen, PageScreen
 from tests.frames import bare, frame, ticks
-from tests.render.frame.test_findings import FOUND
+from tests.render.frame.test_findings import RESULT
 from tests.ui.harness import Running, running
 
 QUIET = tuple(ticks(lambda tick: frame(8, tick), 3))
 LAST = QUIET[-1]
-LOUD = replace(LAST, wall_ns=LAST.wall_ns + 10**9, findings=FOUND)
+LOUD = replace(LAST, wall_ns=LAST.wall_ns + 10**9, findings=RESULT)
 LATER = replace(LAST, wall_ns=LAST.wall_ns + 2 * 10**9)
 
 
@@ -29,15 +29,15 @@ def pages(run: Running) -> int:
 
 async def test_the_findings_page_follows_the_frames_and_stands_still_while_paused() -> None:
     async with running(*QUIET, size=(80, 24)) as run:
-        assert FOUND[0].rule not in await run.press("F")
-        assert f"({FOUND[0].rule})" in await run.give(LOUD)
-        assert FOUND[0].rule not in await run.give(LATER)
+        assert RESULT[0].rule not in await run.press("F")
+        assert f"({RESULT[0].rule})" in await run.give(LOUD)
+        assert RESULT[0].rule not in await run.give(LATER)
         await run.give(LOUD)
         await run.press("F", "space", "F")
-        assert f"({FOUND[0].rule})" in run.text
-        assert f"({FOUND[0].rule})" in await run.give(LATER), "of the frame that it is paused at"
+        assert f"({RESULT[0].rule})" in run.text
+        assert f"({RESULT[0].rule})" in await run.give(LATER), "of the frame that it is paused at"
         await run.press("F", "space")
-        assert FOUND[0].rule not in await run.press("F")
+        assert RESULT[0].rule not in await run.press("F")
 
 
 @pytest.mark.parametrize("opens", ["x", "enter"])
@@ -67,7 +67,7 @@ async def test_the_key_of_help_opens_it_above_a_page(opens: str, key: str) -> No
         assert isinstance(run.app.screen, MainScreen), "the key that opened it closes it"
 
 
-async def test_a_screen_s_number_leads_there_from_help_above_a_page() -> None:
+async def test_a_screen_s_number_opens_it_from_help_above_a_page() -> None:
     async with running(*QUIET, size=(80, 24)) as run:
         wanted = await run.press("4")
         await run.press("1", "F", "question_mark")
@@ -83,7 +83,7 @@ async def test_a_key_that_a_page_does_not_know_is_named(key: str) -> None:
         assert text.splitlines()[-1].startswith(f"{key} does nothing here")
 
 
-async def test_a_text_is_found_on_a_page() -> None:
+async def test_search_on_a_page() -> None:
     async with running(*QUIET, size=(80, 8)) as run:
         await run.press("x")
         assert "no search yet" in await run.press("n")

@@ -48,11 +48,11 @@ async def moment(run: Running, past: LivePast, tick: int) -> str:
     """The screen once it shows this tick."""
     wall_ns = flown()[1][tick].wall_ns
 
-    def there() -> bool:
+    def present() -> bool:
         shown = run.app._main._session.past
         return shown is not None and shown.wall_ns == wall_ns
 
-    await run.until(there)
+    await run.until(present)
     return run.text
 
 
@@ -178,8 +178,8 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
         until(lambda: file.exists() and recorder.recording is None)
         until(lambda: everything(file)[1])
     recorder.close()
-    found, ended, rest = everything(file)
-    assert ended and rest is None and len(ticks_of(found)) == 5
+    result, ended, rest = everything(file)
+    assert ended and rest is None and len(ticks_of(result)) == 5
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_whole_minutes_or_seconds_are_offered(kept_s: float, text: str) -> None:
     assert keep_default(kept_s) == text
 
 
-async def test_each_strip_is_built_once_a_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_strip_is_built_once_a_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live() as (run, _):
         await run.press("5")
         built: list[int] = []

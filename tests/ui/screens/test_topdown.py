@@ -45,7 +45,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int], make: object) -> 
             assert len(text.split("\n")) == size[1]
 
 
-async def test_enter_leads_there_and_escape_back_with_the_cpu_still_selected() -> None:
+async def test_enter_opens_it_and_escape_keeps_the_cpu_selected() -> None:
     async with running(*HOST, size=(120, 36)) as run:
         text = await run.press("j", "enter")
         assert "[6 Topdown]" in text
@@ -73,7 +73,7 @@ async def test_filter_sort_and_pause_carry_over() -> None:
         assert table.index("dpdk-worker2") < table.index("dpdk-worker1")
 
 
-async def test_the_core_looked_at_is_counted_and_no_other() -> None:
+async def test_only_the_core_in_focus_is_counted() -> None:
     async with running(*HOST, size=(120, 36)) as run:
         assert focused(run) is None, "nothing more is counted for the table"
         await run.press("6")

@@ -57,7 +57,7 @@ async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:
         assert run.feed.focus == Focus(traffic=True)
 
 
-async def test_the_cursor_scrolls_through_all_there_is() -> None:
+async def test_the_cursor_scrolls_through_all_rows() -> None:
     async with running(*TWO[:3], size=(80, 24)) as run:
         await run.press("4")
         assert marked(run).startswith(" read")

@@ -76,7 +76,9 @@ def test_parts_of_it_are_those_of_the_segments(drawn: Line, start: int, end: int
     strip, wanted = LineStrip(drawn, WIDTH, ink()), Strip(ink().segments(drawn, WIDTH), WIDTH)
     assert list(strip.crop(start, end)) == list(wanted.crop(start, end))
     cuts = sorted({min(start, WIDTH), WIDTH} - {0})
-    assert [list(part) for part in strip.divide(cuts)] == [list(p) for p in wanted.divide(cuts)]
+    assert [list(component) for component in strip.divide(cuts)] == [
+        list(p) for p in wanted.divide(cuts)
+    ]
     assert list(strip) == list(wanted)
     assert (strip.text, strip.cell_length) == (wanted.text, WIDTH)
     assert list(Strip.join([strip, strip])) == [*wanted, *wanted]
@@ -101,7 +103,7 @@ def test_rendering_alone_makes_no_segments(monkeypatch: pytest.MonkeyPatch) -> N
     assert [segment.text for segment in strip] == ["ab", " " * (WIDTH - 2)]
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_search_without_a_match() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         LineStrip(line("ab"), WIDTH, ink()).nonsense  # noqa: B018 - the access is the test
 

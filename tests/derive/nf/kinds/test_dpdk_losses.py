@@ -52,7 +52,7 @@ def test_all_counters_have_rates() -> None:
     assert rates == {"rx_good_packets": (2000, 1000.0), "mac_err": (10, 5.0)}
 
 
-def test_ovs_has_the_losses_of_its_ports_beside_its_own() -> None:
+def test_ovs_has_the_losses_of_its_ports_and_its_own() -> None:
     nf = row(ovs=True, pid=PID)
     assert nf.kind == "ovs"
     assert drops(nf) == pytest.approx(

@@ -79,7 +79,7 @@ def test_the_operators_map() -> None:
 USER = Owner(1000, "mallory", privileged=False, reason=UNPRIVILEGED)
 
 
-def beside_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame:
+def with_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame:
     """Root's application, and one of mallory's that calls itself the same and says the same.
 
     With `counts` it says that its lcores on the same CPUs count cycles.
@@ -111,9 +111,9 @@ def beside_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame
 
 def test_an_unprivileged_application_takes_nothing_of_roots() -> None:
     for frame in (
-        beside_an_unprivileged_one(),
-        beside_an_unprivileged_one(counts=True),
-        beside_an_unprivileged_one(app_params=("--config=(0,0,1),(0,1,2)",)),
+        with_an_unprivileged_one(),
+        with_an_unprivileged_one(counts=True),
+        with_an_unprivileged_one(app_params=("--config=(0,0,1),(0,1,2)",)),
     ):
         alone = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
         root, user = frame.nfs
@@ -175,7 +175,7 @@ def test_a_floating_worker_leaves_no_sum() -> None:
     assert isinstance(unknown, Missing) and "may run on CPU 2-3" in unknown.message
 
 
-def test_a_worker_whose_name_was_cut_is_still_a_poller() -> None:
+def test_a_worker_with_a_cut_name_is_still_a_poller() -> None:
     """`lcore-worker-10` on CPU 104: its lcore is not known, but it is not nobody."""
 
     def at(second: int) -> Sample:
@@ -333,8 +333,8 @@ def test_a_bonds_members_are_not_polled_for_themselves() -> None:
 def test_a_core_that_the_topology_lacks_leaves_no_sum() -> None:
     def at(second: int) -> Sample:
         rows = spinning(second)
-        there = (rows[0], rows[1], replace(rows[2], allowed=(Cpu(9),), last_cpu=Cpu(9)))
-        return tick(second, two_queues(second), workers=there)
+        present = (rows[0], rows[1], replace(rows[2], allowed=(Cpu(9),), last_cpu=Cpu(9)))
+        return tick(second, two_queues(second), workers=present)
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.nfs[0].cpus == (1, 9) and nf(frame, "rx_packets_per_s") == MPPS_10

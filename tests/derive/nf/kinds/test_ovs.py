@@ -107,7 +107,7 @@ def test_a_slow_answer_is_no_clear(interval_s: float, lag_s: float) -> None:
     assert not isinstance(cpu(frame, "rx_packets_per_s"), Missing)
 
 
-def test_before_2_10_cycles_are_told_and_packets_are_not() -> None:
+def test_before_2_10_cycles_are_reported_and_packets_are_not() -> None:
     def at(second: int) -> Sample:
         return ovs(second, working(1, second, 0, 0.7, rx_packets=None, tx_packets=None,
                                    sleep_us=None))  # fmt: skip
@@ -190,7 +190,7 @@ def shares_of_4_0(second: int, *used: float | None, overhead: float | None) -> S
     )
 
 
-def test_where_busy_cycles_are_not_told_the_queues_shares_are() -> None:
+def test_without_busy_cycles_the_queues_shares_are_reported() -> None:
     frame = fold(START, *(shares_of_4_0(t, 0.5, 0.25, overhead=0.12) for t in (1, 2)))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(0.87)
     assert "last 5 s, as pmd-rxq-show" in frame.nfs[0].attribution
@@ -218,7 +218,7 @@ def test_cycles_while_the_thread_was_off_its_cpu_are_not_work() -> None:
     assert asleep.cpus.saturated[1] is False
 
 
-def test_what_is_said_of_one_core_of_several_names_it() -> None:
+def test_a_finding_on_one_core_of_several_names_it() -> None:
     def half(second: int, *runs: float) -> Sample:
         pmds = tuple(working(core, second, MPPS_5, 0.7) for core in (1, 2))
         rows = (pmd_thread(core, second, run=run, wait=1 - run) for core, run in enumerate(runs, 1))
@@ -282,8 +282,8 @@ def test_a_source_that_stops_answering_is_stale() -> None:
     assert cpu(frames[2], "rx_packets_per_s") == pytest.approx(MPPS_5)  # held, not rated again
     assert (frames[1].sources["ovs"].late_s, frames[1].sources["ovs"].detail) == (0.0, "")
     assert frames[2].sources["ovs"].late_s == pytest.approx(1.0, abs=0.01)
-    said = "no answer in time: its numbers are up to 1.0 s old"
-    assert frames[2].sources["ovs"].detail.startswith(said)
+    printed = "no answer in time: its numbers are up to 1.0 s old"
+    assert frames[2].sources["ovs"].detail.startswith(printed)
     assert frames[4].sources["ovs"].reason is Reason.STALE
     assert reason(cpu(frames[4], "rx_packets_per_s")) is Reason.STALE
 
@@ -341,7 +341,7 @@ def test_a_kernel_datapath_has_no_pmd_threads() -> None:
     assert frame.nfs[0].cpus == () and "dpdk-init" in frame.nfs[0].attribution
 
 
-def test_where_no_such_source_is_read_that_is_said() -> None:
+def test_a_source_that_is_not_read_is_the_reason() -> None:
     frame = fold(START, *(host(t, pmd_thread(1, t)) for t in (1, 2)))[-1]
     unread = cpu(frame, "rx_packets_per_s")
     assert unread == Missing(Reason.SOURCE, "nftop does not read ovs statistics here")

@@ -32,10 +32,10 @@ from tests.samples import fold
 MPPS_10 = 10_000_000
 
 
-def forwarding(second: float, told: VppNodes | None = None, **changes: Any) -> Sample:
+def forwarding(second: float, reported: VppNodes | None = None, **changes: Any) -> Sample:
     """Two workers of which the second has twice the packets."""
     packets = {1: int(MPPS_10 * second), 2: int(2 * MPPS_10 * second)}
-    return vpp(second, instance(second, packets, told, **changes))
+    return vpp(second, instance(second, packets, reported, **changes))
 
 
 def busy_nodes(second: float, *busy: float) -> VppNodes:
@@ -52,7 +52,7 @@ def test_a_reading_from_before_the_last_is_not_rated() -> None:
     assert again.per_s["rx_packets"].sum() == 10.0
 
 
-def test_each_thread_tells_its_packets() -> None:
+def test_every_thread_has_its_packets() -> None:
     frames = fold(START, *(forwarding(t, busy_nodes(t, 1.0, 1.0)) for t in (1, 2)))
     assert reason(cpu(frames[0], "rx_packets_per_s")) is Reason.WARMING
     frame = frames[1]
@@ -107,7 +107,7 @@ def test_without_counters_per_node_nobody_knows_how_busy_it_was() -> None:
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
 
-def test_between_two_refreshes_what_was_said_holds() -> None:
+def test_between_two_refreshes_the_last_values_hold() -> None:
     def at(second: float, beat: int) -> Sample:
         return forwarding(second, busy_nodes(beat, 0.8, 0.8), heartbeat=beat)
 
@@ -134,16 +134,16 @@ def test_cleared_nodes_and_new_ones_start_over() -> None:
 
 
 def test_a_node_that_runs_for_the_first_time_was_left_out_before() -> None:
-    def told(*counts: tuple[str, int]) -> VppNodes:
+    def reported(*counts: tuple[str, int]) -> VppNodes:
         table = np.array([[count for _, count in counts]] * 2, dtype=np.uint64)
         return VppNodes(tuple(name for name, _ in counts), table, table, table)
 
-    old = step_nodes(None, 1, told(("a", 1), ("b", 2)))
-    grown = step_nodes(old, 2, told(("new", 5), ("b", 20), ("a", 10)))
+    old = step_nodes(None, 1, reported(("a", 1), ("b", 2)))
+    grown = step_nodes(old, 2, reported(("new", 5), ("b", 20), ("a", 10)))
     assert grown is not None and isinstance(grown.delta, VppNodes)
     assert grown.delta.names == ("new", "b", "a")
     assert grown.delta.clocks.tolist() == grown.delta.calls.tolist() == [[5, 18, 9]] * 2
-    shrunk = step_nodes(grown, 3, told(("a", 11), ("b", 22)))
+    shrunk = step_nodes(grown, 3, reported(("a", 11), ("b", 22)))
     assert shrunk is not None and isinstance(shrunk.delta, Missing)
     assert shrunk.delta.reason is Reason.WARMING
 
@@ -185,7 +185,7 @@ def test_bounds_of_a_real_vpp() -> None:
     assert busy_ratio(bounds, 52855808 / 2.001, 2.6e9) == pytest.approx(0.99, abs=0.005)
 
 
-def test_how_full_a_call_was_can_only_be_told_with_its_queues() -> None:
+def test_how_full_a_call_was_needs_its_queues() -> None:
     for queues in (None, 4):
         bounds = clocks_per_packet(FULL, 0, queues)
         assert not isinstance(bounds, Missing)
@@ -226,8 +226,10 @@ def test_a_node_that_polls_is_known_by_its_empty_calls() -> None:
 
 def test_a_worker_that_received_nothing_is_idle() -> None:
     def at(second: int) -> Sample:
-        told = nodes(full_frames(second, MPPS_10, 1.0), {"dpdk-input": (TSC_HZ * second, 0, 99)})
-        return vpp(second, instance(second, {1: MPPS_10 * second, 2: 0}, told))
+        reported = nodes(
+            full_frames(second, MPPS_10, 1.0), {"dpdk-input": (TSC_HZ * second, 0, 99)}
+        )
+        return vpp(second, instance(second, {1: MPPS_10 * second, 2: 0}, reported))
 
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "rx_packets_per_s", 2) == 0.0
@@ -236,7 +238,7 @@ def test_a_worker_that_received_nothing_is_idle() -> None:
     assert frame.nfs[0].cpus == (1, 2)
 
 
-def test_the_main_thread_forwards_where_there_is_no_other() -> None:
+def test_the_main_thread_forwards_where_it_is_the_only_one() -> None:
     def at(second: int) -> Sample:
         return host(
             second,
@@ -249,7 +251,7 @@ def test_the_main_thread_forwards_where_there_is_no_other() -> None:
     assert cpu(frame, "rx_packets_per_s", 0) == pytest.approx(MPPS_10)
 
 
-def test_a_main_thread_that_spins_beside_its_workers_receives_nothing() -> None:
+def test_a_main_thread_that_spins_with_its_workers_receives_nothing() -> None:
     def at(second: int) -> Sample:
         rows = (vpp_thread(n, second) for n in (0, 1))
         return host(second, *rows, vpp=VppTable((instance(second, {1: MPPS_10 * second}),)))
@@ -262,7 +264,7 @@ def test_a_main_thread_that_spins_beside_its_workers_receives_nothing() -> None:
     assert nf(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
 
 
-def test_a_main_thread_that_receives_beside_its_workers_forwards_too() -> None:
+def test_a_main_thread_that_receives_with_its_workers_forwards_too() -> None:
     def at(second: int, problem: Missing | None = None) -> Sample:
         rows = (vpp_thread(n, second) for n in (0, 1))
         one = instance(second, {0: 1000 * second, 1: MPPS_10 * second}, problem=problem)
@@ -284,7 +286,7 @@ def test_a_poller_of_a_vpp_that_never_answered_says_why() -> None:
     assert cpu(frame, "rx_packets_per_s", 0) == denied
 
 
-def cpus_told(frame: Frame) -> tuple[Any, ...]:
+def cpus_reported(frame: Frame) -> tuple[Any, ...]:
     return frame.nfs[0].cpus, frame.cpus.thread[1], frame.cpus.thread[3]
 
 
@@ -296,11 +298,11 @@ def test_hidden_threads_are_where_vpp_says() -> None:
         return host(second, vpp=VppTable((replace(one, threads=tuple(workers)),)))
 
     frame = fold(START, *(at(t, 0, 1, 3) for t in (1, 2)))[-1]
-    assert cpus_told(frame) == ((1, 3), "vpp_wk_0", "vpp_wk_1")
+    assert cpus_reported(frame) == ((1, 3), "vpp_wk_0", "vpp_wk_1")
     assert nf(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
     # A part of its cores is not passed off as the whole.
     frame = fold(START, *(at(t, 0, 1, None) for t in (1, 2)))[-1]
-    assert cpus_told(frame) == ((1,), "vpp_wk_0", None)
+    assert cpus_reported(frame) == ((1,), "vpp_wk_0", None)
     assert cpu(frame, "cpp") == pytest.approx(TSC_HZ / MPPS_10)
     assert reason(nf(frame, "cpp")) is Reason.SOURCE
     assert nf(frame, "rx_packets_per_s") == pytest.approx(2 * MPPS_10)
