@@ -5,7 +5,7 @@ Rows compare with what is usual for them (`Frame.usual`), without a baseline tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +30,24 @@ NEAR = 0.03
 LOSING = 3.0  # from here on packets are lost
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
+_BLOCK = 64  # rows whose graphs are made at once
 _UNKNOWN = Missing(Reason.WARMING)
+
+
+class TrendColumns(NamedTuple):
+    """Trends of n rows.
+
+    Attributes:
+        deviation: (n, 2 x cells), of the history from the usual value; NaN for gaps.
+        hot: (n, cells), cells that are worse than usual.
+        change: (n,), of the newest value against the usual one; NaN where it is unknown.
+        usual: (n,), NaN where it is unknown.
+    """
+
+    deviation: NDArray[np.floating]
+    hot: NDArray[np.bool_]
+    change: Floats
+    usual: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +65,55 @@ class RowTrend:
     usual: Reading = _UNKNOWN
 
 
+class TrendTable(Mapping[Any, RowTrend]):
+    """Trends by key of the row, made when they are read: few of many rows are in view."""
+
+    __slots__ = ("_columns", "_costs", "_row_of", "_texts", "_trends")
+
+    def __init__(self, keys: Iterable[Any], columns: TrendColumns, *, costs: bool) -> None:
+        """`columns` are in the order of `keys`; `costs`: more is worse."""
+        self._row_of = {key: row for row, key in enumerate(keys)}
+        self._columns, self._costs = columns, costs
+        self._texts: dict[int, list[str]] = {}  # by block of rows
+        self._trends: dict[int, RowTrend] = {}
+
+    def __getitem__(self, key: Any) -> RowTrend:
+        row = self._row_of[key]
+        if (trend := self._trends.get(row)) is None:
+            trend = self._trends[row] = self._trend(row)
+        return trend
+
+    def _trend(self, row: int) -> RowTrend:
+        block, at = divmod(row, _BLOCK)
+        if block not in self._texts:
+            rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            self._texts[block] = trend_texts(self._columns.deviation[rows], costs=self._costs)
+        columns = self._columns
+        spans = _runs(self._texts[block][at], columns.hot[row].tolist())
+        return RowTrend(
+            spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+
 @dataclass(frozen=True, slots=True)
 class RowTrends:
-    """Histories: packets of network functions by `NfRow.key`, and costs; costs of CPUs."""
+    """Histories: packets of network functions by `NfRow.key`, and costs; costs of CPUs.
+
+    Attributes:
+        cpu_change: float64 (n,), `RowTrend.change` of each row of `Frame.cpus`, NaN where it is
+            unknown; None: of none.
+    """
 
     nfs: Mapping[str, RowTrend] = field(default_factory=dict)
     nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
     cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
+    cpu_change: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +201,14 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), frame.usual.nfs)
     rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
     sent = frame.usual.nfs.of("packets_per_s", keys)
-    of_rates = row_trends(rates, sent, comparable=losing, costs=False)
+    of_rates = trend_columns(rates, sent, comparable=losing, costs=False)
+    change = np.full(len(cpus), np.nan)
+    change[rows] = of_cpus.change
     return RowTrends(
-        dict(zip(keys, of_rates, strict=True)),
-        dict(zip(keys, of_nfs, strict=True)),
-        dict(zip(polled, of_cpus, strict=True)),
+        TrendTable(keys, of_rates, costs=False),
+        TrendTable(keys, of_nfs, costs=True),
+        TrendTable(polled, of_cpus, costs=True),
+        change,
     )
 
 
@@ -163,7 +225,7 @@ class RowCosts(NamedTuple):
 
 def _cost_trends(
     past: RowPast, costs: RowCosts, size: tuple[int, float], usual: UsualTable
-) -> list[RowTrend]:
+) -> TrendColumns:
     """Trends of costs; `size`: cells, and their seconds."""
     (keys, now, full), (cells, span_s) = costs, size
     cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
@@ -174,17 +236,17 @@ def _cost_trends(
     values = np.where(pure[:, None], work, cpp)
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
     base = np.where(pure, of_work, of_cpp)
-    return row_trends(values, base, newest, comparable=comparable, costs=True)
+    return trend_columns(values, base, newest, comparable=comparable, costs=True)
 
 
-def row_trends(
+def trend_columns(
     values: NDArray[np.float32],
     usual: Floats,
     newest: Floats | None = None,
     *,
     comparable: NDArray[np.bool_],
     costs: bool,
-) -> list[RowTrend]:
+) -> TrendColumns:
     """Trends of rows of values, float32 (n, 2 x cells), NaN for gaps.
 
     The scale is the change against the usual value of the row.
@@ -201,16 +263,10 @@ def row_trends(
     worse = change if costs else -change
     with np.errstate(invalid="ignore"):
         hot = (np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR) & comparable[:, None]
-    # Without a usual value there is a graph on its base.
-    texts = trend_texts(np.where(known & np.isnan(usual)[:, None], 0.0, change), costs=costs)
     last = _last(change) if newest is None else newest / usual - 1
-    last = np.where(comparable, last, np.nan)
-    return [
-        RowTrend(_runs(text, tones), _reading(moved), _reading(base))
-        for text, tones, moved, base in zip(
-            texts, hot.tolist(), last.tolist(), usual.tolist(), strict=True
-        )
-    ]
+    # Without a usual value there is a graph on its base.
+    deviation = np.where(known & np.isnan(usual)[:, None], 0.0, change)
+    return TrendColumns(deviation, hot, np.where(comparable, last, np.nan), usual)
 
 
 def _number(reading: Reading) -> float:
@@ -305,9 +361,9 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
             score[rows] += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
     waits = cpus.columns["wait_ratio"].values
     score += np.where(waits > WAIT_RATIO_MOST, _WAIT + np.nan_to_num(waits), 0.0)
-    for cpu, trend in trends.cpus.items():
-        if cpu in row_of:
-            score[row_of[cpu]] += _excess(trend.change)
+    if trends.cpu_change is not None:
+        change = np.nan_to_num(trends.cpu_change)
+        score += np.where(change > NEAR, SICK + np.minimum(change, 1.0), 0.0)
     for item in frame.incidents:
         for victim in item.victims:
             score[_rows(victim.party.cpus, row_of)] += _of(item.severity)

@@ -79,14 +79,14 @@ def rest_line(
 
     In `width` cells: first without what the words mean, then without names, then without words.
     """
-    sick = [row for row in hidden if facts.harm is not None and facts.harm[row] >= SICK]
-    compared = facts.trends.cpus
-    infos = cpus.topology.cpus
-    well = sum(
-        not isinstance(compared.get(infos[row].cpu, RowTrend()).change, Missing)
-        for row in hidden
-        if facts.harm is not None and facts.harm[row] < SICK
-    )
+    sick: list[int] = []
+    well = 0
+    if facts.harm is not None and hidden:
+        rows_out = np.array(hidden)
+        is_sick = facts.harm[rows_out] >= SICK
+        sick = rows_out[is_sick].tolist()
+        if facts.trends.cpu_change is not None:
+            well = int((np.isfinite(facts.trends.cpu_change[rows_out]) & ~is_sick).sum())
     others = len(hidden) - len(sick) - well
     named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
     names = printable(" ".join(filter(None, named)))

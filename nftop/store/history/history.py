@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,28 @@ MOST_BYTES, LEAST_TICKS = 80 << 20, 30
 
 HistorySeries: TypeAlias = NDArray[np.float32]
 
+_MATRICES = 64
+
+
+class _Matrix(NamedTuple):
+    """What `Ring.matrix` returned last for a metric, a number of parts and their length.
+
+    Attributes:
+        keys: of its rows.
+        row_of: rows of the ring then.
+        until_ns: the time it was computed for.
+        end: number of its last part; part n ends at n times the length of a part.
+        newest: number of the part that the newest tick was in.
+        values: float32 (keys, parts).
+    """
+
+    keys: list[Hashable]
+    row_of: Mapping[Any, int]
+    until_ns: int
+    end: int
+    newest: int
+    values: NDArray[np.float32]
+
 
 class Ring:
     """The last `ticks` ticks of some metrics by row. Safe between one writer and readers.
@@ -143,6 +165,7 @@ class Ring:
         self._times_ns = np.zeros(ticks, np.int64)
         self._covers_ns = np.zeros(ticks, np.int64)
         self._values = np.full((ticks, len(self.metrics), 1), np.nan, np.float32)
+        self._matrices: dict[tuple[str, int, int], _Matrix] = {}
 
     def append(
         self,
@@ -162,6 +185,7 @@ class Ring:
             newest = (self._count - 1) % len(self._times_ns)
             if self._count and time_ns <= self._times_ns[newest]:
                 self._count = 0
+                self._matrices.clear()
             at = self._count % len(self._times_ns)
             self._times_ns[at] = time_ns
             self._covers_ns[at] = covers_ns
@@ -205,31 +229,55 @@ class Ring:
         span_s: float,
         until_ns: int | None = None,
     ) -> HistorySeries:
-        """`series` of several rows at once: float32 of shape (len(keys), points)."""
-        result = np.full((len(keys), points), np.nan, np.float32)
+        """`series` of several rows at once: float32 of shape (len(keys), points).
+
+        Parts that are over do not change: from one tick to the next only those that are new, and
+        the one before them, are computed.
+        """
+        step_ns = max(1, round(span_s * 1e9 / points)) if points > 0 else 1
         with self._lock:
             size = len(self._times_ns)
             order = np.arange(max(0, self._count - size), self._count) % size
-            rows = [(at, self._row_of[key]) for at, key in enumerate(keys) if key in self._row_of]
             times = self._times_ns[order]
             if until_ns is not None:
                 order = order[: int(np.searchsorted(times, until_ns, side="right"))]
                 times = times[: len(order)]
-            if not len(times) or points < 1 or not rows:
-                return result
-            index = self.metrics[metric]
-            values = self._values[order[:, None], index, [row for _, row in rows]]
-        step_ns = max(1, round(span_s * 1e9 / points))
-        end_ns = -(-int(times[-1] if until_ns is None else until_ns) // step_ns) * step_ns
-        edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
-        bounds = np.searchsorted(times, edges, side="right")
-        known = np.isfinite(values)
-        sums = _sums_before(np.where(known, values, 0.0))
-        counts = _sums_before(known)
-        within = np.diff(counts[bounds], axis=0)
-        means = np.diff(sums[bounds], axis=0) / np.maximum(within, 1)
-        result[[at for at, _ in rows]] = np.where(within > 0, means, np.nan).T
-        return result
+            if not len(times) or points < 1:
+                return np.full((len(keys), points), np.nan, np.float32)
+            until_ns = int(times[-1]) if until_ns is None else until_ns
+            end = -(-until_ns // step_ns)  # number of the part that it is in
+            name = (metric, points, step_ns)
+            kept = self._matrices.get(name)
+            if (
+                kept is None
+                or kept.row_of is not self._row_of
+                or kept.until_ns > until_ns
+                or kept.keys != list(keys)
+            ):
+                kept, fresh = None, points
+            else:
+                fresh = min(points, end - kept.newest + 1)
+            edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
+            bounds = np.searchsorted(times, edges, side="right")
+            values = self._selected(metric, keys, order[bounds[0] : bounds[-1]])
+            result = _means_of_rows(values, bounds - bounds[0])
+            if kept is not None and fresh < points:
+                first = end - kept.end
+                result = np.hstack((kept.values[:, first : first + points - fresh], result))
+            if len(self._matrices) > _MATRICES:
+                self._matrices.clear()
+            newest = -(-int(times[-1]) // step_ns)
+            self._matrices[name] = _Matrix(list(keys), self._row_of, until_ns, end, newest, result)
+        return result.copy()
+
+    def _selected(
+        self, metric: str, keys: Sequence[Hashable], order: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Values (len(order), len(keys)) of the ticks at `order`; NaN for a key without a row."""
+        rows = np.array([self._row_of.get(key, -1) for key in keys], np.int64)
+        values = self._values[order[:, None], self.metrics[metric], rows]
+        values[:, rows < 0] = np.nan
+        return values
 
     def track(self, until_ns: int) -> Track:
         """All ticks up to CLOCK_MONOTONIC `until_ns`."""
@@ -278,6 +326,18 @@ def _means(
     counts = np.concatenate(([0], np.cumsum(known)))
     within = counts[after] - counts[first]
     return np.where(within > 0, (sums[after] - sums[first]) / np.maximum(1, within), np.nan)
+
+
+def _means_of_rows(values: NDArray[np.float32], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (rows, parts).
+
+    `values` is (ticks, rows); NaN where there is none.
+    """
+    known = np.isfinite(values)
+    sums, counts = _sums_before(np.where(known, values, 0.0)), _sums_before(known)
+    within = np.diff(counts[bounds], axis=0)
+    means = np.diff(sums[bounds], axis=0) / np.maximum(within, 1)
+    return np.where(within > 0, means, np.nan).T.astype(np.float32)
 
 
 def _sums_before(values: NDArray[Any]) -> NDArray[np.float64]:

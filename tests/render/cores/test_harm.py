@@ -19,13 +19,14 @@ from nftop.render.cores.harm import (
     LOSING,
     SICK,
     RowTrends,
+    TrendTable,
     change_tone,
     cpu_harm,
     culprits,
     merged_culprits,
     nfs_by_harm,
-    row_trends,
     tail,
+    trend_columns,
     trends_of,
 )
 from tests.frames import frame, with_cells
@@ -113,7 +114,9 @@ def test_waiting_is_sick() -> None:
 def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
-    sick, silent = row_trends(values, usual, comparable=np.array([True, False]), costs=True)
+    columns = trend_columns(values, usual, comparable=np.array([True, False]), costs=True)
+    trends = TrendTable(("sick", "silent"), columns, costs=True)
+    sick, silent = trends["sick"], trends["silent"]
     assert sick.change == pytest.approx(0.10)
     assert sick.spans[-1].tone is Tone.WARN and sick.spans[0].tone is Tone.MUTED
     assert isinstance(silent.change, Missing)

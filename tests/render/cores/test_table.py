@@ -16,7 +16,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Tone
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.harm import SICK, RowFacts, RowTrend, RowTrends
+from nftop.render.cores.harm import SICK, RowFacts, RowTrends
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
 from nftop.render.cores.table import body_lines, header_line, rest_line, table_lines
 from tests.frames import all_missing, bare, frame, hostile, with_cells
@@ -133,8 +133,9 @@ def test_only_rows_with_a_usual_value_are_well() -> None:
     cpus = frame(8).cpus
     rows = arrange(cpus, CpuView())
     hidden = rows.shown
-    known = {cpus.topology.cpus[row].cpu: RowTrend(change=0.01) for row in hidden[:2]}
-    facts = RowFacts(RowTrends(cpus=known), np.zeros(len(cpus)))
+    change = np.full(len(cpus), np.nan)
+    change[list(hidden[:2])] = 0.01
+    facts = RowFacts(RowTrends(cpu_change=change), np.zeros(len(cpus)))
     assert rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, facts).text.split("   + ")[1:] == [
         "2 pollers well: within 3% of usual",
         "1 poller more, not compared",
@@ -149,8 +150,9 @@ def test_all_counts_of_rows_out_of_view_fit(width: int) -> None:
     cpus, hidden = base.cpus, (1, 2, 3, 5, 6)
     harm = np.zeros(len(cpus))
     harm[[1, 2, 3]] = SICK
-    known = {cpus.topology.cpus[row].cpu: RowTrend(change=0.01) for row in (5,)}
-    facts = RowFacts(RowTrends(cpus=known), harm)
+    change = np.full(len(cpus), np.nan)
+    change[[1, 5]] = 0.01
+    facts = RowFacts(RowTrends(cpu_change=change), harm)
     rows = CpuRows(hidden, len(hidden), tuple(range(15, 88)))
     drawn = rest_line(cpus, rows, hidden, facts, width)
     assert drawn.width <= width

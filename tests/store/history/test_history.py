@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Missing, Reason
-from nftop.store.history.history import HistorySeries, TickHistory
+from nftop.store.history.history import HistorySeries, Ring, TickHistory
 from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
 from tests.traffic import with_traffic
 
@@ -167,3 +168,35 @@ def test_frames_without_packages_are_a_gap_in_theirs() -> None:
     result = history.package_series("memory.read_bytes_per_s", Package(0), 6, 6.0)
     assert np.isnan(result[:-1]).all()
     assert np.isfinite(result[-1])
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.integers(1, 40),  # tenths of a second since the tick before
+        st.lists(st.sampled_from((math.nan, 0.0, 0.5, 1.0, 3.0)), min_size=3, max_size=3),
+        st.integers(0, 60),  # tenths of a second from the tick back to where the graph ends
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(_STEPS, st.sampled_from(((4, 4.0), (5, 20.0), (3, 0.5))), st.integers(2, 12))
+def test_a_matrix_from_tick_to_tick_is_that_of_a_ring_that_computes_it_at_once(
+    steps: list[tuple[int, list[float], int]], graph: tuple[int, float], ticks: int
+) -> None:
+    (points, span_s), keys = graph, ("c", "a", "none")
+    rows, later_rows = {"a": 0, "b": 1, "c": 2}, {"c": 0, "a": 1, "d": 2}
+    ring, now_ns, kept = Ring(("x",), 600), START_NS, []
+    for count, (later, values, back) in enumerate(steps):
+        now_ns += later * SECOND_NS // 10
+        kept.append((now_ns, rows if count < ticks else later_rows, np.array([values])))
+        ring.append(now_ns, 0, kept[-1][1], kept[-1][2])
+        for until_ns in (now_ns, now_ns - back * SECOND_NS // 10, None, now_ns + SECOND_NS):
+            once = Ring(("x",), 600)
+            for time_ns, row_of, one in kept:
+                once.append(time_ns, 0, row_of, one)
+            expected = once.matrix("x", keys, points, span_s, until_ns)
+            result = ring.matrix("x", keys, points, span_s, until_ns)
+            np.testing.assert_allclose(result, expected, rtol=1e-6)
+            result[:] = -1  # the caller's own
