@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Literal, TypeAlias
 
@@ -57,7 +58,14 @@ class ClassLook:
 
 def looks_of(groups: Iterable[GroupRow], drafted: Iterable[str] = ()) -> Mapping[str, ClassLook]:
     """Look of each class of a frame, and of classes that only a draft has, by group."""
-    numbers = {group.name: group.clos for group in groups}
+    return _looks(tuple((group.name, group.clos) for group in groups), tuple(drafted))
+
+
+@lru_cache(maxsize=8)  # several times a tick, for classes that seldom change
+def _looks(
+    classes: tuple[tuple[str, int | None], ...], drafted: tuple[str, ...]
+) -> Mapping[str, ClassLook]:
+    numbers = dict(classes)
     numbers |= {name: None for name in drafted if name not in numbers}
     taken = {number for number in numbers.values() if number is not None} | {0}
     free = (number for number in count(1) if number not in taken)

@@ -275,7 +275,7 @@ class Ring:
     ) -> NDArray[np.float32]:
         """Values (len(order), len(keys)) of the ticks at `order`; NaN for a key without a row."""
         rows = np.array([self._row_of.get(key, -1) for key in keys], np.int64)
-        values = self._values[order[:, None], self.metrics[metric], rows]
+        values: HistorySeries = self._values[order[:, None], self.metrics[metric], rows]
         values[:, rows < 0] = np.nan
         return values
 
