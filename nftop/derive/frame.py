@@ -20,7 +20,7 @@ from nftop.derive.occupants import NFS, POLLERS
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import FoldStage, FoldTick, stateless
-from nftop.derive.threads import THREADS
+from nftop.derive.threads import THREADS, by_process
 from nftop.derive.topdown.tma import FOCUS
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, PackageRow, SelfCost, SourceState
 from nftop.model.missing import Missing, Reading, Reason
@@ -35,7 +35,9 @@ _LATE_TICKS = 0.1
 def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
     topology, times, kernel = tick.topology, tick.output(CPU_TIMES), tick.output(NETDEV)
     rates, cycles, pollers = tick.output(COUNTERS), tick.output(CYCLES), tick.output(POLLERS)
-    host = NfHostContext(tick.output(SERVER).cpus, tick.output(CACHE), tick.output(THREADS))
+    host = NfHostContext(
+        tick.output(SERVER).cpus, tick.output(CACHE), by_process(tick.output(THREADS))
+    )
     of_cores = rates.core_cycles, rates.rate("instructions")
     return (
         *(

@@ -40,6 +40,14 @@ class ThreadRate:
         return self.thread.allowed[0] if len(self.thread.allowed) == 1 else None
 
 
+def by_process(threads: Sequence[ThreadRate]) -> dict[int, list[ThreadRate]]:
+    """Threads by the pid of their process, in their order."""
+    result: dict[int, list[ThreadRate]] = {}
+    for rate in threads:
+        result.setdefault(rate.thread.pid, []).append(rate)
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class _Track:
     """State of a thread.

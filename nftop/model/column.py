@@ -47,16 +47,20 @@ class Column:
 
     def __getitem__(self, row: int) -> Reading:
         """The value of one row, or its reason."""
-        reason = Reason(int(self.reasons[row]))
-        if reason is Reason.PRESENT:
-            return float(self.values[row])
-        detail = self.details.get(row) or self.by_reason.get(reason, "")
-        return Missing(reason, detail)
+        reason = self.reasons.item(row)
+        if reason == Reason.PRESENT:
+            return self.values.item(row)
+        return _missing(reason, self.details.get(row) or self.by_reason.get(reason, ""))
 
     @property
     def present(self) -> Bools:
         """bool of shape (n,): which rows have a number."""
         return np.equal(self.reasons, _PRESENT)
+
+
+@lru_cache(maxsize=1024)  # few reasons stand in many rows, tick after tick
+def _missing(reason: int, detail: str) -> Missing:
+    return Missing(Reason(reason), detail)
 
 
 def column(values: Floats, absent: Bools | None = None, why: Missing | None = None) -> Column:

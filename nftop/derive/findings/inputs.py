@@ -76,6 +76,16 @@ class FindingInputs:
         return tuple(tuple(places) for places in result.values())
 
     @cached_property
+    def on_shared_cores(self) -> NDArray[np.bool_]:
+        """bool (p,): which of `rows` are of a core on which other threads ran too."""
+        shared, infos = self.frame.cpus.shared, self.frame.cpus.topology.cpus
+        own = [infos[row].cpu in shared for row in self.rows.tolist()]
+        result = np.zeros(len(own), np.bool_)
+        for places in self.cores:
+            result[list(places)] = any(own[index] for index in places)
+        return result
+
+    @cached_property
     def first_of_core(self) -> Rows:
         """intp (c,): for each of `cores` the index of its first CPU in `rows`."""
         return np.array([places[0] for places in self.cores], dtype=np.intp)

@@ -257,13 +257,8 @@ def _own_counts(inputs: FindingInputs, of_rows: Column) -> Column:
     """A number of every row but where other threads were counted with the network function's."""
     if not inputs.frame.cpus.shared:
         return of_rows
-    shared = np.zeros(len(of_rows), np.bool_)
-    infos = inputs.frame.cpus.topology.cpus
-    for places in inputs.cores:
-        cpus = (infos[int(inputs.rows[index])].cpu for index in places)
-        shared[list(places)] = any(cpu in inputs.frame.cpus.shared for cpu in cpus)
     why = Missing(Reason.SOURCE, "other threads ran on this core too")
-    return where(shared, missing(len(of_rows), why), of_rows)
+    return where(inputs.on_shared_cores, missing(len(of_rows), why), of_rows)
 
 
 def others_here(inputs: FindingInputs) -> Measured:

@@ -14,6 +14,7 @@ from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
 from nftop.model.change import group_path
+from nftop.model.column import Column
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, MonitorRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
@@ -36,12 +37,12 @@ class NfHostContext:
 
     Attributes:
         cpus: the frame's table.
-        threads: every watched thread.
+        threads: every watched thread, by the pid of its process.
     """
 
     cpus: CpuTable
     classes: ClassTables
-    threads: Sequence[ThreadRate]
+    threads: Mapping[int, Sequence[ThreadRate]]
 
 
 def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
@@ -53,7 +54,10 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
     room = room_of_all(rooms, nf.packets_per_s)
     line, fullest = lines_of(nf.ports)
     cores = sorted(nf.cores, key=lambda core: (core.cpu, core.thread))
-    counted, monitors = monitored(row.pid, cores, context.threads, context.classes.groups)
+    own = context.threads.get(row.pid, ())
+    counted, monitors = monitored(own, cores, context.classes.groups)
+    withheld = nf.uncounted or row.shared
+    physical = _one_per_core(context.cpus, rows)
     return replace(
         row,
         readings={
@@ -68,11 +72,11 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
             "line_packets_per_s": line,
             "line_ratio": fullest,
             "vector_fill_ratio": nf.uncounted or _fullest(nf.cores),
-            "llc_misses_per_packet": nf.uncounted or row.shared or _misses(context.cpus, rows),
+            "llc_misses_per_packet": withheld or _misses(context.cpus, rows),
             "llc_occupancy_bytes": (None if rows else nf.uncounted) or _occupancy(context, rows),
             **counted,
             **{
-                node.id: nf.uncounted or row.shared or _node(context.cpus, rows, node.id)
+                node.id: withheld or _node(context.cpus.columns[node.id], physical)
                 for node in NF_NODES
             },
         },
@@ -146,14 +150,18 @@ def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
     return quotient(misses, total((packets[row] for row in some), _NO_PACKETS))
 
 
-def _node(cpus: CpuTable, rows: Sequence[int], metric: str) -> Reading:
-    """Mean of a top-down share over the physical cores that did not sleep."""
+def _one_per_core(cpus: CpuTable, rows: Sequence[int]) -> list[int]:
+    """The first of `rows` on each physical core."""
     first: dict[object, int] = {}
     for row in rows:
         info = cpus.topology.cpus[row]
         first.setdefault(("cpu", info.cpu) if info.core is None else info.core, row)
-    column = cpus.columns[metric]
-    readings = [column[row] for row in first.values()]
+    return list(first.values())
+
+
+def _node(column: Column, rows: Sequence[int]) -> Reading:
+    """Mean of a top-down share over the physical cores that did not sleep, one of `rows` each."""
+    readings = [column[row] for row in rows]
     awake = [
         reading
         for reading in readings
@@ -208,11 +216,9 @@ def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> lis
     """Number of a class' other tasks, and names of the watched ones."""
     tasks = context.classes.of_tasks
     own = sum(
-        group_of_task is not None
-        and group_of_task.name == group.name
-        and rate.thread.pid == row.pid
-        for rate, group_of_task in (
-            (thread, tasks.get(thread.thread.tid)) for thread in context.threads
+        group_of_task is not None and group_of_task.name == group.name
+        for group_of_task in (
+            tasks.get(rate.thread.tid) for rate in context.threads.get(row.pid, ())
         )
     )
     others = max(group.tasks - own, 0)
@@ -247,13 +253,13 @@ class MonitoredThread:
 
 
 def monitored(
-    pid: int, cores: Sequence[NfCore], threads: Iterable[ThreadRate], groups: Iterable[GroupRow]
+    own: Sequence[ThreadRate], cores: Sequence[NfCore], groups: Iterable[GroupRow]
 ) -> tuple[dict[str, Reading], tuple[MonitoredThread, ...]]:
     """Readings of a network function by `MONITORED`, and of the thread of each core.
 
-    A group's counters are a thread's, or the NF's, if nothing else is in the group.
+    A group's counters are a thread's, or the NF's, if nothing else is in the group. `own`: the
+    watched threads of its process.
     """
-    own = [rate for rate in threads if rate.thread.pid == pid]
     tids = frozenset(rate.thread.tid for rate in own)
     cpus = frozenset(core.cpu for core in cores)
     of_tid: dict[int, tuple[str, MonitorRow]] = {}

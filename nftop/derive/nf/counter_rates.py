@@ -65,6 +65,11 @@ def restarted(rated: Rated[K]) -> Rated[K]:
     return Rated(rated.read_at_ns, rated.counters, rates, None)
 
 
+def known_rate(rated: Rated[K] | None, name: K) -> Reading | None:
+    """One counter's rate, or None without one: `rate_of` then has the reason."""
+    return None if rated is None else rated.rates.get(name)
+
+
 def rate_of(rated: Rated[K] | None, name: K, uncounted: Missing) -> Reading:
     """One counter's rate; WARMING before its second reading, `uncounted` without such a counter."""
     if rated is None:

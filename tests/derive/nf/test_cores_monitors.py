@@ -18,9 +18,9 @@ COUNTED: Mapping[str, Reading] = {
 }  # fmt: skip
 
 
-def thread(tid: int, cpu: int, pid: int = 7) -> ThreadRate:
+def thread(tid: int, cpu: int) -> ThreadRate:
     row = ThreadRow(
-        pid, tid, 1, f"worker{tid}", "fwd", "dpdk", 0, (Cpu(cpu),), Cpu(cpu), 0, 0, 0, 0, None, 0
+        7, tid, 1, f"worker{tid}", "fwd", "dpdk", 0, (Cpu(cpu),), Cpu(cpu), 0, 0, 0, 0, None, 0
     )
     return ThreadRate(row, 1.0, 0.0, True)
 
@@ -38,7 +38,7 @@ def monitor(tids: tuple[int, ...] = (), cpus: tuple[int, ...] = ()) -> MonitorRo
     return MonitorRow("nftop.m", 3, tuple(map(Cpu, cpus)), "nftop", readings, tids)
 
 
-THREADS = [thread(1, 4), thread(2, 5), thread(9, 6, pid=8)]
+THREADS = [thread(1, 4), thread(2, 5)]
 CORES = [core(4), core(5)]
 
 
@@ -48,12 +48,12 @@ def reasons(readings: Mapping[str, Reading]) -> set[Reason]:
 
 def test_a_group_of_its_threads_is_its_own_and_of_one_thread_the_thread_s() -> None:
     for only in (monitor((1, 2)), monitor(cpus=(4, 5)), monitor((1,), (5,))):
-        whole, rows = monitored(7, CORES, THREADS, [group(only)])
+        whole, rows = monitored(THREADS, CORES, [group(only)])
         assert whole == {OCCUPANCY: 200.0, LOCAL: 60.0, REMOTE: 40.0}
         assert [row.path for row in rows] == ["vpp/nftop.m"] * 2
         assert all(reasons(row.readings) == {Reason.UNDEFINED} for row in rows)
     other = MonitorRow("nftop.n", 4, (), "nftop", monitor().readings, (2,))
-    whole, rows = monitored(7, CORES, THREADS, [group(monitor((1,)), other)])
+    whole, rows = monitored(THREADS, CORES, [group(monitor((1,)), other)])
     assert whole == {OCCUPANCY: 400.0, LOCAL: 120.0, REMOTE: 80.0}
     assert [row.readings for row in rows] == [{OCCUPANCY: 200.0, LOCAL: 60.0, REMOTE: 40.0}] * 2
     assert [row.tid for row in rows] == [1, 2]
@@ -61,7 +61,7 @@ def test_a_group_of_its_threads_is_its_own_and_of_one_thread_the_thread_s() -> N
 
 def test_a_group_with_others_or_without_some_of_its_threads_gives_no_number() -> None:
     for groups in ([], [group(monitor((1, 2, 9)))], [group(monitor((1,)))]):
-        whole, _ = monitored(7, CORES, THREADS, groups)
+        whole, _ = monitored(THREADS, CORES, groups)
         assert whole.keys() == set(MONITORED)
         assert reasons(whole) == {Reason.UNDEFINED}
 
@@ -69,6 +69,6 @@ def test_a_group_with_others_or_without_some_of_its_threads_gives_no_number() ->
 def test_without_traffic_the_rest_is_present() -> None:
     lacking = {**COUNTED, "mbm_local_bytes_per_s": Missing(Reason.HARDWARE)}
     rows = MonitorRow("nftop.m", 3, (), "nftop", {L3Domain(0): lacking}, (1, 2))
-    whole, _ = monitored(7, CORES, THREADS, [group(rows)])
+    whole, _ = monitored(THREADS, CORES, [group(rows)])
     assert whole[OCCUPANCY] == 100.0
     assert reasons(whole) == {Reason.HARDWARE}

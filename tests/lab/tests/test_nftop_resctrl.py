@@ -122,7 +122,7 @@ def test_a_monitoring_group_of_an_nf_has_the_model_s_numbers(kernel: str) -> Non
         rates = [ThreadRate(ThreadRow(pid, tid, 1, "w", "w", "", None, (cpu,), cpu, 0, 0, 0, 0,
                                       None, 0), 1.0, 0.0, True) for tid, cpu in tids.items()]
         cores = [NfCore(cpu, "", *[absent] * 6) for cpu in tids.values()]
-        whole, rows = monitored(pid, cores, rates, classes.groups)
+        whole, rows = monitored(rates, cores, classes.groups)
         files = Path(TOP, "mon_groups/nftop.m/mon_data").glob("*/llc_occupancy")
         print(json.dumps([list(tids.values()), {k: shown(v) for k, v in whole.items()},
                           [row.path for row in rows], sum(int(f.read_text()) for f in files)]))

@@ -7,7 +7,14 @@ from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
-from nftop.derive.nf.counter_rates import Rated, identity, rate_counters, rate_of, rate_process
+from nftop.derive.nf.counter_rates import (
+    Rated,
+    identity,
+    known_rate,
+    rate_counters,
+    rate_of,
+    rate_process,
+)
 from nftop.derive.nf.kinds.dpdk_queues import Attribution, LcoreThread, attribute, refreshed
 from nftop.derive.nf.line_rate import frame_size, is_pci, line_of
 from nftop.derive.nf.rates import (
@@ -20,6 +27,7 @@ from nftop.derive.nf.rates import (
     shares,
 )
 from nftop.derive.nf.registry import register
+from nftop.derive.threads import by_process
 from nftop.model.ids import Lcore
 from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
@@ -82,18 +90,20 @@ def step_dpdk(
     generators: set[str] = set()
     rates = []
     own_prefixes = {app.prefix for app in table.apps if rank(app.owner) == 0}
+    own_threads = by_process(context.threads)
     for app in table.apps:
         key = identity(app.pid, app.start_ticks, app.socket)
         rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
         if rated is not None:
             apps[key] = rated
-        known = _AppRates(app, rated)
+        known = _AppRates(app, rated, _counts_twice(app))
+        threads = own_threads.get(app.pid, ())
         queue_map = _map_of(app, context.queue_map, own_prefixes)
         held = state.attributions.get(key) if app.problem is not None else None
         attributions[key] = (
-            attribute(app, context.threads, known.counting, queue_map, moves=known.moves)
+            attribute(app, threads, known.counting, queue_map, moves=known.moves)
             if held is None
-            else refreshed(held, context.threads)
+            else refreshed(held, threads)
         )
         generates = _only_generates(known, held=key in state.generators)
         if generates:
@@ -244,12 +254,25 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
     )
 
 
+def _counts_twice(app: DpdkApp) -> Missing | None:
+    """Why the ports of an application can't be added up, or None."""
+    bond = next((port for port in app.ports if port.name.startswith(_BONDS)), None)
+    if bond is None or all(port.bond_member is not None for port in app.ports):
+        return None
+    return Missing(
+        Reason.SOURCE,
+        f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
+        "which: their packets would count twice",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _AppRates:
-    """Rates of an application by name, or reasons."""
+    """Rates of an application by name, or reasons; `counts_twice`: see `_counts_twice`."""
 
     app: DpdkApp
     state: Rated[DpdkCounter] | None
+    counts_twice: Missing | None
 
     @property
     def counting(self) -> tuple[Lcore, ...]:
@@ -267,27 +290,17 @@ class _AppRates:
 
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports, without members of bonding ports."""
-        if self.app.problem is None and self._counts_twice is not None:
-            return self._counts_twice
+        if self.app.problem is None and self.counts_twice is not None:
+            return self.counts_twice
         return total(
             (self.rate(_of_port(what, port)) for port in self.app.ports if not port.bond_member),
             of_nothing=self.app.problem or Missing(Reason.UNDEFINED, "it has no ports"),
         )
 
-    @property
-    def _counts_twice(self) -> Missing | None:
-        """Why its ports can't be added up, or None."""
-        bond = next((port for port in self.app.ports if port.name.startswith(_BONDS)), None)
-        if bond is None or all(port.bond_member is not None for port in self.app.ports):
-            return None
-        return Missing(
-            Reason.SOURCE,
-            f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
-            "which: their packets would count twice",
-        )
-
     def lcore(self, what: str, lcore: Lcore) -> Reading:
-        return self.rate(_of_lcore(what, lcore), self.no_busy)
+        name = _of_lcore(what, lcore)
+        known = None if self.app.problem is not None else known_rate(self.state, name)
+        return self.rate(name, self.no_busy) if known is None else known
 
     @property
     def no_busy(self) -> Missing:
@@ -337,6 +350,8 @@ class _AppRates:
     def rate(self, name: DpdkCounter, uncounted: Missing | None = None) -> Reading:
         if self.app.problem is not None:
             return self.app.problem
+        if (known := known_rate(self.state, name)) is not None:
+            return known
         why = uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
         return rate_of(self.state, name, why)
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from nftop.derive.nf.counter_rates import (
     Rated,
     identity,
+    known_rate,
     rate_counters,
     rate_of,
     rate_process,
@@ -152,7 +153,9 @@ class _PmdRates:
     def rate(self, what: str, pmd: OvsPmd) -> Reading:
         if self.switch.problem is not None:
             return self.switch.problem
-        return rate_of(self.rated, (what, pmd.core), _uncounted(what, pmd))
+        name = what, pmd.core
+        known = known_rate(self.rated, name)
+        return rate_of(self.rated, name, _uncounted(what, pmd)) if known is None else known
 
     def total(self, what: str) -> Reading:
         """One counter's rate over all PMD threads."""
