@@ -2,7 +2,8 @@
 # make live   the same on this host
 # make test   set up and pass the tests
 # make stress the tests again and again, in random order, some of the time beside a load
-# make check  what CI runs: format, lint, types, layers, tests
+# make check  what CI runs: format, lint, types, layers, documentation, tests
+# make docs   the documentation, into build/docs
 # make lab    a shell on a virtual Xeon, with perf, resctrl and nftop; as root (LAB='--model icx')
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
 
@@ -36,7 +37,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -62,7 +63,15 @@ check: $(READY) test-packages test-prometheus
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(SPHINX)
 	$(SUITE)
+
+# Any warning is an error: a link between pages that leads nowhere, a page in no table of contents.
+SPHINX = $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+
+docs: $(READY)
+	$(SPHINX)
+	@echo build/docs/index.html
 
 # Apart from `check`, which it would make a quarter longer.
 coverage: $(READY) test-packages test-prometheus
@@ -93,6 +102,11 @@ observer: $(READY) test-packages
 # Pictures of the demo, by stepping its clock.
 screenshots: $(READY)
 	@$(BIN)/python -m screenshots.take
+
+# The README's animation: the demo's noisy neighbour found and fixed, as a cast (asciinema play) and,
+# made of that, as an SVG.
+film: $(READY)
+	@$(BIN)/python -m screenshots.cast build/found-and-fixed.cast screenshots/found-and-fixed.svg
 
 # A newer DPDK from a debootstrapped Debian, whose own cycles per packet are the oracle.
 newer-dpdk: $(READY)

@@ -70,7 +70,7 @@ async def take(shot: Shot) -> None:
 
 
 def main() -> int:
-    """Take every picture the README shows."""
+    """Take every picture that docs/ shows."""
     for shot in SHOTS:
         asyncio.run(take(shot))
     asyncio.run(tune(FOLDER))

@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 from nftop.model.column import Column
 from nftop.model.struct import dataclass
 
-# Below this share of the time a number counted is an estimate, marked so; also in README. nftop's
-# own main groups have nine tenths of it, those that take turns with them a tenth or less, and a
-# program that shares the counters leaves half.
+# Below this share of the time a number counted is an estimate, marked so; also in docs/screens.md.
+# nftop's own main groups have nine tenths of it, those that take turns with them a tenth or less,
+# and a program that shares the counters leaves half.
 ESTIMATE_BELOW = 0.75
 
 

@@ -59,7 +59,7 @@ def runs(random: np.random.Generator, ratio: float, count: int, n: int) -> Float
 
 
 def test_noise_that_persists_is_a_shift_in_less_than_one_of_a_thousand_cases() -> None:
-    """What README and the legends say, of samples as few and as many as there may be."""
+    """What docs/recording.md and the legends say, of samples as few and as many as there may be."""
     random = np.random.default_rng(11)
     reports, count = {}, 1500
     for ratio in (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.98):

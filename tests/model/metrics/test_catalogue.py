@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
-from nftop.model.metrics.catalogue import CPU_METRICS, EXPLAINED, METRICS, cpu_metric
+from nftop.model.metrics.catalogue import EXPLAINED, METRICS, cpu_metric
 
 
 def test_ids_and_labels_are_unique_within_a_scope() -> None:
@@ -39,12 +36,3 @@ def test_coverages_are_metrics_of_a_cpu_that_rest_on_none() -> None:
     }  # fmt: skip
     for name in named:
         assert name is not None and cpu_metric(name).coverage is None
-
-
-def test_the_readme_lists_the_existing_columns() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-    table = readme.split("| column | says |\n|---|---|\n")[1].split("\n\n")[0]
-    named = re.findall(r"[^\s,]+", " ".join(row.split("|")[1] for row in table.splitlines()))
-    columns = {metric.label for metric in CPU_METRICS if metric.priority is not None}
-    assert len(named) == len(set(named))
-    assert set(named) == columns
