@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from typing import TypeAlias
 
 from nftop.control.resctrl.operations import EXCLUSIVE
@@ -234,7 +233,7 @@ def _settings(
 def _by_reason(left_out: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     """Sentences on widths that are left out, one for adjacent widths with the same reason."""
     lines = list[str]()
-    for why, rows in groupby(left_out, key=itemgetter(1)):
+    for why, rows in groupby(left_out, key=lambda row: row[1]):
         widths = [ways for ways, _ in rows]
         span = counted(widths[0], "way") if len(widths) == 1 else f"{widths[0]}-{widths[-1]} ways"
         lines.append(f"{span}: {why}")

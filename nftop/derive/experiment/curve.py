@@ -125,8 +125,8 @@ def _fit(rows: Sequence[_FitRow], least_sd: float) -> _Fit:
         return _Fit(order, means, None, 0)
     residual = values - design @ factors
     variance = max(float(residual @ residual) / freedom, least_sd**2)
-    spread = np.linalg.pinv(design.T @ design)[: len(order), : len(order)] * variance
-    return _Fit(order, means, np.asarray(spread), freedom)
+    covariance = np.linalg.pinv(design.T @ design)[: len(order), : len(order)] * variance
+    return _Fit(order, means, np.asarray(covariance), freedom)
 
 
 def _critical(p: float, freedom: int) -> float:

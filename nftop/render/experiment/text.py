@@ -74,7 +74,7 @@ def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str
             f"L3 {l3}  {drawn(bits, total)}{_io_mark(setting.io.get(l3, 0))}"
             for l3, bits in setting.masks.items()
         ]
-        lines += _beside(f"  {setting.label:8}  ", masks, width)
+        lines += _after(f"  {setting.label:8}  ", masks, width)
     for text in plan.left_out:
         lines += _wrapped(f"left out: {printable(text)}", width, 2)
     lines += [f"  present:  {text}" for text in _present(plan, total)]
@@ -92,15 +92,15 @@ def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     return [" " * (indent + 2 * bool(at)) + item for at, item in enumerate(lines)]
 
 
-def _beside(head: str, parts: Sequence[str], width: int) -> list[str]:
-    """Parts after a head, side by side while they fit."""
+def _after(head: str, texts: Sequence[str], width: int) -> list[str]:
+    """Texts after a head, side by side while they fit."""
     lines = [head]
-    for part in parts:
+    for text in texts:
         gap = "" if lines[-1].isspace() or lines[-1] == head else "  "
-        if gap and cells(lines[-1] + gap + part) > width:
+        if gap and cells(lines[-1] + gap + text) > width:
             lines.append(" " * cells(head))
             gap = ""
-        lines[-1] += gap + part
+        lines[-1] += gap + text
     return lines
 
 
@@ -165,7 +165,7 @@ def visit_lines(plan: Experiment, state: ExperimentState, width: int) -> list[st
     parts = [_levels(plan.watch[key], nf) for key, nf in visit.nfs.items()]
     left = left_text(state, plan)
     parts += [_SETTLINGS[visit.settling]] * (visit.settling != "still") + [left] * bool(left)
-    return _beside(f"{head}  ", parts, width)
+    return _after(f"{head}  ", parts, width)
 
 
 def left_text(state: ExperimentState, plan: Experiment) -> str:

@@ -221,7 +221,8 @@ def test_readings_beyond_a_limit_count_by_network_function() -> None:
         tick(200.0, 300.0)
     assert run.state.ended is None
     assert tick(200.0, 300.0) == "finish"
-    assert (run.state.ended, run.state.detail.split()[0]) == ("cost", "ovs")
+    end = run.state
+    assert (end.ended, end.detail.split()[0]) == ("cost", "ovs")
 
 
 def test_a_slow_one_counts_its_own_readings_only() -> None:
