@@ -141,7 +141,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path open",
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
-    "cli/commands/sweep.py": "sys.stdout sys.stderr",
+    "cli/commands/sweep.py": "shutil.get_terminal_size sys.stdout sys.stderr",
     "cli/commands/undo.py": "sys.stdout",
     "cli/commands/apply.py": "pathlib.Path sys.stdout",
     "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from nftop.control.backend import AnyBackend, RefusedError, goal
+from nftop.control.backend import AnyBackend, LockedError, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
-from nftop.control.recovery import recover, retry, revert
+from nftop.control.recovery import LOCK_S, recover, retry, revert
 from nftop.control.revert import differing
-from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, compared, locked, unknown
+from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, compared, unknown
 from nftop.control.wording import differences
 from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
 from nftop.model.error_text import describe_error
@@ -36,6 +36,7 @@ TRY, ALIVE, END = b"try", b"alive", b"end"
 _OTHERS = "{} were changed by somebody else: the series ends"
 _SILENT = "nothing was heard of nftop for {:.0f} s: the series ends"
 _FAILED = "{}: the series ends"
+_LOCKED = "setting {} was not written, since another program has the lock: {}: the series ends"
 
 
 class SeriesError(Exception):
@@ -88,15 +89,15 @@ class SettingSeries:
         target = goal(self._entry.base, self._settings[setting])
         changes = difference(self.state, target)
         try:
-            with locked(self._host):
+            with self._host.lock(LOCK_S):
                 self.check()
                 # Until it is read back, old and new values may be there.
                 self._written = (*difference(self._entry.base, self.state), *changes)
                 for step in self._host.steps(self.state, changes):
                     self._host.do(step)
                 read = self._host.read_back(target)
-        except UnwrittenError as error:
-            raise SeriesError("reverted", *error.receipt.sentences) from None
+        except LockedError as error:
+            raise SeriesError("reverted", _LOCKED.format(setting + 1, error)) from None
         except RefusedError as error:
             raise SeriesError("refused", _FAILED.format(describe_error(error))) from None
         wrong = differing(target, read)

@@ -20,6 +20,15 @@ EndReason: TypeAlias = Literal[
     "stopped",  # by the operator
     "guard",  # the guard ended it: another program changed the classes, or a write failed
 ]
+# How a visit came to be measured.
+Settling: TypeAlias = Literal[
+    "still",  # occupancy and losses had settled
+    "unmetered",  # a fixed time after the write: occupancy is not monitored
+    "no_size",  # the same: the size of a cache is unknown
+    "moving",  # the longest time after the write: something still moved
+]
+# Cycles per packet that are compared: busy cycles, or all cycles of cores that were always busy.
+CostBasis: TypeAlias = Literal["busy", "full"]
 # SettingEffect of a setting on a network function, compared with the reference.
 SettingEffect: TypeAlias = Literal["nothing", "costs", "gains", "drops", "undecided", "unmeasured"]
 
@@ -33,12 +42,14 @@ class Setting:
         changes: from the state before the experiment; empty if that is the setting.
         ways: of the swept class; 0 if it is not a width.
         masks: bits by L3 of the swept class; empty if it is not a width.
+        io: bits by L3 that these masks share with devices (I/O); caches without any are absent.
     """
 
     label: str
     changes: tuple[Change, ...]
     ways: int = 0
     masks: Mapping[L3Domain, int] = field(default_factory=dict)
+    io: Mapping[L3Domain, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +119,24 @@ class NfLevels:
     """Numbers of a network function during a visit; NaN if absent.
 
     Attributes:
-        packets_per_s, llc_misses_per_packet: medians. drop_packets_per_s: mean.
+        packets_per_s, llc_misses_per_packet: of its readings. drop_packets_per_s: mean.
         lost_ratio: dropped / offered packets.
         cpp: cycles per packet as shown.
-        cost_cpp: cycles per packet that can be compared (busy cycles, or all of busy cores).
+        busy_cpp: busy cycles per packet. full_cpp: all cycles, if its cores were always busy.
+        clock: base clock of these cycles; "" if unknown.
     """
 
     packets_per_s: float
     drop_packets_per_s: float
     lost_ratio: float
     cpp: float
-    cost_cpp: float
+    busy_cpp: float
+    full_cpp: float
     llc_misses_per_packet: float
+    clock: str = ""
+
+    def cost(self, basis: CostBasis) -> float:
+        return self.busy_cpp if basis == "busy" else self.full_cpp
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +149,7 @@ class Visit:
         written_ns, settled_ns, end_ns: CLOCK_MONOTONIC.
         nfs: by `NfRow.key`.
         occupancy_bytes, memory_bytes_per_s, ipc: of the class; NaN if unknown.
+        settling: how it came to be measured.
     """
 
     setting: int
@@ -143,6 +161,7 @@ class Visit:
     occupancy_bytes: float
     memory_bytes_per_s: float
     ipc: float
+    settling: Settling = "still"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +178,11 @@ class NfEffect:
 
     Attributes:
         cost_ratio: cycles per packet relative to the reference, less 1; NaN if not comparable.
+        cost_basis: the cycles of `cost_ratio`; None without one.
         lost_ratio: packets lost of those offered, less the reference's share; where drops are
             unknown the loss of packets per second. NaN if unknown.
         effect: compared with the reference. tolerated: whether its loss is within the tolerance.
+        close: it `costs`, but more visits may show that the loss is below the limit.
     """
 
     packets_per_s: Estimate
@@ -172,6 +193,8 @@ class NfEffect:
     lost_ratio: float
     effect: SettingEffect
     tolerated: bool
+    cost_basis: CostBasis | None = None
+    close: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +203,7 @@ class SettingResult:
 
     Attributes:
         effect: the worst of its network functions'.
-        visits: number of its visits.
+        visits: number of its visits. moving: those of them that had not settled.
     """
 
     setting: int
@@ -190,6 +213,7 @@ class SettingResult:
     occupancy_bytes: float
     memory_bytes_per_s: float
     ipc: float
+    moving: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,12 @@ def run_experiment(
             progress(state)
             if command == "finish":
                 break
-        state = ended(state, "stopped" if series.settled(0) is None else "guard")
+        by_guard = series.settled(0)
+        state = (
+            ended(state, "stopped")
+            if by_guard is None
+            else ended(state, "guard", *by_guard.sentences[:1])
+        )
     finally:
         # Whatever happened: the state before is restored.
         receipt = series.end()

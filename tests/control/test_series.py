@@ -311,7 +311,10 @@ def test_a_lock_that_another_program_holds_ends_it() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(series, "retry", later)
-        assert client.run(host, disk).outcome == "reverted"
+        receipt = client.run(host, disk)
+    assert receipt.outcome == "reverted"
+    assert "pqos" in receipt.sentences[0]
+    assert "nothing was written" not in " ".join(receipt.sentences)
     assert host.state() == before
 
 

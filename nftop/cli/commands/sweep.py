@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -30,10 +31,10 @@ from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import (
     end_text,
-    limit_line,
+    limit_lines,
     plan_text,
     result_text,
-    visit_line,
+    visit_lines,
 )
 from nftop.session.experiment import (
     Accelerated,
@@ -64,6 +65,11 @@ class ExperimentHost:
     gate: BackendClassGate
     stop: Callable[[], None]
     now_ns: Callable[[], int]
+
+
+def _columns() -> int:
+    """Width of the terminal, or of a page where there is none."""
+    return shutil.get_terminal_size().columns
 
 
 def sweep(options: argparse.Namespace) -> int:
@@ -134,7 +140,7 @@ def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
     plan = _planned(options, frame, host.gate)
     out = sys.stderr if wants_json(options) else sys.stdout
     ways = {line: rule.ways for line, rule in host.gate.host.rules().masks.items()}
-    put(out, "\n".join(plan_text(plan, ways)) + "\n")
+    put(out, "\n".join(plan_text(plan, ways, _columns())) + "\n")
     if options.scenario is not None:
         put(out, f"{BADGE}: {_ACCELERATED}\n")
     if options.dry_run:
@@ -163,9 +169,10 @@ class _Report:
         if len(state.visits) == self._shown:
             return
         self._shown = len(state.visits)
-        put(self._out, visit_line(self._plan, state) + "\n")
+        lines = visit_lines(self._plan, state, _columns())
         if self._shown == 1:
-            put(self._out, limit_line(self._plan, state.visits[0]) + "\n")
+            lines += limit_lines(self._plan, state.visits[0], _columns())
+        put(self._out, "\n".join(lines) + "\n")
 
 
 def _first_frame(host: ExperimentHost) -> Frame:
@@ -179,17 +186,18 @@ def _first_frame(host: ExperimentHost) -> Frame:
 def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) -> Experiment:
     """The plan of the command line. Raises EndedError, OSError."""
     percent = options.tolerance_percent, options.most_cpp_percent
+    seed = time.time_ns() % 1_000_000 if options.seed is None else options.seed
     request = SweepRequest(
         group=class_directory(options.group),
         widths=options.ways,
         watch=options.watch,
         caches=tuple(options.l3),
         rounds_most=options.rounds,
-        seed=time.time_ns() % 1_000_000 if options.seed is None else options.seed,
+        seed=seed,
         tolerance_ratio=percent[0] / 100,
         timing=Timing(measure_s=options.measure_s),
         limits=HarmLimits(options.most_drops, cpp_ratio=percent[1] / 100),
-        commands=(_command(options, gate.program),),
+        commands=(_command(options, gate.program, seed),),
     )
     try:
         return plan_sweep(request, frame, gate.host.state(), gate.host.rules(), gate.host.identity)
@@ -197,14 +205,19 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) 
         raise EndedError(str(error), FAILURE) from None
 
 
-def _command(options: argparse.Namespace, program: str) -> str:
-    """The equivalent command line, for the history."""
+def _command(options: argparse.Namespace, program: str, seed: int) -> str:
+    """The equivalent command line, for the history: with it the same sweep can be run again."""
     words = ["cat", "sweep", "--group", class_name(class_directory(options.group))]
     if options.ways is not None:
         words += ["--ways", "{}-{}".format(*options.ways)]
     if options.watch:
         words += ["--watch", ",".join(options.watch)]
     words += [word for l3 in options.l3 for word in ("--l3", str(l3))]
+    words += ["--rounds", str(options.rounds), "--measure", f"{options.measure_s:g}"]
+    words += ["--tolerance", f"{options.tolerance_percent:g}"]
+    if options.most_drops is not None:
+        words += ["--most-drops", f"{options.most_drops:.12g}"]
+    words += ["--most-cpp", f"{options.most_cpp_percent:g}", "--seed", str(seed)]
     return f"{program} {shlex.join(words)}"
 
 
@@ -223,7 +236,7 @@ def _print_result(
         return
     put(sys.stdout, f"ended: {end_text(result.state)}\n")
     print_receipt(result.receipt)
-    put(sys.stdout, "\n".join(result_text(plan, result.curve)) + "\n")
+    put(sys.stdout, "\n".join(result_text(plan, result.curve, _columns())) + "\n")
     chosen = result.curve.recommended
     if chosen is not None and result.receipt.outcome == "reverted":
         if plan.settings[chosen].changes:

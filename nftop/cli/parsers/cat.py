@@ -180,10 +180,10 @@ def _add_sweep(deeds: Commands) -> None:
 def _widths(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not (low + high).isascii() or not low.isdigit() or not (high or low).isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not N-M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not N-M, numbers of ways such as 1-8")
     widths = int(low), int(high or low)
     if not 1 <= widths[0] <= widths[1] <= 64:
-        raise argparse.ArgumentTypeError("from 1 to 64 ways, the least first")
+        raise argparse.ArgumentTypeError(f"{text}: 1 to 64 ways, the least first, such as 1-8")
     return widths
 
 
@@ -197,7 +197,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _whole(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"a whole number from {least} to {most}")
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
         return int(text)
 
     return parse

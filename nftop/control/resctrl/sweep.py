@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from typing import TypeAlias
 
 from nftop.control.resctrl.operations import EXCLUSIVE
@@ -73,7 +74,8 @@ def plan_sweep(
     """
     group = request.group
     if group != ROOT and Cell("group", group) not in state:
-        raise SweepError(f"there is no group {class_name(group)}")
+        known = sorted({class_name(cell.group) for cell in state if cell.kind == "schemata"})
+        raise SweepError(f"there is no group {class_name(group)}; there are: {', '.join(known)}")
     here = _caches(request, frame, state)
     watched = _watched(request, frame, here)
     caches = _in_common(request, frame, here, watched)
@@ -81,8 +83,7 @@ def plan_sweep(
     sharing = {l3: _sharing(group, (frame, state, rules), l3, watched, own) for l3 in caches}
     settings, left_out = _settings(request, state, rules, sharing)
     if len(settings) < 2:
-        why = "; ".join(left_out) or "one width only"
-        raise SweepError(f"there are fewer than two settings to try: {why}")
+        raise SweepError(_too_few(request, settings, left_out))
     used = {name for nf in watched for name in _classes_at(frame, nf, caches)}
     return Experiment(
         kind="sweep",
@@ -106,6 +107,14 @@ def plan_sweep(
         timing=request.timing,
         limits=request.limits,
     )
+
+
+def _too_few(request: SweepRequest, settings: Sequence[Setting], left_out: Sequence[str]) -> str:
+    """Why there is no second width to compare with."""
+    if request.widths is not None and request.widths[0] == request.widths[1]:
+        return f"{counted(request.widths[0], 'way')} is one width: a sweep compares two at least"
+    possible = f"only {settings[0].label} is possible" if settings else "no width is possible"
+    return "; ".join([f"{possible}, and a sweep compares two at least", *left_out])
 
 
 def set_command(plan: Experiment, setting: int, program: str) -> str:
@@ -203,21 +212,32 @@ def _settings(
         raise SweepError(f"the kernel does not tell the ways of {lines[0]}")
     low, high = request.widths or (1, rule.ways)
     chains = {l3: _chain(rule, max(low, rule.min_bits), high, item) for l3, item in sharing.items()}
-    settings, left_out = list[Setting](), list[str]()
+    settings, left_out = list[Setting](), list[tuple[int, str]]()
     for ways in range(low, high + 1):
         masks = {l3: chain[ways] for l3, chain in chains.items() if ways in chain}
         if len(masks) < len(chains):
-            left_out.append(f"{counted(ways, 'way')}: {_why_not(rule, ways)}")
+            left_out.append((ways, _why_not(rule, ways)))
             continue
         values = tuple((int(l3), bits) for l3, bits in masks.items())
         proposal = propose(
             state, rules, [SetSchemata(request.group, line, values) for line in lines]
         )
         if proposal.refusals:
-            left_out.append(f"{counted(ways, 'way')}: {proposal.refusals[0]}")
+            left_out.append((ways, proposal.refusals[0]))
             continue
-        settings.append(Setting(counted(ways, "way"), proposal.changes, ways, masks))
-    return tuple(settings), tuple(left_out)
+        io = {l3: bits for l3, mask in masks.items() if (bits := mask & sharing[l3].io)}
+        settings.append(Setting(counted(ways, "way"), proposal.changes, ways, masks, io))
+    return tuple(settings), _by_reason(left_out)
+
+
+def _by_reason(left_out: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """Sentences on widths that are left out, one for adjacent widths with the same reason."""
+    lines = list[str]()
+    for why, rows in groupby(left_out, key=lambda row: row[1]):
+        widths = [ways for ways, _ in rows]
+        span = counted(widths[0], "way") if len(widths) == 1 else f"{widths[0]}-{widths[-1]} ways"
+        lines.append(f"{span}: {why}")
+    return tuple(lines)
 
 
 def _why_not(rule: MaskRule, ways: int) -> str:

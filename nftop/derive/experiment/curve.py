@@ -1,9 +1,10 @@
 """The curve of an experiment: what each setting costs, with intervals, and the recommendation.
 
 A visit is one sample, so noise that persists within a visit does no harm. The numbers of a network
-function are fitted as setting + round by least squares: drift between rounds takes no part, drift
-within a round is in the residual, since the order is random. Differences to the reference are
-contrasts of that fit, with Student's distribution of the residual's degrees of freedom.
+function are fitted as setting + round + trend by least squares: drift between rounds takes no part,
+and neither does a steady one within them (an analysis of covariance; the order is random). What
+else drifts within a round is in the residual. Differences to the reference are contrasts of that
+fit, with Student's distribution of the residual's degrees of freedom.
 
 Words of an effect share one probability, divided by the number of tests in the whole experiment,
 looks included (Bonferroni). For `nothing` all numbers of a setting have to be accepted, so that
@@ -13,15 +14,19 @@ their count needs no correction (intersection-union test, Berger 1982): only loo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 
 from nftop.derive.compare.metric import LEAST_RATIO
 from nftop.derive.compare.ranksum import student
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.experiment import (
+    CostBasis,
     Curve,
     Estimate,
     Experiment,
@@ -40,14 +45,20 @@ WORD_P, NOTHING_P = 0.001, 0.02
 LEAST_LOST_RATIO, MOST_LOST_RATIO = 0.001, 0.005
 # Losing none: less than this share; losing some: more than that, while the reference loses none.
 _NONE_RATIO, _SOME_RATIO = 1e-6, 1e-5
-# Visits of a setting that lost some: from this share on it drops. Fewer are bursts of the load,
-# which is known from so many visits on.
+# Visits of a setting that lost some: if all did it drops, and from this share on once there are so
+# many visits; fewer are bursts of the load then.
 _LOSING_SHARE, _BURST_VISITS = 1 / 3, 4
 # Least standard deviation between visits, relative; of a lost share absolute. A visit's rates can't
 # be known better, and equal visits would make every difference significant.
 _LEAST_SD, _LEAST_LOST_SD = 2e-4, 5e-6
+# The trend is fitted where so many degrees of freedom remain: with fewer it costs more than it
+# gains. That depends on the visits' number only, not on what they measured.
+_LEAST_FREEDOM = 5
 _INTERVAL_P = 0.05
 _NAN = math.nan
+_BASES: tuple[CostBasis, ...] = ("busy", "full")
+_FINE: frozenset[SettingEffect] = frozenset({"nothing", "gains"})
+_POSSIBLE: frozenset[SettingEffect] = _FINE | {"undecided"}
 _RANK: Mapping[SettingEffect, int] = {
     "costs": 5, "drops": 4, "unmeasured": 3, "undecided": 2, "gains": 1, "nothing": 0,
 }  # fmt: skip
@@ -55,7 +66,7 @@ _RANK: Mapping[SettingEffect, int] = {
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Means by setting, adjusted for rounds.
+    """Means by setting, adjusted for rounds and for a trend.
 
     Attributes:
         order: the settings.
@@ -80,22 +91,33 @@ class _Fit:
         return math.sqrt(max(float(weights @ self.covariance @ weights), 0.0))
 
 
-def _fit(rows: Sequence[tuple[int, int, float]], least_sd: float) -> _Fit:
-    """Fit (setting, round, value) rows; rows without a value are left out."""
-    known = [row for row in rows if math.isfinite(row[2])]
+# A visit's setting, its round, its time in seconds and a number of it.
+_FitRow: TypeAlias = tuple[int, int, float, float]
+
+
+def _fit(rows: Sequence[_FitRow], least_sd: float) -> _Fit:
+    """Fit numbers of visits; rows without one are left out."""
+    known = [row for row in rows if math.isfinite(row[3])]
     order = tuple(sorted({row[0] for row in known}))
     rounds = sorted({row[1] for row in known})
     if not known:
         return _Fit((), {}, None, 0)
     design = np.zeros((len(known), len(order) + len(rounds) - 1))
-    values = np.array([row[2] for row in known])
-    for at, (setting, number, _) in enumerate(known):
+    values = np.array([row[3] for row in known])
+    for at, (setting, number, _, _) in enumerate(known):
         design[at, order.index(setting)] = 1
         # Effects of rounds sum to 0, so that a setting's mean is that over all rounds.
         if number == rounds[-1]:
             design[at, len(order) :] = -1
         else:
             design[at, len(order) + rounds.index(number)] = 1
+    if len(known) - design.shape[1] - 1 >= _LEAST_FREEDOM:
+        times = np.array([row[2] for row in known])
+        spread = float(np.std(times))
+        trend = np.column_stack([design, (times - times.mean()) / (spread or 1.0)])
+        # An order that runs with time, setting by setting, can't tell a trend from an effect.
+        if np.linalg.matrix_rank(trend) > np.linalg.matrix_rank(design):
+            design = trend
     factors, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
     freedom = len(known) - int(rank)
     means = {setting: float(factors[at]) for at, setting in enumerate(order)}
@@ -103,8 +125,8 @@ def _fit(rows: Sequence[tuple[int, int, float]], least_sd: float) -> _Fit:
         return _Fit(order, means, None, 0)
     residual = values - design @ factors
     variance = max(float(residual @ residual) / freedom, least_sd**2)
-    spread = np.linalg.pinv(design.T @ design)[: len(order), : len(order)] * variance
-    return _Fit(order, means, np.asarray(spread), freedom)
+    covariance = np.linalg.pinv(design.T @ design)[: len(order), : len(order)] * variance
+    return _Fit(order, means, np.asarray(covariance), freedom)
 
 
 def _critical(p: float, freedom: int) -> float:
@@ -132,6 +154,9 @@ class _Measured:
     Attributes:
         fit: of its visits. sign: 1 if more is worse, else -1.
         least: smallest relevant loss.
+        calm: of the visits of settings that lose about as much as the reference, or None. Where
+            much is lost, the share that is lost varies more: those visits would widen the interval
+            of settings that lose nothing.
         losing: by setting the share of its visits that lost packets, and their number, where the
             reference loses none; else empty.
     """
@@ -139,6 +164,7 @@ class _Measured:
     fit: _Fit
     sign: int
     least: float
+    calm: _Fit | None = None
     losing: Mapping[int, tuple[float, int]] = field(default_factory=dict)
 
     def loss(self, setting: int, reference: int) -> float:
@@ -159,25 +185,36 @@ class _Measured:
             return "costs" if loss > 0 else "gains"
         if self.losing:
             return _of_losing(*self.losing[setting])
-        return "nothing" if self._below(loss, error, self.least, tests) else "undecided"
+        return "nothing" if self._below(setting, reference, self.least, tests) else "undecided"
+
+    def is_close(self, setting: int, reference: int, tests: _Tests) -> bool:
+        """Whether a loss of at least the limit may be below it."""
+        loss = self.loss(setting, reference)
+        margin = _critical(NOTHING_P / tests.looks, self.fit.freedom)
+        return loss - margin * self.fit.error(setting, reference) < self.least
 
     def tolerates(self, setting: int, reference: int, tests: _Tests, ratio: float) -> bool:
         loss = self.loss(setting, reference)
         if setting == reference:
             return math.isfinite(loss)
-        return math.isfinite(loss) and self._below(
-            loss, self.fit.error(setting, reference), ratio, tests
-        )
+        return math.isfinite(loss) and self._below(setting, reference, ratio, tests)
 
-    def _below(self, loss: float, error: float, most: float, tests: _Tests) -> bool:
-        return loss + _critical(NOTHING_P / tests.looks, self.fit.freedom) * error <= most
+    def _below(self, setting: int, reference: int, most: float, tests: _Tests) -> bool:
+        """Whether the upper end of the loss' interval is within `most`."""
+        calm = self.calm
+        fit = calm if calm is not None and {setting, reference} <= {*calm.order} else self.fit
+        loss = self.sign * (fit.means[setting] - fit.means[reference])
+        margin = _critical(NOTHING_P / tests.looks, fit.freedom) * fit.error(setting, reference)
+        return loss + margin <= most
 
 
 def _of_losing(share: float, visits: int) -> SettingEffect:
     """Effect by the share of visits that lost packets; single ones may be bursts of the load."""
-    if share >= _LOSING_SHARE:
-        return "drops"
-    return "nothing" if share == 0 or visits >= _BURST_VISITS else "undecided"
+    if share in (0, 1):
+        return "drops" if share else "nothing"
+    if visits < _BURST_VISITS:
+        return "undecided"
+    return "drops" if share >= _LOSING_SHARE else "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +225,7 @@ class _Nf:
     cpp: _Fit
     lost: _Measured | None
     cost: _Measured | None
+    basis: CostBasis | None
 
     @property
     def tested(self) -> tuple[_Measured, ...]:
@@ -216,32 +254,59 @@ def reference_of(plan: Experiment, key: str, order: Sequence[int]) -> int:
 
 
 def _measured(visits: Sequence[Visit], key: str, reference: int) -> _Nf:
-    def rows(value: Callable[[NfLevels], float]) -> list[tuple[int, int, float]]:
+    own = [visit for visit in visits if key in visit.nfs]
+
+    def rows(value: Callable[[NfLevels], float]) -> list[_FitRow]:
         return [
-            (visit.setting, visit.round, value(visit.nfs[key]))
-            for visit in visits
-            if key in visit.nfs
+            (
+                visit.setting,
+                visit.round,
+                (visit.settled_ns + visit.end_ns) / 2 / NS_PER_S,
+                value(visit.nfs[key]),
+            )
+            for visit in own
         ]
 
     packets = _fit(rows(lambda nf: _log(nf.packets_per_s)), _LEAST_SD)
     lost_rows = rows(lambda nf: nf.lost_ratio)
     lost: _Measured | None
-    if any(math.isfinite(row[2]) for row in lost_rows):
+    if any(math.isfinite(row[3]) for row in lost_rows):
         fit = _fit(lost_rows, _LEAST_LOST_SD)
         usual = fit.means.get(reference, 1.0)
         losing = _losing(lost_rows) if usual < _NONE_RATIO else {}
-        lost = _Measured(fit, 1, irrelevant_loss(usual), losing)
+        most = usual + MOST_LOST_RATIO
+        calm = _fit([row for row in lost_rows if fit.means.get(row[0], 1.0) <= most],
+                    _LEAST_LOST_SD)  # fmt: skip
+        lost = _Measured(fit, 1, irrelevant_loss(usual), calm, losing)
     else:
         lost = _Measured(packets, -1, LEAST_RATIO) if packets.order else None
-    cost = _fit(rows(lambda nf: _log(nf.cost_cpp)), _LEAST_SD)
-    # Where a visit lacks it, its cores were not busy all the time: then the lost packets decide.
-    whole = len(cost.order) == len({visit.setting for visit in visits})
-    return _Nf(
-        packets,
-        _fit(rows(lambda nf: _log(nf.cpp)), _LEAST_SD),
-        lost,
-        _Measured(cost, 1, LEAST_RATIO) if whole else None,
-    )
+    basis, clock = _basis(own, {visit.setting for visit in visits}, key)
+    cost = None
+    if basis is not None:
+        used = basis
+        cost_rows = rows(lambda nf: _log(nf.cost(used)) if nf.clock == clock else _NAN)
+        cost = _Measured(_fit(cost_rows, _LEAST_SD), 1, LEAST_RATIO)
+    return _Nf(packets, _fit(rows(lambda nf: _log(nf.cpp)), _LEAST_SD), lost, cost, basis)
+
+
+def _basis(
+    visits: Sequence[Visit], settings: Collection[int], key: str
+) -> tuple[CostBasis | None, str]:
+    """Cycles per packet that every setting has, of one clock; None: the lost packets decide.
+
+    Busy cycles and all cycles are different numbers, and so are cycles of different clocks.
+    """
+    clocks = Counter(visit.nfs[key].clock for visit in visits)
+    for clock, _ in clocks.most_common():
+        for basis in _BASES:
+            known = {
+                visit.setting
+                for visit in visits
+                if visit.nfs[key].clock == clock and visit.nfs[key].cost(basis) > 0
+            }
+            if known == settings:
+                return basis, clock
+    return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +319,10 @@ class _Tested:
     tests: _Tests
 
 
-def _losing(rows: Sequence[tuple[int, int, float]]) -> dict[int, tuple[float, int]]:
+def _losing(rows: Sequence[_FitRow]) -> dict[int, tuple[float, int]]:
     """By setting the share of its visits that lost packets, and their number."""
     values: dict[int, list[bool]] = {}
-    for setting, _, ratio in rows:
+    for setting, _, _, ratio in rows:
         if math.isfinite(ratio):
             values.setdefault(setting, []).append(ratio > _SOME_RATIO)
     return {setting: (sum(item) / len(item), len(item)) for setting, item in values.items()}
@@ -277,6 +342,7 @@ def _result(tested: _Tested, visits: Sequence[Visit], setting: int) -> SettingRe
         occupancy_bytes=_mean([visit.occupancy_bytes for visit in mine]),
         memory_bytes_per_s=_mean([visit.memory_bytes_per_s for visit in mine]),
         ipc=_mean([visit.ipc for visit in mine]),
+        moving=sum(visit.settling == "moving" for visit in mine),
     )
 
 
@@ -299,7 +365,15 @@ def _effect(tested: _Tested, key: str, setting: int, levels: Sequence[NfLevels])
         tolerated=bool(numbers)
         and not stopped
         and all(item.tolerates(setting, reference, tests, tolerance) for item in numbers),
+        cost_basis=nf.basis,
+        close=not stopped and _is_close(numbers, setting, reference, tests),
     )
+
+
+def _is_close(numbers: Sequence[_Measured], setting: int, reference: int, tests: _Tests) -> bool:
+    """Whether it costs, and by no number for sure more than is relevant."""
+    costly = [item for item in numbers if item.effect(setting, reference, tests) == "costs"]
+    return bool(costly) and all(item.is_close(setting, reference, tests) for item in costly)
 
 
 def _lost_ratio(nf: _Nf, setting: int, reference: int, *, stopped: bool) -> float:
@@ -321,15 +395,23 @@ def _recommended(plan: Experiment, results: tuple[SettingResult, ...]) -> Curve:
     undecided = tuple(item.setting for item in results if item.effect == "undecided")
     if plan.kind == "try":
         return Curve(results, decided=not undecided, undecided=undecided)
-    chosen = _chosen(plan, results, lambda nf: nf.effect in ("nothing", "gains"))
-    possible = _chosen(plan, results, lambda nf: nf.effect in ("nothing", "gains", "undecided"))
+    chosen = _chosen(plan, results, _is_fine)
+    possible = _chosen(plan, results, lambda nf: nf.close or nf.effect in _POSSIBLE, close=True)
+    closes = tuple(item.setting for item in results if any(nf.close for nf in item.nfs.values()))
+    better = sorted(item for item in {*undecided, *closes} if _is_beyond(plan, item, chosen))
+    if possible is not None:
+        better = [item for item in better if not _is_beyond(plan, item, possible)]
     return Curve(
         results,
         recommended=chosen,
         tolerated=_chosen(plan, results, lambda nf: nf.tolerated, strict=False),
         decided=chosen == possible,
-        undecided=tuple(item for item in undecided if _is_beyond(plan, item, chosen)),
+        undecided=() if chosen == possible else tuple(better),
     )
+
+
+def _is_fine(nf: NfEffect) -> bool:
+    return nf.effect in _FINE
 
 
 def _chosen(
@@ -338,10 +420,12 @@ def _chosen(
     accepts: Callable[[NfEffect], bool],
     *,
     strict: bool = True,
+    close: bool = False,
 ) -> int | None:
     """The furthest setting from the reference that is accepted.
 
-    None beyond one that has no numbers or forwards nothing; `strict`: nor beyond one that costs.
+    None beyond one that has no numbers or forwards nothing; `strict`: nor beyond one that costs,
+    with `close` only if that is sure.
 
     That is the largest width of a neighbour's class, the smallest of an NF's own class. Masks
     contain each other, so what a wider neighbour does not cost a narrower one does not either:
@@ -352,7 +436,9 @@ def _chosen(
         judged = [item.nfs[key] for key in plan.own or plan.watch]
         if any(nf.effect == "unmeasured" or nf.lost_ratio == 1.0 for nf in judged):
             break
-        if strict and any(nf.effect in ("costs", "drops") for nf in judged):
+        if strict and any(
+            nf.effect in ("costs", "drops") and not (close and nf.close) for nf in judged
+        ):
             break
         if all(map(accepts, item.nfs.values())):
             best = item.setting

@@ -19,6 +19,7 @@ import numpy as np
 from nftop.derive.cache.ways import cache_of
 from nftop.derive.compare.settling import STILL_RATIO, still_since
 from nftop.derive.compare.window import (
+    CLOCKS,
     NF_KEPT,
     ClassKey,
     ReadTimes,
@@ -30,13 +31,15 @@ from nftop.derive.compare.window import (
 from nftop.derive.experiment.curve import curve_of, reference_of
 from nftop.model.clock import NS_PER_S
 from nftop.model.experiment import (
+    CostBasis,
     Curve,
     EndReason,
     Experiment,
     NfLevels,
+    Settling,
     Visit,
 )
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, base_clock
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass, field, replace
 
@@ -45,8 +48,13 @@ from nftop.model.struct import dataclass, field, replace
 LEAST_READINGS, _MOST_MEASURE = 8, 3
 # Seconds without a new reading of a watched network function, whose harm nobody would notice.
 _SILENT_S = 15.0
-# Readings in a row beyond a harm limit.
+# New readings in a row of one network function beyond a harm limit.
 _HARMFUL_READINGS = 2
+# A visit's number is the mean of its readings without this share of them at either end; with fewer
+# than so many readings it is their median.
+_TRIMMED_RATIO, _LEAST_TRIMMED = 0.2, 5
+# Estimates of a visit's time weigh the plan's as much as so many visits.
+_PLANNED_VISITS = 6.0
 # A number has a trend while so many readings in a row strictly rise or fall: losses by half and by
 # so many of the packets, cycles per packet by that share.
 _TREND_READINGS = 5
@@ -76,6 +84,18 @@ class NfObservation:
     def of(self, name: str) -> float:
         return self.values[_AT[name]]
 
+    @property
+    def clock(self) -> str:
+        """Base clock of its cycles; "" if unknown."""
+        index = self.of("clock")
+        return (base_clock(CLOCKS[int(index)]) or "") if math.isfinite(index) else ""
+
+    def cost(self, basis: CostBasis) -> float:
+        """Cycles per packet that can be compared, NaN if there are none of this kind."""
+        if basis == "busy":
+            return self.of("busy_cpp")
+        return self.of("cpp") if self.of("saturated") == 1 else _NAN
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -85,7 +105,7 @@ class Observation:
         at_ns: CLOCK_MONOTONIC.
         nfs: by key; network functions that are gone are absent.
         occupancy: by class and cache, bytes of a new reading; absent without one.
-        sizes: bytes of each cache.
+        sizes: bytes of each cache; absent if unknown.
         memory_bytes_per_s, ipc: of the class; NaN if unknown.
     """
 
@@ -118,7 +138,9 @@ class Observer:
                 begin_ns=_NAN if begin_ns is None else begin_ns,
                 new=nf.problem is None and is_renewed(frame, {source}, renewed),
             )
-        sizes = {domain.l3: float(domain.size_bytes or 0) for domain in frame.domains}
+        sizes = {
+            domain.l3: float(domain.size_bytes) for domain in frame.domains if domain.size_bytes
+        }
         occupancy: dict[ClassKey, float] = {}
         memory: list[float] = []
         keys = [(plan.group, l3) for l3 in plan.caches]
@@ -138,7 +160,9 @@ class Observer:
             at_ns=frame.monotonic_ns,
             nfs=nfs,
             occupancy=occupancy,
-            sizes={(name, l3): sizes.get(l3, 0.0) for name in plan.classes for l3 in plan.caches},
+            sizes={
+                (name, l3): sizes[l3] for name in plan.classes for l3 in plan.caches if l3 in sizes
+            },
             memory_bytes_per_s=sum(memory) if memory else _NAN,
             ipc=float(np.mean(ipc)) if len(ipc) else _NAN,
         )
@@ -156,7 +180,8 @@ class ExperimentState:
         queue: settings of this round that are to follow.
         samples: observations of this visit.
         visits: those measured, the baseline first.
-        harmful: readings in a row beyond a limit.
+        harmful: by network function, new readings of this visit in a row beyond a limit.
+        settling: how this visit came to be measured.
         ended: why it ended, or None.
         detail: numbers of that reason, a text.
     """
@@ -169,7 +194,8 @@ class ExperimentState:
     queue: tuple[int, ...] = ()
     samples: tuple[Observation, ...] = ()
     visits: tuple[Visit, ...] = ()
-    harmful: int = 0
+    harmful: Mapping[str, int] = field(default_factory=dict)
+    settling: Settling = "still"
     ended: EndReason | None = None
     detail: str = ""
 
@@ -191,10 +217,11 @@ def advance(
         return state, "finish"
     state = replace(state, samples=(*state.samples, seen))
     if state.phase == "settling":
-        settled_ns = settled_at(plan, state.written_ns, state.samples)
-        if settled_ns is None:
+        settled = settled_at(plan, state.written_ns, state.samples)
+        if settled is None:
             return state, None
-        state = replace(state, phase="measuring", since_ns=settled_ns)
+        settled_ns, settling = settled
+        state = replace(state, phase="measuring", since_ns=settled_ns, settling=settling)
     return _measured(state, plan) if _is_over(state, plan) else (state, None)
 
 
@@ -235,7 +262,9 @@ def _measured(
 
 def written(state: ExperimentState, at_ns: int) -> ExperimentState:
     """The state once the setting of the last command is on the host."""
-    return replace(state, phase="settling", since_ns=at_ns, written_ns=at_ns, samples=(), harmful=0)
+    return replace(
+        state, phase="settling", since_ns=at_ns, written_ns=at_ns, samples=(), harmful={}
+    )
 
 
 def ended(state: ExperimentState, reason: EndReason, detail: str = "") -> ExperimentState:
@@ -269,7 +298,8 @@ def _next(state: ExperimentState, plan: Experiment) -> tuple[ExperimentState, Ex
 def _begun(
     state: ExperimentState, queue: Sequence[int]
 ) -> tuple[ExperimentState, ExperimentCommand]:
-    return replace(state, phase="writing", setting=queue[0], queue=tuple(queue[1:])), queue[0]
+    state = replace(state, phase="writing", samples=(), setting=queue[0], queue=tuple(queue[1:]))
+    return state, queue[0]
 
 
 def _repeated(plan: Experiment, curve: Curve) -> tuple[int, ...]:
@@ -296,25 +326,32 @@ def order_of(settings: Sequence[int], seed: int, round_: int, last: int = -1) ->
     return order
 
 
-def settled_at(plan: Experiment, written_ns: int, samples: Sequence[Observation]) -> int | None:
-    """When occupancy and the watched network functions' losses settled after a write, or None."""
+def settled_at(
+    plan: Experiment, written_ns: int, samples: Sequence[Observation]
+) -> tuple[int, Settling] | None:
+    """When occupancy and the watched network functions' losses settled after a write, and how.
+
+    None: not yet.
+    """
     timing, now_ns = plan.timing, samples[-1].at_ns
     latest_ns = written_ns + int(timing.settle_most_s * NS_PER_S)
     times: list[int | None] = [_steady_at(written_ns, samples, key) for key in plan.watch]
     metered = {key for sample in samples for key in sample.occupancy}
-    for key in metered:
+    sized = {key for key in metered if key in samples[-1].sizes}
+    for key in sized:
         rows = [(item.at_ns, item.occupancy[key]) for item in samples if key in item.occupancy]
         at_ns, used = (np.array(column) for column in zip(*rows, strict=True))
-        still = STILL_RATIO * samples[-1].sizes.get(key, 0.0)
+        still = STILL_RATIO * samples[-1].sizes[key]
         times.append(still_since(at_ns.astype(np.int64), used, written_ns, still))
-    if not metered:
+    how: Settling = "still"
+    if sized != metered or not metered:
         times.append(written_ns + int(timing.unmetered_s * NS_PER_S))
+        how = "no_size" if metered else "unmetered"
     known = [item for item in times if item is not None]
-    if len(known) < len(times):
-        settled_ns = latest_ns
-    else:
-        settled_ns = min(max(written_ns + int(timing.settle_least_s * NS_PER_S), *known), latest_ns)
-    return settled_ns if settled_ns <= now_ns else None
+    settled_ns = max(written_ns + int(timing.settle_least_s * NS_PER_S), *known, 0)
+    if len(known) < len(times) or settled_ns > latest_ns:
+        settled_ns, how = latest_ns, "moving"
+    return (settled_ns, how) if settled_ns <= now_ns else None
 
 
 def _steady_at(written_ns: int, samples: Sequence[Observation], key: str) -> int | None:
@@ -372,44 +409,51 @@ def _visit(state: ExperimentState, plan: Experiment) -> Visit:
         occupancy_bytes=_median(used),
         memory_bytes_per_s=_median([item.memory_bytes_per_s for item in during]),
         ipc=_median([item.ipc for item in during]),
+        settling=state.settling,
     )
 
 
 def _levels(rows: Sequence[NfObservation]) -> NfLevels:
     def middle(name: str) -> float:
-        return _median([row.of(name) for row in rows])
+        return _center([row.of(name) for row in rows])
 
+    def cost(basis: CostBasis) -> float:
+        values = [row.cost(basis) for row in rows]
+        known = [value for value in values if math.isfinite(value)]
+        # All cycles are those of busy cores only if these were busy all the time.
+        is_whole = bool(known) and (basis == "busy" or len(known) == len(values))
+        return _center(known) if is_whole and len(clocks) == 1 else _NAN
+
+    clocks = {row.clock for row in rows if math.isfinite(row.of("cpp"))}
     drops = [row.of("drop_packets_per_s") for row in rows]
     offered = [row.of("offered_packets_per_s") for row in rows]
     known = [(a, b) for a, b in zip(drops, offered, strict=True) if math.isfinite(a + b)]
     total = sum(b for _, b in known)
-    busy = [row.of("busy_cpp") for row in rows]
-    full = [row.of("saturated") for row in rows]
-    if any(math.isfinite(value) for value in busy):
-        cost = _median(busy)
-    elif full and all(value == 1 for value in full):
-        cost = middle("cpp")
-    else:
-        cost = _NAN
     return NfLevels(
         packets_per_s=middle("packets_per_s"),
         drop_packets_per_s=float(np.mean([a for a, _ in known])) if known else _NAN,
         lost_ratio=sum(a for a, _ in known) / total if total > 0 else _NAN,
         cpp=middle("cpp"),
-        cost_cpp=cost,
+        busy_cpp=cost("busy"),
+        full_cpp=cost("full"),
         llc_misses_per_packet=middle("llc_misses_per_packet"),
+        clock=next(iter(clocks)) if len(clocks) == 1 else "",
     )
 
 
 def _watched(state: ExperimentState, plan: Experiment, seen: Observation) -> ExperimentState:
-    """The state with readings beyond harm limits counted; ended after enough of them."""
-    if not any(nf.new for nf in seen.nfs.values()):
-        return state
-    harm = _harm(plan, state.visits[0], seen)
-    if harm is None:
-        return replace(state, harmful=0)
-    state = replace(state, harmful=state.harmful + 1)
-    return _end(state, *harm)[0] if state.harmful >= _HARMFUL_READINGS else state
+    """The state with readings beyond harm limits counted; ended after enough of them in a row.
+
+    Each network function counts for itself: its new readings whose time is in this visit.
+    """
+    counts = dict(state.harmful)
+    fresh = {key: nf for key, nf in seen.nfs.items() if nf.new and nf.begin_ns >= state.written_ns}
+    for key, nf in fresh.items():
+        harm = _harm(plan, state, seen, key, nf)
+        counts[key] = 0 if harm is None else counts.get(key, 0) + 1
+        if harm is not None and counts[key] >= _HARMFUL_READINGS:
+            return _end(state, *harm)[0]
+    return replace(state, harmful=counts) if fresh else state
 
 
 def drop_limit(plan: Experiment, baseline: Visit) -> float:
@@ -431,35 +475,47 @@ def without_drops(baseline: Visit) -> tuple[str, ...]:
     )
 
 
-def _harm(plan: Experiment, baseline: Visit, seen: Observation) -> tuple[EndReason, str] | None:
-    drops = [nf.of("drop_packets_per_s") for nf in seen.nfs.values()]
-    total = sum(value for value in drops if math.isfinite(value))
+def _harm(
+    plan: Experiment, state: ExperimentState, seen: Observation, key: str, nf: NfObservation
+) -> tuple[EndReason, str] | None:
+    """What a new reading of one network function is beyond, with numbers; None: no limit.
+
+    Drops are limited together: those of the others are of their last readings of this visit.
+    """
+    baseline, name = state.visits[0], plan.watch[key]
+    before, drops = baseline.nfs[key], nf.of("drop_packets_per_s")
+    latest = [
+        item.of("drop_packets_per_s")
+        for item in seen.nfs.values()
+        if item.begin_ns >= state.written_ns
+    ]
+    total = sum(value for value in latest if math.isfinite(value))
     limit = drop_limit(plan, baseline)
-    if total > limit:
+    if drops > 0 and total > limit:
         return "drops", f"{total:.3g} above {limit:.3g} packets/s"
-    for key, nf in seen.nfs.items():
-        before = baseline.nfs[key]
-        if key in without_drops(baseline) or not math.isfinite(nf.of("drop_packets_per_s")):
-            fall = (
-                1.0 - nf.of("packets_per_s") / before.packets_per_s if before.packets_per_s else 0.0
-            )
-            if not math.isfinite(fall):
-                return "silent", f"{plan.watch[key]} has neither drops nor packets"
-            if fall > plan.limits.drop_ratio:
-                return "drops", f"{plan.watch[key]} forwards {fall:.0%} less than before"
-        name = "busy_cpp" if math.isfinite(nf.of("busy_cpp")) else "cpp"
-        if name == "cpp" and not (nf.of("saturated") == 1 and math.isfinite(before.cost_cpp)):
-            continue
-        ratio = nf.of(name) / before.cost_cpp - 1 if before.cost_cpp > 0 else _NAN
-        if ratio > plan.limits.cpp_ratio:
-            return "cost", f"{plan.watch[key]} {ratio:+.0%} above {plan.limits.cpp_ratio:+.0%}"
+    if key in without_drops(baseline) or not math.isfinite(drops):
+        packets = nf.of("packets_per_s")
+        fall = 1.0 - packets / before.packets_per_s if before.packets_per_s else 0.0
+        if not math.isfinite(fall):
+            return "silent", f"{name} has neither drops nor packets"
+        if fall > plan.limits.drop_ratio:
+            return "drops", f"{name} forwards {fall:.0%} less than before"
+    bases: tuple[CostBasis, ...] = ("busy", "full")
+    for basis in bases if nf.clock == before.clock else ():
+        usual, now = before.cost(basis), nf.cost(basis)
+        if usual > 0 and math.isfinite(now):
+            ratio = now / usual - 1
+            if ratio > plan.limits.cpp_ratio:
+                return "cost", f"{name} {ratio:+.0%} above {plan.limits.cpp_ratio:+.0%}"
+            break
     return None
 
 
 def visit_s(plan: Experiment, visits: Sequence[Visit] = ()) -> float:
-    """Expected seconds of a visit: of those done, else by the plan."""
+    """Expected seconds of a visit: the plan's and those of the visits done, as a weighted mean."""
     own = [(visit.end_ns - visit.written_ns) / NS_PER_S for visit in visits if visit.round]
-    return float(np.mean(own)) if own else plan.timing.expected_settle_s + plan.timing.measure_s
+    planned = plan.timing.expected_settle_s + plan.timing.measure_s
+    return (planned * _PLANNED_VISITS + sum(own)) / (_PLANNED_VISITS + len(own))
 
 
 def duration_s(plan: Experiment, rounds: int) -> float:
@@ -468,17 +524,31 @@ def duration_s(plan: Experiment, rounds: int) -> float:
 
 
 def left_s(state: ExperimentState, plan: Experiment) -> float:
-    """Expected seconds until the least rounds are done; of a later round until its end."""
+    """Expected seconds until the least rounds are done; of a later round until its end.
+
+    A visit that takes longer than expected takes nothing off those that follow.
+    """
     if state.phase == "ended":
         return 0.0
+    usual_s = visit_s(plan, state.visits)
     whole = max(plan.rounds_least - state.round, 0)
-    waiting = len(state.queue) + whole * len(plan.settings) + bool(state.round)
+    waiting = len(state.queue) + whole * len(plan.settings)
     spent_s = (state.samples[-1].at_ns - state.written_ns) / NS_PER_S if state.samples else 0.0
-    return max(waiting * visit_s(plan, state.visits) - spent_s, 0.0)
+    present_s = usual_s if state.round else plan.timing.measure_s
+    return waiting * usual_s + max(present_s - spent_s, 0.0)
 
 
 def _number(reading: Reading) -> float:
     return _NAN if isinstance(reading, Missing) else reading
+
+
+def _center(values: Sequence[float]) -> float:
+    """Trimmed mean of the known values, which noise moves less than their median; NaN if none."""
+    known = sorted(value for value in values if math.isfinite(value))
+    if len(known) < _LEAST_TRIMMED:
+        return _median(known)
+    cut = int(_TRIMMED_RATIO * len(known))
+    return float(np.mean(known[cut : len(known) - cut]))
 
 
 def _median(values: Sequence[float]) -> float:

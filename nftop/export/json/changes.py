@@ -110,6 +110,10 @@ def experiment_json(
             "kind": plan.kind,
             "group": plan.group,
             "seed": plan.seed,
+            "rounds_least": plan.rounds_least,
+            "rounds_most": plan.rounds_most,
+            "measure_s": plan.timing.measure_s,
+            "limits": _limits(plan, state),
             "watch": [
                 {"key": key, "name": name, "own": key in plan.own}
                 for key, name in plan.watch.items()
@@ -119,15 +123,18 @@ def experiment_json(
                     "label": setting.label,
                     "ways": setting.ways or None,
                     "masks": {str(l3): f"{bits:x}" for l3, bits in setting.masks.items()},
+                    "io": {str(l3): f"{bits:x}" for l3, bits in setting.io.items()},
                     "changes": [change_object(change) for change in setting.changes],
                 }
                 for setting in plan.settings
             ],
+            "left_out": list(plan.left_out),
             "visits": [_visit(visit) for visit in state.visits],
             "curve": [_result(item) for item in curve.results],
             "recommended": curve.recommended,
             "tolerated": curve.tolerated,
             "tolerance_ratio": plan.tolerance_ratio,
+            "decided": curve.decided,
             "undecided": list(curve.undecided),
             "ended": state.ended,
             "detail": state.detail or None,
@@ -137,10 +144,24 @@ def experiment_json(
     ).decode()
 
 
+def _limits(plan: Experiment, state: ExperimentState) -> dict[str, Any]:
+    """Harm limits; that on drops is known once the baseline is measured."""
+    from nftop.derive.experiment.engine import drop_limit  # noqa: PLC0415 - numpy comes with it
+
+    given = plan.limits.drop_packets_per_s
+    most = drop_limit(plan, state.visits[0]) if state.visits else given
+    return {
+        "drop_packets_per_s": None if most is None else _known(most),
+        "drop_ratio": None if given is not None else plan.limits.drop_ratio,
+        "cpp_ratio": plan.limits.cpp_ratio,
+    }
+
+
 def _visit(visit: Visit) -> dict[str, Any]:
     return {
         "setting": visit.setting if visit.round else None,
         "round": visit.round,
+        "settling": visit.settling,
         "settle_s": (visit.settled_ns - visit.written_ns) / 1e9,
         "measure_s": (visit.end_ns - visit.settled_ns) / 1e9,
         "nfs": {
@@ -149,7 +170,9 @@ def _visit(visit: Visit) -> dict[str, Any]:
                 "drop_packets_per_s": _known(nf.drop_packets_per_s),
                 "lost_ratio": _known(nf.lost_ratio),
                 "cpp": _known(nf.cpp),
-                "cost_cpp": _known(nf.cost_cpp),
+                "busy_cpp": _known(nf.busy_cpp),
+                "full_cpp": _known(nf.full_cpp),
+                "clock": nf.clock or None,
                 "llc_misses_per_packet": _known(nf.llc_misses_per_packet),
             }
             for key, nf in visit.nfs.items()
@@ -164,6 +187,7 @@ def _result(item: SettingResult) -> dict[str, Any]:
     return {
         "setting": item.setting,
         "visits": item.visits,
+        "moving_visits": item.moving,
         "effect": item.effect,
         "nfs": {key: _nf(nf) for key, nf in item.nfs.items()},
         "occupancy_bytes": _known(item.occupancy_bytes),
@@ -179,6 +203,7 @@ def _nf(nf: NfEffect) -> dict[str, Any]:
         "drop_packets_per_s": _known(nf.drop_packets_per_s),
         "llc_misses_per_packet": _known(nf.llc_misses_per_packet),
         "cost_ratio": _known(nf.cost_ratio),
+        "cost_basis": nf.cost_basis,
         "lost_ratio": _known(nf.lost_ratio),
         "effect": nf.effect,
         "tolerated": nf.tolerated,

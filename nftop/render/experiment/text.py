@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from nftop.derive.experiment.engine import (
     ExperimentState,
@@ -20,15 +21,24 @@ from nftop.model.experiment import (
     NfEffect,
     NfLevels,
     SettingResult,
+    Settling,
     Visit,
 )
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.format import number
-from nftop.render.base.text import cells, fit, printable
+from nftop.render.base.text import cells, fit, printable, truncate, wrap
 from nftop.render.editor.change import drawn
 
 _MIB, _GB = 2**20, 1e9
+# Most cells of a name in a heading, and the least for effects beside numbers.
+_MOST_NAME, _LEAST_EFFECT = 16, 28
+_SETTLINGS: Mapping[Settling, str] = {
+    "still": "",
+    "moving": "still moving",
+    "unmetered": "occupancy not monitored",
+    "no_size": "size of the cache unknown",
+}
 _ENDS: Mapping[EndReason, str] = {
     "clear": "the recommendation is decided",
     "rounds": "all rounds are done",
@@ -47,23 +57,51 @@ def duration_text(seconds: float) -> str:
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
-def plan_text(plan: Experiment, ways: Mapping[str, int]) -> list[str]:
+def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str]:
     """What the experiment will do: every mask, the order, how long it takes, what ends it.
 
-    `ways`: by line of schemata.
+    `ways`: by line of schemata. `width`: most cells of a line.
     """
     watched = ", ".join(printable(name) for name in plan.watch.values())
     name = printable(class_name(plan.group))
     own = [printable(plan.watch[key]) for key in plan.watch if key in plan.own]
     kind = f"own class of {', '.join(own)}" if own else "a neighbour's class"
-    width = max(ways.values(), default=0)
-    lines = [f"sweep of {name} ({kind}), watching {watched}", "masks that will be written:"]
+    total = max(ways.values(), default=0)
+    lines = _wrapped(f"sweep of {name} ({kind}), watching {watched}", width)
+    lines.append("masks that will be written:")
     for setting in plan.settings:
-        masks = "  ".join(f"L3 {l3}  {drawn(bits, width)}" for l3, bits in setting.masks.items())
-        lines.append(f"  {setting.label:8}  {masks}")
-    lines += [f"  left out: {printable(text)}" for text in plan.left_out]
-    lines += [f"  present:  {text}" for text in _present(plan, width)]
-    return [*lines, *_course(plan)]
+        masks = [
+            f"L3 {l3}  {drawn(bits, total)}{_io_mark(setting.io.get(l3, 0))}"
+            for l3, bits in setting.masks.items()
+        ]
+        lines += _after(f"  {setting.label:8}  ", masks, width)
+    for text in plan.left_out:
+        lines += _wrapped(f"left out: {printable(text)}", width, 2)
+    lines += [f"  present:  {text}" for text in _present(plan, total)]
+    return [*lines, *_course(plan, width)]
+
+
+def _io_mark(bits: int) -> str:
+    count = bits.bit_count()
+    return f"  shares {count} way{'s' * (count != 1)} with I/O" if bits else ""
+
+
+def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """A text in lines, the later ones indented by two cells more."""
+    lines = wrap(text, width - indent - 2)
+    return [" " * (indent + 2 * bool(at)) + item for at, item in enumerate(lines)]
+
+
+def _after(head: str, texts: Sequence[str], width: int) -> list[str]:
+    """Texts after a head, side by side while they fit."""
+    lines = [head]
+    for text in texts:
+        gap = "" if lines[-1].isspace() or lines[-1] == head else "  "
+        if gap and cells(lines[-1] + gap + text) > width:
+            lines.append(" " * cells(head))
+            gap = ""
+        lines[-1] += gap + text
+    return lines
 
 
 def _present(plan: Experiment, ways: int) -> Iterator[str]:
@@ -73,36 +111,51 @@ def _present(plan: Experiment, ways: int) -> Iterator[str]:
         yield f"{cell.name} {cell.number}  {drawn(bits, ways)}  restored at the end"
 
 
-def _course(plan: Experiment) -> Iterator[str]:
+def orders(plan: Experiment) -> list[list[str]]:
+    """Widths in the order of each of the first rounds."""
     indices, last = range(len(plan.settings)), -1
-    orders = []
+    rounds = []
     for number_ in range(1, plan.rounds_least + 1):
         order = order_of(indices, plan.seed, number_, last)
-        orders.append(" ".join(str(plan.settings[at].ways) for at in order))
+        rounds.append([str(plan.settings[at].ways) for at in order])
         last = order[-1]
-    timing, limits = plan.timing, plan.limits
-    yield f"order     {' | '.join(orders)}  (seed {plan.seed}), further rounds as needed"
-    yield (
-        f"duration  about {duration_text(duration_s(plan, plan.rounds_least))} for "
-        f"{plan.rounds_least} rounds; {plan.rounds_most} rounds at most, later ones of undecided "
-        f"widths only; each visit settles {timing.settle_least_s:g} to {timing.settle_most_s:g} s "
-        f"and measures {timing.measure_s:g} s"
+    return rounds
+
+
+def _course(plan: Experiment, width: int) -> list[str]:
+    order = " | ".join(" ".join(item) for item in orders(plan))
+    timing = plan.timing
+    texts = (
+        f"order: {order} (seed {plan.seed}), further rounds as needed",
+        (
+            f"duration: about {duration_text(duration_s(plan, plan.rounds_least))} for "
+            f"{plan.rounds_least} rounds; {plan.rounds_most} rounds at most, later ones of "
+            f"undecided widths only; each visit settles {timing.settle_least_s:g} to "
+            f"{timing.settle_most_s:g} s and measures {timing.measure_s:g} s"
+        ),
+        f"ends at once and restores: {harm_text(plan)}",
+        (
+            "also restores: Ctrl-C, a lost terminal, the end of nftop, 15 s without nftop, another "
+            "program that changes the classes"
+        ),
     )
+    return [line for text in texts for line in _wrapped(text, width)]
+
+
+def harm_text(plan: Experiment) -> str:
+    """What ends the experiment, before the baseline is known."""
+    limits = plan.limits
     drops = limits.drop_packets_per_s
     text = (
-        f"more than the baseline's drops and {limits.drop_ratio:.0%} of the offered packets"
+        f"drops above the baseline's and {limits.drop_ratio:.0%} of the offered packets"
         if drops is None
         else f"more than {number(drops, Unit.PER_S, 8)} drops/s"
     )
-    yield f"ends at once and restores: {text}; cycles per packet {limits.cpp_ratio:+.0%}"
-    yield (
-        "also restores: Ctrl-C, a lost terminal, the end of nftop, 15 s without nftop, another "
-        "program that changes the classes"
-    )
+    return f"{text}; cycles per packet {limits.cpp_ratio:+.0%}"
 
 
-def visit_line(plan: Experiment, state: ExperimentState) -> str:
-    """The last visit in one line, and the time left."""
+def visit_lines(plan: Experiment, state: ExperimentState, width: int) -> list[str]:
+    """The last visit, and the time left."""
     visit = state.visits[-1]
     setting = "baseline" if visit.setting < 0 else plan.settings[visit.setting].label
     spent_s = (visit.end_ns - visit.written_ns) / 1e9
@@ -110,17 +163,28 @@ def visit_line(plan: Experiment, state: ExperimentState) -> str:
         f"{setting:17}  {duration_text(spent_s):>6}"
     )  # fmt: skip
     parts = [_levels(plan.watch[key], nf) for key, nf in visit.nfs.items()]
+    left = left_text(state, plan)
+    parts += [_SETTLINGS[visit.settling]] * (visit.settling != "still") + [left] * bool(left)
+    return _after(f"{head}  ", parts, width)
+
+
+def left_text(state: ExperimentState, plan: Experiment) -> str:
+    """Time left until the first rounds are done, later until this round is; "" at the end."""
     left = left_s(state, plan)
-    rest = f"  {duration_text(left)} left" if left else ""
-    return f"{head}  {'; '.join(parts)}{rest}"
+    if not left:
+        return ""
+    first = state.round <= plan.rounds_least
+    what = f"for {plan.rounds_least} rounds" if first else f"of round {state.round}"
+    return f"{duration_text(left)} left {what}"
 
 
-def limit_line(plan: Experiment, baseline: Visit) -> str:
+def limit_lines(plan: Experiment, baseline: Visit, width: int) -> list[str]:
     """The limits on drops and on packets, once the baseline is known."""
     text = f"limit: {_count(drop_limit(plan, baseline))} drops/s of all watched together"
     names = ", ".join(printable(plan.watch[key]) for key in without_drops(baseline))
     fall = f"{plan.limits.drop_ratio:.0%}"
-    return f"{text}; {names} has no drop counters: {fall} fewer packets/s" if names else text
+    whole = f"{text}; {names} has no drop counters: {fall} fewer packets/s" if names else text
+    return _wrapped(whole, width)
 
 
 def _levels(name: str, nf: NfLevels) -> str:
@@ -135,22 +199,28 @@ def end_text(state: ExperimentState) -> str:
     return _ENDS[reason] + (f": {printable(state.detail)}" if state.detail else "")
 
 
-def result_text(plan: Experiment, curve: Curve) -> list[str]:
-    """The curve as a table, and the recommendation in words."""
+def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
+    """The curve as tables of at most `width` cells, and the recommendation in words."""
     if not curve.results:
         return ["nothing was measured"]
-    lines = _table(_rows(plan, curve))
+    lines, notes = _tables(plan, curve, width), list[str]()
+    moving = sum(item.moving for item in curve.results)
+    if moving:
+        notes.append(
+            f"~ something still moved {plan.timing.settle_most_s:g} s after the write, in "
+            f"{moving} visit{'s' * (moving != 1)}"
+        )
     if curve.recommended is None:
-        lines.append("no width is recommended: none is known to cost nothing")
+        notes.append("no width is recommended: none is known to cost nothing")
     else:
-        lines.append(f"recommended: {_described(plan, curve.recommended)}, {_claim(plan)}")
+        notes.append(f"recommended: {_described(plan, curve.recommended)}, {_claim(plan)}")
     if curve.tolerated is not None and curve.tolerated != curve.recommended:
         ratio = plan.tolerance_ratio
-        lines.append(f"within {ratio:.1%}: {_described(plan, curve.tolerated)}")
+        notes.append(f"within {ratio:.1%}: {_described(plan, curve.tolerated)}")
     if not curve.decided:
         labels = ", ".join(plan.settings[item].label for item in curve.undecided)
-        lines.append(f"not decided: {labels}" if labels else "not decided")
-    return lines
+        notes.append(f"not decided: {labels}" if labels else "not decided")
+    return [*lines, *(line for note in notes for line in _wrapped(note, width))]
 
 
 def _claim(plan: Experiment) -> str:
@@ -161,46 +231,77 @@ def _claim(plan: Experiment) -> str:
 
 
 def _described(plan: Experiment, setting: int) -> str:
+    """A setting with its masks, and what they share with devices."""
     one = plan.settings[setting]
     masks = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.masks.items())
-    return f"{one.label} ({masks})"
+    shared = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.io.items())
+    io = f"; of these, devices (I/O) use {shared}" if shared else ""
+    return f"{one.label} ({masks}{io})"
 
 
-def _rows(plan: Experiment, curve: Curve) -> list[list[str]]:
-    names = [printable(name) for name in plan.watch.values()]
-    name = printable(class_name(plan.group))
-    heads = [text for nf in names for text in (f"{nf} Mpps", "±", "CPP")]
-    rows = [
-        ["", "WAYS", "MASK", *heads, "DROP/s", "MISS/pkt", f"{name} MiB", "GB/s", "IPC", "EFFECT"]
-    ]
-    rows += [_row(plan, curve, item) for item in curve.results]
-    return rows
+# Columns that stay together: a heading and a cell by setting for each.
+_Columns: TypeAlias = list[list[str]]
 
 
-def _row(plan: Experiment, curve: Curve, item: SettingResult) -> list[str]:
-    setting = plan.settings[item.setting]
-    mark = ">" if item.setting == curve.recommended else ""
-    numbers = list[str]()
-    for nf in item.nfs.values():
-        numbers += [
-            _mpps(nf.packets_per_s.value),
-            _mpps(nf.packets_per_s.half),
-            _plain(nf.cpp.value),
-        ]
-    drops = [nf.drop_packets_per_s for nf in item.nfs.values()]
-    misses = [nf.llc_misses_per_packet for nf in item.nfs.values()]
+def _tables(plan: Experiment, curve: Curve, width: int) -> list[str]:
+    """The results in as few tables side by side as fit; the widths begin each of them."""
+    blocks = [_widths(plan, curve)]
+    groups = [_of_nf(plan, curve, key) for key in plan.watch] + [_of_class(plan, curve)]
+    for group in groups:
+        if len(blocks[-1]) > len(blocks[0][:3]) and _cells([*blocks[-1], *group]) > width:
+            blocks.append(_widths(plan, curve))
+        blocks[-1] += group
+    effects = ["EFFECT", *(_effect(plan, item) for item in curve.results)]
+    room = width - _cells(blocks[-1]) - 2
+    if room < min(max(map(cells, effects)), _LEAST_EFFECT):
+        blocks.append(_widths(plan, curve))
+        room = width - _cells(blocks[-1]) - 2
     return [
-        mark,
-        str(setting.ways),
-        "/".join(f"{bits:x}" for bits in setting.masks.values()),
-        *numbers,
-        _count(_sum(drops)) + ("~" if any(map(math.isnan, drops)) else ""),
-        "/".join(_plain(value, 2) for value in misses),
-        _plain(item.occupancy_bytes / _MIB, 1),
-        _plain(item.memory_bytes_per_s / _GB, 1),
-        _plain(item.ipc, 2),
-        _effect(plan, item),
+        line
+        for at, block in enumerate(blocks)
+        for line in _table(block, effects if at == len(blocks) - 1 else [], room)
     ]
+
+
+def _widths(plan: Experiment, curve: Curve) -> _Columns:
+    settings = [plan.settings[item.setting] for item in curve.results]
+    return [
+        ["", *(">" * (item.setting == curve.recommended) for item in curve.results)],
+        [
+            "WAYS",
+            *(
+                f"{setting.ways}{'~' if item.moving else ' '}"
+                for setting, item in zip(settings, curve.results, strict=True)
+            ),
+        ],
+        ["MASK", *("/".join(f"{bits:x}" for bits in item.masks.values()) for item in settings)],
+    ]
+
+
+def _of_nf(plan: Experiment, curve: Curve, key: str) -> _Columns:
+    nfs = [item.nfs[key] for item in curve.results]
+    name = truncate(plan.watch[key], _MOST_NAME)
+    return [
+        [f"{name} Mpps", *(_mpps(nf.packets_per_s.value) for nf in nfs)],
+        ["±", *(_mpps(nf.packets_per_s.half) for nf in nfs)],
+        ["CPP", *(_plain(nf.cpp.value) for nf in nfs)],
+        ["DROP/s", *(_count(nf.drop_packets_per_s) for nf in nfs)],
+        ["MISS/pkt", *(_plain(nf.llc_misses_per_packet, 2) for nf in nfs)],
+    ]
+
+
+def _of_class(plan: Experiment, curve: Curve) -> _Columns:
+    name, results = truncate(class_name(plan.group), _MOST_NAME), curve.results
+    return [
+        [f"{name} MiB", *(_plain(item.occupancy_bytes / _MIB, 1) for item in results)],
+        ["GB/s", *(_plain(item.memory_bytes_per_s / _GB, 1) for item in results)],
+        ["IPC", *(_plain(item.ipc, 2) for item in results)],
+    ]
+
+
+def _cells(columns: _Columns) -> int:
+    """Cells of a line of these columns."""
+    return sum(max(map(cells, column)) for column in columns) + 2 * (len(columns) - 1)
 
 
 def _effect(plan: Experiment, item: SettingResult) -> str:
@@ -224,17 +325,18 @@ def _amount(nf: NfEffect) -> str:
     return f" ({', '.join(shown)})" if shown else ""
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, aligned right, the first three and the last one left."""
-    widths = [max(cells(row[at]) for row in rows) for at in range(len(rows[0]))]
+def _table(columns: _Columns, effects: Sequence[str], room: int) -> list[str]:
+    """Lines of columns, aligned right but the mark and the mask; effects are wrapped to `room`."""
+    widths = [max(map(cells, column)) for column in columns]
     lines = []
-    for row in rows:
+    for at in range(len(columns[0])):
         parts = [
-            fit(text, width) if at in (0, 2) else " " * (width - cells(text)) + text
-            for at, (text, width) in enumerate(zip(row, widths, strict=True))
-            if at < len(row) - 1
+            fit(column[at], width, right=number_ not in (0, 2))
+            for number_, (column, width) in enumerate(zip(columns, widths, strict=True))
         ]
-        lines.append(f"{'  '.join(parts)}  {row[-1]}".rstrip())
+        head, *more = (wrap(effects[at], room) if effects else []) or [""]
+        lines.append(f"{'  '.join(parts)}  {head}".rstrip())
+        lines += [" " * (_cells(columns) + 2) + item for item in more]
     return lines
 
 
@@ -248,8 +350,3 @@ def _plain(value: float, places: int = 0) -> str:
 
 def _count(value: float) -> str:
     return number(value, Unit.PER_S, 8) if math.isfinite(value) else "-"
-
-
-def _sum(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return sum(known) if known else math.nan

@@ -77,13 +77,20 @@ def test_a_sweep_ends_with_all_as_before_and_the_best_mask(
     assert (result["ended"], result["outcome"]) == ("clear", "reverted")
     assert result["settings"][result["recommended"]]["masks"] == {"0": "ffe00"}
     assert [item["effect"] for item in result["curve"]] == ["nothing", "nothing", "costs"]
-    assert len(result["visits"]) == 7
-    assert {visit["round"] for visit in result["visits"]} == {0, 1, 2}
+    last = max(visit["round"] for visit in result["visits"])
+    assert len(result["visits"]) == 1 + 3 * last
+    assert last in (2, 3)  # twelve ways cost just above the limit
     [watched] = result["watch"]
     assert watched["name"] == "vpp"
     cpp = result["curve"][2]["nfs"][watched["key"]]["cpp"]
     assert cpp["value"] > 212
     assert 0 < cpp["half"] < 1
+    assert result["decided"] is True
+    assert result["left_out"] == []
+    assert result["limits"]["cpp_ratio"] == 0.25
+    assert result["limits"]["drop_packets_per_s"] > 0
+    assert result["settings"][1]["io"] == {"0": "c0000"}
+    assert {visit["settling"] for visit in result["visits"]} == {"still"}
     assert "ffe00" in err  # the plan, which is no result
 
 
@@ -103,12 +110,20 @@ def test_the_recommendation_is_a_command_that_can_be_given(
         ("", "--group tenant"),
         ("--group default --ways 2-3", "--group default --ways 2-3"),
         ("--watch vpp,ovs --l3 0 --l3 1", "--group tenant --watch vpp,ovs --l3 0 --l3 1"),
+        (
+            "--rounds 3 --measure 12.5 --tolerance 1 --most-drops 1500000 --most-cpp 10",
+            "--most-drops 1500000 --most-cpp 10",
+        ),
     ],
 )
-def test_the_history_has_the_command(line: str, words: str) -> None:
+def test_the_history_has_a_command_that_runs_the_same_sweep(line: str, words: str) -> None:
     from nftop.cli.commands.sweep import _command
 
-    assert _command(parse(line), "nftop") == f"nftop cat sweep {words}"
+    command = _command(parse(line), "nftop", 77)
+    assert command.startswith("nftop cat sweep ")
+    assert words in command
+    again = parse(command.removeprefix("nftop cat sweep "))
+    assert vars(again) == vars(parse(f"{line} --seed 77"))
 
 
 def test_a_limit_on_harm_is_an_early_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +148,17 @@ def test_what_can_not_be_done_ends_with_a_code(words: list[str], code: int) -> N
 def test_frames_that_are_too_slow_for_the_guard_are_a_usage_error() -> None:
     words = [*DEMO, "--dry-run"]
     assert run([words[0], "-d", "10", *words[1:]]) == 2
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_no_line_is_wider_than_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run([*DEMO, "--ways", "10-22", *QUICK, "--rounds", "2", "--most-drops", "1"]) == 2
+    assert run([*DEMO, "--ways", "11-12", *QUICK, "--yes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(columns)
 
 
 def test_ctrl_c_restores_and_says_so(

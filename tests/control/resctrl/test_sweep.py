@@ -76,7 +76,7 @@ def test_widths_that_the_hardware_does_not_take_are_left_out_with_the_reason() -
     rules = Rules(masks={"L3": MaskRule(20, min_bits=2)}, closids=16)
     plan = planned(SweepRequest("tenant", (1, 22)), rules)
     assert [setting.ways for setting in plan.settings] == list(range(2, 21))
-    assert [text.partition(":")[0] for text in plan.left_out] == ["1 way", "21 ways", "22 ways"]
+    assert [text.partition(":")[0] for text in plan.left_out] == ["1 way", "21-22 ways"]
 
 
 def test_ways_of_an_exclusive_class_are_never_taken() -> None:
@@ -85,7 +85,7 @@ def test_ways_of_an_exclusive_class_are_never_taken() -> None:
     plan = plan_sweep(SweepRequest("tenant"), frame, state, RULES, "here")
     assert not any(mask & 0x1E0 for mask in masks(plan))
     assert max(setting.ways for setting in plan.settings) == 11
-    assert len(plan.left_out) == 9
+    assert [text.partition(":")[0] for text in plan.left_out] == ["12-20 ways"]
 
 
 def test_code_and_data_get_the_same_mask() -> None:
@@ -111,6 +111,16 @@ def test_the_whole_change_has_every_value_and_the_state_before() -> None:
     assert written == [f"{mask:x}" for mask in masks(plan)]
     assert all(change.old == plan.proposal.base[cell] == "fe" for change in plan.proposal.changes)
     assert plan.proposal.identity == "here"
+
+
+def test_ways_of_devices_are_known_by_setting() -> None:
+    plan = planned(SweepRequest("tenant", (9, 12)))
+    assert [item.io for item in plan.settings] == [{}, {L3: 0x40000}, {L3: 0xC0000}, {L3: 0xC0000}]
+
+
+def test_an_unknown_group_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(SweepError, match="default, switch, tenant, vpp"):
+        planned(SweepRequest("nobody"))
 
 
 def test_only_the_class_of_the_sweep_is_written() -> None:

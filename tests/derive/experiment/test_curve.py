@@ -31,7 +31,7 @@ def plan(settings: int = 4, *, own: bool = False, kind: str = "sweep") -> Experi
 
 
 def levels(packets: float = 1e7, lost: float = 0.0, cost: float = NAN) -> NfLevels:
-    return NfLevels(packets, packets * lost / (1 - lost), lost, cost, cost, NAN)
+    return NfLevels(packets, packets * lost / (1 - lost), lost, cost, cost, NAN, NAN)
 
 
 def curve(
@@ -46,7 +46,7 @@ def curve(
             one = level(setting)
             noisy = NfLevels(
                 one.packets_per_s * (1 - away), one.drop_packets_per_s, one.lost_ratio,
-                one.cpp * (1 + away), one.cost_cpp * (1 + away), NAN,
+                one.cpp * (1 + away), one.busy_cpp * (1 + away), NAN, NAN,
             )  # fmt: skip
             visits.append(Visit(setting, number, 0, 1, 2, {"nf": noisy}, 1e6, 2e9, 0.7))
     return curve_of(plan(settings, own=own, kind=kind), visits)
@@ -64,7 +64,7 @@ def test_a_neighbour_gets_the_largest_width_that_costs_nothing() -> None:
 
 
 def test_a_width_at_which_nothing_is_forwarded_costs_and_no_wider_one_is_recommended() -> None:
-    result = curve(lambda n: NfLevels(0.0 if n == 1 else 1e7, NAN, NAN, NAN, NAN, NAN))
+    result = curve(lambda n: NfLevels(0.0 if n == 1 else 1e7, NAN, NAN, NAN, NAN, NAN, NAN))
     assert effects(result)[:3] == ["nothing", "costs", "nothing"]
     assert (result.recommended, result.tolerated) == (0, 0)
 
@@ -124,7 +124,7 @@ def test_the_interval_holds_the_mean_of_the_visits() -> None:
 
 
 def test_a_network_function_without_numbers_is_unmeasured() -> None:
-    result = curve(lambda _: NfLevels(NAN, NAN, NAN, NAN, NAN, NAN))
+    result = curve(lambda _: NfLevels(NAN, NAN, NAN, NAN, NAN, NAN, NAN))
     assert effects(result) == ["unmeasured"] * 4
     assert result.recommended is None
 
@@ -134,6 +134,112 @@ def test_of_two_settings_the_second_is_better_or_worse() -> None:
     assert effects(better) == ["nothing", "gains"]
     worse = curve(lambda n: levels(cost=(200.0, 230.0)[n]), settings=2, kind="try", rounds=6)
     assert effects(worse) == ["nothing", "costs"]
+
+
+def mixed(*costs: tuple[float, float], clock: str = "") -> Curve:
+    """Three rounds of settings with (busy, all) cycles per packet; `clock`: of the last setting."""
+    visits = [
+        Visit(
+            at, number, 0, 1, 2,
+            {"nf": NfLevels(1e7, 0.0, 0.0, 200.0, busy * (1 + 1e-4 * number), full, NAN,
+                            clock if at == len(costs) - 1 else "core")},
+            NAN, NAN, NAN,
+        )
+        for number in (1, 2, 3)
+        for at, (busy, full) in enumerate(costs)
+    ]  # fmt: skip
+    return curve_of(plan(len(costs)), visits)
+
+
+def test_busy_cycles_are_never_compared_with_all_cycles() -> None:
+    both = mixed((100.0, 200.0), (NAN, 200.0), clock="core")
+    assert [item.nfs["nf"].cost_basis for item in both.results] == ["full", "full"]
+    assert effects(both) == ["nothing", "nothing"]
+    neither = mixed((100.0, NAN), (NAN, 200.0), clock="core")
+    assert [item.nfs["nf"].cost_basis for item in neither.results] == [None, None]
+    assert all(math.isnan(item.nfs["nf"].cost_ratio) for item in neither.results)
+    assert effects(neither) == ["nothing", "nothing"]
+
+
+def test_cycles_of_different_clocks_are_never_compared() -> None:
+    same = mixed((100.0, NAN), (130.0, NAN), clock="core")
+    assert effects(same) == ["nothing", "costs"]
+    other = mixed((100.0, NAN), (130.0, NAN), clock="tsc")
+    assert other.results[1].nfs["nf"].cost_basis is None
+    assert effects(other) == ["nothing", "nothing"]
+
+
+@pytest.mark.parametrize("slope", [0.0, 1e-4, -1e-4])
+def test_a_steady_drift_within_rounds_takes_no_part(slope: float) -> None:
+    """5 % in ten minutes, an effect of 3 %: as without drift."""
+    visits, at_s = list[Visit](), 0
+    for number, order in enumerate(((2, 0, 3, 1), (1, 3, 0, 2), (3, 0, 2, 1), (0, 2, 1, 3)), 1):
+        for setting in order:
+            cost = (200.0 if setting < 2 else 206.0) * (1 + slope * at_s)
+            cost *= 1 + 1e-4 * NOISE[(at_s // 35) % len(NOISE)]
+            nf = levels(cost=cost)
+            begin = at_s * 10**9
+            visits.append(Visit(setting, number, begin, begin, begin, {"nf": nf}, NAN, NAN, NAN))
+            at_s += 35
+    result = curve_of(plan(), visits)
+    assert effects(result) == ["nothing", "nothing", "costs", "costs"]
+    assert result.results[3].nfs["nf"].cost_ratio == pytest.approx(0.03, abs=0.002)
+
+
+def lossy(shares: Sequence[float], rounds: int = 2, cost: float = 200.0) -> Curve:
+    """Visits of three settings; `shares`: lost of the last one, by round."""
+    visits = [
+        Visit(at, number, 0, 1, 2, {"nf": levels(lost=share if at == 2 else 0.0, cost=cost)},
+              NAN, NAN, NAN)
+        for number, share in enumerate(shares[:rounds], 1)
+        for at in range(3)
+    ]  # fmt: skip
+    return curve_of(plan(3), visits)
+
+
+@pytest.mark.parametrize(
+    ("shares", "effect"),
+    [
+        ((0.0, 0.0), "nothing"),
+        ((1e-4, 1e-4), "drops"),
+        ((0.0, 1e-4), "undecided"),  # one visit of two may be a burst of the load
+        ((0.0, 1e-4, 0.0), "undecided"),
+        ((0.0, 1e-4, 0.0, 0.0), "nothing"),
+        ((0.0, 1e-4, 0.0, 1e-4), "drops"),
+    ],
+)
+def test_visits_that_lose_packets_are_repeated_unless_all_do(
+    shares: tuple[float, ...], effect: str
+) -> None:
+    result = lossy(shares, len(shares))
+    assert effects(result) == ["nothing", "nothing", effect]
+    assert result.decided == (effect != "undecided")
+
+
+def test_settings_that_lose_much_do_not_widen_the_intervals_of_others() -> None:
+    """The reference loses 4 %, one setting 20 %, which varies by ten times as much."""
+
+    def level(n: int) -> NfLevels:
+        return levels(lost=0.04 if n < 3 else 0.2)
+
+    visits = []
+    for number in (1, 2, 3):
+        for at in range(4):
+            nf = level(at)
+            away = NOISE[(number * 4 + at * 5) % len(NOISE)] * (0.01 if at == 3 else 0.0005)
+            nf = NfLevels(1e7, 1e5, nf.lost_ratio + away, NAN, NAN, NAN, NAN)
+            visits.append(Visit(at, number, 0, 1, 2, {"nf": nf}, NAN, NAN, NAN))
+    result = curve_of(plan(), visits)
+    assert effects(result) == ["nothing", "nothing", "nothing", "costs"]
+    assert result.recommended == 2
+
+
+def test_a_cost_near_the_limit_is_visited_again() -> None:
+    """1.1 % is significant, and may be below the limit of 1 % as well."""
+    result = curve(lambda n: levels(cost=(200.0, 200.0, 202.15, 220.0)[n]))
+    assert effects(result) == ["nothing", "nothing", "costs", "costs"]
+    assert [item.nfs["nf"].close for item in result.results] == [False, False, True, False]
+    assert (result.recommended, result.decided, result.undecided) == (1, False, (2,))
 
 
 def test_no_visit_is_no_result() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -64,6 +65,9 @@ class Run:
     drops: float = 0.0
     used: float = 1e6
     metered: bool = True
+    sizes: Mapping[tuple[str, L3Domain], float] = field(
+        default_factory=lambda: {("tenant", L3): 55e6}
+    )
     state: ExperimentState = field(default_factory=ExperimentState)
     writes: list[tuple[int, int]] = field(default_factory=list)
 
@@ -74,7 +78,7 @@ class Run:
             self.at_s * S,
             nfs or {"nf": reading(self.at_s, drops=self.drops, busy=self.busy)},
             {("tenant", L3): self.used} if self.metered else {},
-            {("tenant", L3): 55e6},
+            self.sizes,
         )
         self.state, command = advance(self.state, self.plan, seen)
         if isinstance(command, int):
@@ -101,7 +105,7 @@ def test_nothing_is_written_before_the_baseline_is_measured() -> None:
     run.until_writes(1)
     assert run.writes[0][0] >= PLAN.timing.measure_s
     assert run.state.visits[0].setting == -1
-    assert run.state.visits[0].nfs["nf"].cost_cpp == 200.0
+    assert run.state.visits[0].nfs["nf"].busy_cpp == 200.0
 
 
 def test_every_setting_is_visited_in_every_round_and_then_it_is_clear() -> None:
@@ -194,6 +198,104 @@ def test_cost_beyond_the_limit_ends_it() -> None:
     assert run.state.ended == "cost"
 
 
+def quiet(at_s: float, packets: float) -> NfObservation:
+    """A reading without counters of drops."""
+    values = dict.fromkeys(NF_KEPT, math.nan) | {"packets_per_s": packets, "saturated": 0.0}
+    row = tuple(values[name] for name in NF_KEPT if name != "new")
+    return NfObservation(row, (at_s - 1) * S, new=True)
+
+
+def test_readings_beyond_a_limit_count_by_network_function() -> None:
+    """Two network functions that exceed it in turn, one reading each: nothing lasts."""
+    run = Run(replace(PLAN, watch={"a": "vpp", "b": "ovs"}))
+
+    def tick(a: float, b: float) -> object:
+        at_s = run.at_s + 1
+        return run.tick(a=reading(at_s, busy=a), b=reading(at_s, busy=b))
+
+    while len(run.writes) < 1:
+        tick(200.0, 200.0)
+    tick(200.0, 200.0)
+    for _ in range(6):
+        tick(300.0, 200.0)
+        tick(200.0, 300.0)
+    assert run.state.ended is None
+    assert tick(200.0, 300.0) == "finish"
+    end = run.state
+    assert (end.ended, end.detail.split()[0]) == ("cost", "ovs")
+
+
+def test_a_slow_one_counts_its_own_readings_only() -> None:
+    """Each reading is repeated by four frames: they are one."""
+    run = Run(replace(PLAN, watch={"a": "vpp", "b": "ovs"}))
+    while len(run.writes) < 1:
+        run.tick(a=reading(run.at_s + 1), b=reading(run.at_s + 1))
+    harmful = reading(run.at_s + 2, busy=300.0)
+    for n in range(5):
+        at_s = run.at_s + 1
+        run.tick(a=reading(at_s), b=replace(harmful, new=n == 1))
+    assert run.state.harmful == {"a": 0, "b": 1}
+    assert run.state.ended is None
+
+
+def test_a_reading_that_began_before_the_write_is_not_of_this_setting() -> None:
+    run = Run()
+    run.until_writes(1)
+    for _ in range(5):
+        late = replace(reading(0, busy=300.0), begin_ns=run.writes[0][0] * S - 1)
+        run.tick(nf=late)
+    assert (run.state.ended, dict(run.state.harmful)) == (None, {})
+
+
+def test_drops_of_all_count_together_but_not_for_one_without_any() -> None:
+    run = Run(replace(PLAN, watch={"a": "vpp", "b": "ovs", "c": "fwd"}))
+    while len(run.writes) < 1:
+        run.tick(**{key: reading(run.at_s + 1) for key in "abc"})
+    run.tick(**{key: reading(run.at_s + 1) for key in "abc"})
+    limit = drop_limit(run.plan, run.state.visits[0])
+    for _ in range(2):
+        at_s = run.at_s + 1
+        run.tick(a=reading(at_s, drops=limit * 0.6), b=reading(at_s, drops=limit * 0.6),
+                 c=reading(at_s))  # fmt: skip
+    assert run.state.ended == "drops"
+    assert run.state.harmful.get("c", 0) == 0
+
+
+@pytest.mark.parametrize("sizes", [{("tenant", L3): 55e6}, {}])
+def test_an_unknown_cache_size_is_no_zero(sizes: dict[tuple[str, L3Domain], float]) -> None:
+    """Its visits wait as long as those without monitoring, and say why."""
+    run = Run(sizes=sizes)
+    run.until_writes(2)
+    visit = run.state.visits[1]
+    assert visit.settling == ("still" if sizes else "no_size")
+    waited_s = (visit.settled_ns - visit.written_ns) / S
+    assert (waited_s == PLAN.timing.unmetered_s) == (not sizes)
+
+
+def test_how_a_visit_settled_is_kept() -> None:
+    run = Run(metered=False)
+    run.until_writes(2)
+    assert run.state.visits[1].settling == "unmetered"
+    moving = Run()
+    moving.until_writes(1)
+    while moving.phase == "settling":
+        moving.used *= 1.5
+        moving.tick()
+    moving.until_writes(2)
+    assert moving.state.visits[1].settling == "moving"
+
+
+def test_the_time_left_never_jumps_within_the_first_rounds() -> None:
+    run = Run()
+    left = list[float]()
+    while run.state.ended is None:
+        run.tick()
+        left.append(left_s(run.state, PLAN))
+    steps = [a - b for a, b in pairwise(left[:-1])]
+    assert max(map(abs, steps)) < 15  # half a visit
+    assert left[0] == pytest.approx(len(left), rel=0.3)
+
+
 def test_a_limit_that_was_given_is_the_limit() -> None:
     run = Run(replace(PLAN, limits=HarmLimits(drop_packets_per_s=50.0)))
     run.until_writes(1)
@@ -264,11 +366,6 @@ def test_an_order_is_never_monotonic_and_never_begins_where_the_last_ended(seed:
 
 
 def test_packets_that_fall_end_it_where_drops_are_not_counted() -> None:
-    def quiet(at_s: float, packets: float) -> NfObservation:
-        values = dict.fromkeys(NF_KEPT, math.nan) | {"packets_per_s": packets, "saturated": 0.0}
-        row = tuple(values[name] for name in NF_KEPT if name != "new")
-        return NfObservation(row, (at_s - 1) * S, new=True)
-
     run = Run()
     while not run.writes:
         run.tick(nf=quiet(run.at_s + 1, 1e7))

@@ -10,21 +10,22 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.change import Cell, Change, Proposal
-from nftop.model.experiment import Experiment, NfLevels, Setting, Visit
+from nftop.model.experiment import Experiment, NfLevels, Setting, Settling, Visit
 from nftop.model.ids import L3Domain
 from nftop.model.struct import replace
+from nftop.render.base.text import cells
 from nftop.render.experiment.text import (
     duration_text,
     end_text,
-    limit_line,
+    limit_lines,
     plan_text,
     result_text,
-    visit_line,
+    visit_lines,
 )
 
 S, L3 = 1_000_000_000, L3Domain(0)
 CELL = Cell("schemata", "tenant", "L3", 0)
-WAYS = {"L3": 11}
+WAYS, WIDTHS = {"L3": 11}, (80, 120)
 # By width: vpp's cycles per packet, its lost packets of those offered.
 LEVELS = ((210.0, 0.0), (210.2, 0.0), (210.1, 0.0), (217.0, 0.03))
 
@@ -52,7 +53,7 @@ PLAN = Experiment(
 def visit(at: int, number: int) -> Visit:
     cost, lost = LEVELS[at]
     cost *= 1 + 0.0005 * ((at + number) % 3 - 1)
-    nf = NfLevels(42e6 * (1 - lost), 42e6 * lost, lost, cost, cost, 0.22)
+    nf = NfLevels(42e6 * (1 - lost), 42e6 * lost, lost, cost, cost, math.nan, 0.22)
     begin = (number * 10 + at) * 40 * S
     return Visit(at, number, begin, begin + 9 * S, begin + 30 * S, {"1": nf}, 5e6 * at, 48e9, 0.7)
 
@@ -63,39 +64,86 @@ STATE = ExperimentState(
 )
 
 
-def test_plan(snapshot: SnapshotAssertion) -> None:
-    assert "\n".join(plan_text(PLAN, WAYS)) == snapshot
+@pytest.mark.parametrize("width", WIDTHS)
+def test_plan(snapshot: SnapshotAssertion, width: int) -> None:
+    lines = plan_text(PLAN, WAYS, width)
+    assert max(map(cells, lines)) <= width
+    assert "\n".join(lines) == snapshot
 
 
 def test_plan_of_an_own_class_has_its_network_function() -> None:
-    assert "vpp" in plan_text(replace(PLAN, own=frozenset({"1"})), WAYS)[0]
+    assert "vpp" in plan_text(replace(PLAN, own=frozenset({"1"})), WAYS, 80)[0]
 
 
 def test_visits(snapshot: SnapshotAssertion) -> None:
     lines = [
-        visit_line(PLAN, replace(STATE, phase="writing", ended=None, visits=STATE.visits[:count]))
+        line
         for count in (1, 5)
+        for line in visit_lines(
+            PLAN, replace(STATE, phase="writing", ended=None, visits=STATE.visits[:count]), 80
+        )
     ]
-    assert "\n".join([*lines, limit_line(PLAN, STATE.visits[0]), end_text(STATE)]) == snapshot
+    lines += limit_lines(PLAN, STATE.visits[0], 80)
+    assert max(map(cells, lines)) <= 80
+    assert "\n".join([*lines, end_text(STATE)]) == snapshot
 
 
-def test_result(snapshot: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_result(snapshot: SnapshotAssertion, width: int) -> None:
     curve = curve_of(PLAN, STATE.visits)
     assert curve.recommended == 2
-    assert "\n".join(result_text(PLAN, curve)) == snapshot
+    lines = result_text(PLAN, curve, width)
+    assert max(map(cells, lines)) <= width
+    assert "\n".join(lines) == snapshot
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_three_network_functions_are_tables_that_fit(width: int) -> None:
+    watch = {"1": "vpp", "2": "ovs", "3": "north/dpdk-l3fwd-of-the-second-socket"}
+    plan = replace(PLAN, watch=watch, group="a-neighbour-with-a-long-name")
+    visits = [replace(item, nfs=dict.fromkeys(watch, item.nfs["1"])) for item in VISITS]
+    lines = result_text(plan, curve_of(plan, visits), width)
+    assert max(map(cells, lines)) <= width
+    assert sum("WAYS" in line for line in lines) == (4 if width == 80 else 3)
+    assert sum("Mpps" in word for line in lines for word in line.split()) == 3
+
+
+def test_a_recommendation_on_ways_of_devices_says_so() -> None:
+    io = replace(SETTINGS[2], io={L3: 0x4})
+    plan = replace(PLAN, settings=(*SETTINGS[:2], io, SETTINGS[3]))
+    [line] = [text for text in plan_text(plan, WAYS, 80) if "I/O" in text]
+    assert "3 ways" in line
+    text = " ".join(result_text(plan, curve_of(plan, STATE.visits), 80))
+    assert "devices (I/O) use L3 0 4" in " ".join(text.split())
+
+
+def test_visits_that_never_settled_are_marked_and_counted() -> None:
+    visits = [replace(v, settling="moving") if v.setting == 1 else v for v in VISITS]
+    lines = result_text(PLAN, curve_of(PLAN, visits), 80)
+    assert [line.split()[0] for line in lines if "~" in line] == ["2~", "2~", "~"]
+    assert "3 visits" in " ".join(lines)
+
+
+@pytest.mark.parametrize("how", ["moving", "unmetered", "no_size"])
+def test_how_a_visit_settled_is_beside_it(how: Settling) -> None:
+    last = replace(VISITS[0], settling=how)
+    usual, other = (
+        visit_lines(PLAN, replace(STATE, visits=(item,)), 120) for item in (VISITS[0], last)
+    )
+    assert usual != other
 
 
 def test_what_is_absent_is_no_zero() -> None:
     nan = math.nan
-    empty = NfLevels(nan, nan, nan, nan, nan, nan)
+    empty = NfLevels(nan, nan, nan, nan, nan, nan, nan)
     visits = [replace(item, nfs={"1": empty}, ipc=nan) for item in VISITS]
-    row = result_text(PLAN, curve_of(PLAN, visits))[1].split()
+    row = result_text(PLAN, curve_of(PLAN, visits), 120)[1].split()
     assert row[:3] == ["1", "1", "-"]
     assert "0" not in row[2:6]
 
 
 def test_no_visit_is_a_sentence() -> None:
-    assert len(result_text(PLAN, curve_of(PLAN, []))) == 1
+    assert len(result_text(PLAN, curve_of(PLAN, []), 80)) == 1
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (500, "8m20s")])
