@@ -89,7 +89,7 @@ def _text(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_what_it_is_made_from(name: str) -> None:
+def test_a_page_equals_what_its_source_gives(name: str) -> None:
     page = (DOCS / name).read_text()
     assert page == PAGES[name](), "python -m tests.docs.test_reference_pages writes it"
 

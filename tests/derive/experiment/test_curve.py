@@ -170,7 +170,7 @@ def test_cycles_of_different_clocks_are_never_compared() -> None:
 
 
 @pytest.mark.parametrize("slope", [0.0, 1e-4, -1e-4])
-def test_a_steady_drift_within_rounds_takes_no_part(slope: float) -> None:
+def test_a_steady_drift_within_rounds_has_no_effect(slope: float) -> None:
     """5 % in ten minutes, an effect of 3 %: as without drift."""
     visits, at_s = list[Visit](), 0
     for number, order in enumerate(((2, 0, 3, 1), (1, 3, 0, 2), (3, 0, 2, 1), (0, 2, 1, 3)), 1):

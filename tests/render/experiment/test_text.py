@@ -125,7 +125,7 @@ def test_visits_that_never_settled_are_marked_and_counted() -> None:
 
 
 @pytest.mark.parametrize("how", ["moving", "unmetered", "no_size"])
-def test_how_a_visit_settled_is_beside_it(how: Settling) -> None:
+def test_a_visit_has_how_it_settled(how: Settling) -> None:
     last = replace(VISITS[0], settling=how)
     usual, other = (
         visit_lines(PLAN, replace(STATE, visits=(item,)), 120) for item in (VISITS[0], last)
