@@ -32,6 +32,8 @@ def describe(cell: Cell) -> str:
         "max_khz": f"scaling_max_freq of CPU {cpus}",
         "bf": bf_words(cell),
         "cp_class": f"the SST-CP class of CPU {cell.number}",
+        "io_alloc": "io_alloc",
+        "io_cbm": f"ways of I/O in L3 {cell.number}",
     }
     return words[cell.kind]
 
@@ -66,6 +68,8 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
     value = state.get(cell)
     if value is None or cell.kind == "cpu":
         return value == ROOT
+    if cell.kind == "io_cbm":
+        return int(value, 16) & (int(value, 16) + 1) == 0
     if cell.kind != "schemata":
         return False
     base = 16 if cell.name in MASK_LINES else 10
@@ -114,13 +118,20 @@ def offline_sentences(
         for cell in every
         if cell.kind in ("bf", "cp_class")
     ]
+    sentences += [
+        f"L3 {cell.number}: offline, so its ways of I/O can't be set back to "
+        f"{_shown(cell, goal.get(cell))}; the kernel resets them to all ways when it is online "
+        "again"
+        for cell in every
+        if cell.kind == "io_cbm"
+    ]
     return tuple(sentences)
 
 
 def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
     """A message per CPU, cache or power domain that went offline."""
     names = [
-        f"{cell.name} {cell.number}" if cell.kind == "schemata"
+        f"{cell.name} {cell.number}" if cell.kind in ("schemata", "io_cbm")
         else describe(cell) if cell.kind == "bf"
         else f"CPU {cell.name or cell.number}"
         for cell in sorted(cells)
