@@ -44,8 +44,11 @@ def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
     sentences = [
         f"{describe(cell)} {_changed(cell, state)}, {_shown(cell, state.get(cell))} now"
         for cell in every
-        if cell.kind != "cpu"
+        if cell.kind not in ("cpu", "io_alloc")
     ]
+    if any(cell.kind == "io_alloc" for cell in every):
+        sentences.append("io_alloc stays enabled: without it the ways that somebody set are lost")
+
     moved: dict[str, list[int]] = {}
     for cell in every:
         if cell.kind == "cpu":
@@ -68,9 +71,7 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
     value = state.get(cell)
     if value is None or cell.kind == "cpu":
         return value == ROOT
-    if cell.kind == "io_cbm":
-        return int(value, 16) & (int(value, 16) + 1) == 0
-    if cell.kind != "schemata":
+    if cell.kind not in ("schemata", "io_cbm"):
         return False
     base = 16 if cell.name in MASK_LINES else 10
     peers = [
@@ -79,7 +80,7 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
         if (peer.kind, peer.name, peer.number) == ("schemata", cell.name, cell.number)
     ]
     number = int(value, base)
-    return number == max(peers) and (base == 10 or number & (number + 1) == 0)
+    return number == max(peers, default=0) and (base == 10 or number & (number + 1) == 0)
 
 
 def offline_sentences(

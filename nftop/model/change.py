@@ -203,16 +203,10 @@ class SetIoWays:
     values: tuple[tuple[int, int], ...] = ()
 
 
-ClassAction: TypeAlias = (
-    SetSchemata
-    | MoveCpus
-    | MoveTasks
-    | CreateGroup
-    | RemoveGroup
-    | CreateMonitor
-    | RemoveMonitor
-    | SetIoWays
+GroupAction: TypeAlias = (
+    SetSchemata | MoveCpus | MoveTasks | CreateGroup | RemoveGroup | CreateMonitor | RemoveMonitor
 )
+ClassAction: TypeAlias = GroupAction | SetIoWays
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,9 +120,9 @@ class IoWays:
         return IO_ORIGINS[self.origin]
 
 
-# Why the ways of I/O can't be set. `io_alloc` is of Linux 6.19 (commit 9445c7059c1c), which offers it
-# on AMD's processors with L3 SDCIAE only. The register of Intel's processors (IIO LLC WAYS) is in no
-# manual of Intel's.
+# Why the ways of I/O can't be set. `io_alloc` is of Linux 6.19 (commit 9445c7059c1c), which offers
+# it on AMD's processors with L3 SDCIAE only. The register of Intel's processors (IIO LLC WAYS) is
+# in no manual of Intel's.
 NO_IO_ALLOC = Missing(
     Reason.HARDWARE,
     "the kernel offers no io_alloc here (Linux 6.19 does on AMD's processors with SDCIAE); Intel's "
