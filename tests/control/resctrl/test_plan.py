@@ -293,11 +293,12 @@ def test_without_io_alloc_the_reason_is_given() -> None:
 def test_io_takes_a_class_and_gives_it_back() -> None:
     state, rules = with_io(enabled=False)
     on, make = SetIoWays(enabled=True), CreateGroup("nftop.b")
+    orders: list[list[Action]] = [[on, make], [make, on]]
     proposal = propose(state, rules, [on])
     assert {(item.cell.kind, item.new) for item in proposal.changes} == {
         ("io_alloc", "enabled"), ("io_cbm", "7ff"),
     }  # fmt: skip
-    for actions in ([on, make], [make, on]):
+    for actions in orders:
         assert "all 4 classes of this CPU are in use" in propose(state, rules, actions).refusals[0]
     full, rules = with_io(enabled=True)
     assert "all 4 classes" in propose(full, rules, [make]).refusals[0]

@@ -495,8 +495,8 @@ def test_ways_of_io_have_one_way_back_even_after_a_kill(cdp: bool) -> None:
     """
     script = f"{textwrap.dedent(_HELP)}\n{textwrap.dedent(program)}"
     lab = ("--model", "spr", "--kernel", "7.2", "--cpus", "16", "--io-alloc")
-    shown, off, on, there, undone, again, *killed = answer(script, *lab)
+    shown, off, on, masks, undone, again, *killed = answer(script, *lab)
     assert (shown, off, on) == ("disabled:", ["disabled", ""], 0)
-    assert there == ["enabled", "0=600;1=3"]
+    assert masks == ["enabled", "0=600;1=3"]
     assert (undone, again) == (0, ["disabled", ""])
     assert killed == [[True, 0, True], 0, [True, 0, True], 1, True]

@@ -27,7 +27,7 @@ def hardware(closids: int, of_bandwidth: int = 4) -> Hardware:
     )
 
 
-def test_it_is_there_only_where_kernel_and_processor_have_it() -> None:
+def test_only_some_kernels_and_processors_have_it() -> None:
     assert number(lambda: lab("7.2").cat(IO)) == errno.ENOENT
     assert number(lambda: offered(kernel="6.1").cat(IO)) == errno.ENOENT
     host = offered()
