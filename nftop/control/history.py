@@ -126,7 +126,7 @@ def initial_values(cells: Iterable[Cell], rules: Rules) -> Mapping[Cell, str]:
     for cell in cells:
         if cell.kind == "cpu":
             values[cell] = ROOT
-        elif cell.kind == "schemata" and cell.name in rules.masks:
+        elif cell.kind in ("schemata", "io_cbm") and cell.name in rules.masks:
             values[cell] = f"{(1 << rules.masks[cell.name].ways) - 1:x}"
         elif cell.kind == "schemata" and cell.name not in MASK_LINES and rules.limit is not None:
             values[cell] = str(rules.limit.most)

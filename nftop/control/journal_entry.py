@@ -46,12 +46,14 @@ _MASK, _DECIMAL = r"[0-9a-f]{1,16}", r"[0-9]{1,20}"
 _VALUES: Mapping[str, str] = MappingProxyType({
     "group": _DECIMAL, "monitor": _DECIMAL, "min_khz": _DECIMAL, "max_khz": _DECIMAL,
     "cp_class": _DECIMAL, "governor": r"[a-zA-Z0-9_-]{1,32}", "epp": r"[a-zA-Z0-9_-]{1,32}",
-    "bf": "on|off",
+    "bf": "on|off", "io_alloc": "enabled|disabled", "io_cbm": _MASK,
 })  # fmt: skip
 _NAMES: Mapping[str, str] = MappingProxyType(
     {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}
 )
-_NUMBERED = frozenset({"schemata", "cpu", "governor", "epp", "min_khz", "max_khz", "cp_class"})
+_NUMBERED = frozenset(
+    {"schemata", "cpu", "governor", "epp", "min_khz", "max_khz", "cp_class", "io_cbm"}
+)
 
 
 @dataclass(frozen=True, slots=True)

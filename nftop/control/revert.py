@@ -70,6 +70,9 @@ def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
         if cell.kind == "schemata":
             has_group = cell.group == ROOT or Cell("group", cell.group) in state
             return has_group and cell.name in lines and (cell.name, cell.number) not in shown
+        if cell.kind == "io_cbm":  # none is shown while they are not set
+            is_set = state.get(Cell("io_alloc", "", cell.name)) == "enabled"
+            return is_set and cell.name in lines and (cell.name, cell.number) not in shown
         if cell.kind in POLICY_KINDS:
             return (cell.name, cell.number) not in policies
         return cell.kind in ("cpu", "bf", "cp_class")
@@ -100,7 +103,7 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
         if goal is not None:
             known = cell.kind in DIRECTORIES and cell in state
             target[cell] = state[cell] if known else goal
-    foreign |= _lost(target, state, change)
+    foreign |= _lost(target, state, change) | _io_reverted(target, foreign)
     displaced = _displaced(target, state, change, foreign)
     gone = [cell for cell in change.values.keys() - foreign if change.goal.get(cell) is None]
     held = {parts(where) for where in crowded}
@@ -112,6 +115,24 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
                 _drop(target, cell)
     waits = tuple(sorted(cell for cell in offline if _waits(cell, target, change)))
     return RevertTarget(target, tuple(sorted(foreign)), displaced, waits)
+
+
+def _io_reverted(target: dict[Cell, str], foreign: Collection[Cell]) -> set[Cell]:
+    """The switch of the ways of I/O, if others have set them since; corrects `target`.
+
+    Switching them off loses their masks, so that is not done with masks of others. Switched off,
+    there are no masks.
+    """
+    switch = next((cell for cell in target if cell.kind == "io_alloc"), None)
+    masks = [cell for cell in target if cell.kind == "io_cbm"]
+    if switch is None or target[switch] == "enabled":
+        return set()
+    if any(cell.kind == "io_cbm" and cell in target for cell in foreign):
+        target[switch] = "enabled"
+        return {switch}
+    for cell in masks:
+        del target[cell]
+    return set()
 
 
 def changes_between(state: State, target: State) -> tuple[Change, ...]:

@@ -51,17 +51,39 @@ class LimitRule:
 
 
 @dataclass(frozen=True, slots=True)
+class IoRule:
+    """Rule for the ways of I/O (`io_alloc`).
+
+    The kernel gives them the highest class of the L3, which no group may have meanwhile, and no
+    mask of them may have ways of an exclusive group (`fs/resctrl/ctrlmondata.c`, Linux 6.19).
+
+    Attributes:
+        line: folder of info, whose masks' rule is theirs: `L3`, with CDP `L3DATA`.
+        clos: number of that class.
+        holder: group that has that class now, so that they can't be switched on; None if none has,
+            or unknown.
+        problem: why they can't be switched on at all; "" if they can.
+    """
+
+    line: str
+    clos: int | None = None
+    holder: str | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """Rules of a host.
 
     Attributes:
         masks: by the line's name (`L3`, `L2`, `L3CODE`).
         limit: None if bandwidth can't be limited.
-        closids: maximum number of classes; None if unknown.
+        closids: maximum number of classes, that of I/O among them; None if unknown.
         io: by L3 the ways that devices write into as well, and the source of that fact.
         siblings: by CPU the others of its core.
         tasks: group by thread (`TID@STARTTIME`) for the groups and threads that were requested.
         rmids: maximum number of groups of either kind with monitors; None if unknown.
+        io_alloc: of the ways of I/O; None if they can't be set.
     """
 
     masks: Mapping[str, MaskRule] = field(default_factory=dict)
@@ -71,6 +93,7 @@ class Rules:
     siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
     rmids: int | None = None
+    io_alloc: IoRule | None = None
 
 
 def untouchable(state: State, group: str, monitor: str = "") -> str:

@@ -20,8 +20,8 @@ from nftop.control.journal import BusyError, Journal
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, Requester, finished
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.operations import ResctrlStep, cpus_in
-from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import ENABLED, IO_FILES, ResctrlStep, cpus_in
+from nftop.control.rules import MB, IoRule, LimitRule, MaskRule, Rules
 from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
@@ -29,10 +29,10 @@ from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Re
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, IoWays
+from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
-from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, io_ways, numbered
+from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
 from nftop.sim.frequency import CoreFrequencies as Simulated
 from nftop.sim.payloads import thread_table
@@ -87,25 +87,26 @@ class SimulatedResctrl(ClassBackend):
 
     def rules(self) -> Rules:
         topology = self._topology
-        limits, ways = self._classes.limits, self._classes.ways
-        by_cpuid = io_ways(ways)
-        io = (by_cpuid.bits, IoWays(by_cpuid, "cpuid").provenance)
+        classes = self._classes
+        limits, io = classes.limits, {int(cache.id): classes.io(cache.id) for cache in topology.l3}
         return Rules(
-            masks={"L3": MaskRule(ways, limits.min_bits or 1, shareable=by_cpuid.bits)},
+            masks={"L3": MaskRule(classes.ways, limits.min_bits or 1, shareable=classes.io_bits)},
             limit=None
             if limits.mba_least is None
             else LimitRule(limits.mba_least, limits.mba_step or 1, ALL_PERCENT),
             closids=limits.closids,
             rmids=limits.rmids,
-            io={int(cache.id): io for cache in topology.l3},
+            io={l3: (ways.cbm.bits, ways.provenance) for l3, ways in io.items()},
             siblings={int(info.cpu): frozenset(info.siblings) for info in topology.cpus},
+            io_alloc=_io_rule(classes),
         )
 
     def do(self, step: ResctrlStep) -> None:
         topology = self._topology
 
         def done(classes: SimulatedClasses) -> SimulatedClasses:
-            why = _refusal(classes, step, topology)
+            is_io = step.deed in IO_FILES
+            why = _bad_io(classes, step) if is_io else _refusal(classes, step, topology)
             if why:
                 raise RefusedError(f"{step.deed} of {step.group}: the simulated kernel says: {why}")
             if step.task is not None and step.task not in classes.state:
@@ -132,6 +133,29 @@ class SimulatedResctrl(ClassBackend):
         return self.world.now().rdt.model.layout.topology
 
 
+def _io_rule(classes: SimulatedClasses) -> IoRule | None:
+    if classes.io_alloc is None:
+        return None
+    clos = (classes.limits.closids or 1) - 1
+    holder = next((group for group, number in classes.clos.items() if number == clos), None)
+    return IoRule("L3", clos, holder)
+
+
+def _bad_io(classes: SimulatedClasses, step: ResctrlStep) -> str:
+    """The kernel's error message for a write to io_alloc or io_alloc_cbm; "" if none."""
+    rule = _io_rule(classes)
+    if rule is None:
+        return "No such file or directory"
+    if step.deed == "io_cbm":
+        if not classes.io_alloc:
+            return "io_alloc is not enabled on L3"
+        return next(filter(None, (_bad(classes, *value) for value in step.values.items())), "")
+    switched_on = ENABLED in step.values.values() and not classes.io_alloc
+    if switched_on and rule.holder is not None:
+        return f"CLOSID (ctrl_hw_id) {rule.clos} for io_alloc is used by {rule.holder} group"
+    return ""
+
+
 def _refusal(classes: SimulatedClasses, step: ResctrlStep, topology: Topology) -> str:
     """The kernel's error message for a step (`fs/resctrl` of Linux 7.2); "" if none."""
     state = classes.state
@@ -155,7 +179,7 @@ def _refusal(classes: SimulatedClasses, step: ResctrlStep, topology: Topology) -
 def _no_room(classes: SimulatedClasses, step: ResctrlStep) -> str:
     kinds, limits = [cell.kind for cell in classes.state], classes.limits
     groups = 1 + kinds.count("group")
-    if not step.monitor and groups >= (limits.closids or 0):
+    if not step.monitor and groups + bool(classes.io_alloc) >= (limits.closids or 0):
         return "Out of CLOSIDs"
     return "Out of RMIDs" if groups + kinds.count("monitor") >= (limits.rmids or 0) else ""
 

@@ -32,6 +32,8 @@ def describe(cell: Cell) -> str:
         "max_khz": f"scaling_max_freq of CPU {cpus}",
         "bf": bf_words(cell),
         "cp_class": f"the SST-CP class of CPU {cell.number}",
+        "io_alloc": "io_alloc",
+        "io_cbm": f"ways of I/O in L3 {cell.number}",
     }
     return words[cell.kind]
 
@@ -42,8 +44,11 @@ def left_alone(cells: Iterable[Cell], state: State) -> tuple[str, ...]:
     sentences = [
         f"{describe(cell)} {_changed(cell, state)}, {_shown(cell, state.get(cell))} now"
         for cell in every
-        if cell.kind != "cpu"
+        if cell.kind not in ("cpu", "io_alloc")
     ]
+    if any(cell.kind == "io_alloc" for cell in every):
+        sentences.append("io_alloc stays enabled: without it the ways that somebody set are lost")
+
     moved: dict[str, list[int]] = {}
     for cell in every:
         if cell.kind == "cpu":
@@ -66,7 +71,7 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
     value = state.get(cell)
     if value is None or cell.kind == "cpu":
         return value == ROOT
-    if cell.kind != "schemata":
+    if cell.kind not in ("schemata", "io_cbm"):
         return False
     base = 16 if cell.name in MASK_LINES else 10
     peers = [
@@ -75,7 +80,7 @@ def _may_be_initial(cell: Cell, state: State) -> bool:
         if (peer.kind, peer.name, peer.number) == ("schemata", cell.name, cell.number)
     ]
     number = int(value, base)
-    return number == max(peers) and (base == 10 or number & (number + 1) == 0)
+    return number == max(peers, default=0) and (base == 10 or number & (number + 1) == 0)
 
 
 def offline_sentences(
@@ -114,13 +119,20 @@ def offline_sentences(
         for cell in every
         if cell.kind in ("bf", "cp_class")
     ]
+    sentences += [
+        f"L3 {cell.number}: offline, so its ways of I/O can't be set back to "
+        f"{_shown(cell, goal.get(cell))}; the kernel resets them to all ways when it is online "
+        "again"
+        for cell in every
+        if cell.kind == "io_cbm"
+    ]
     return tuple(sentences)
 
 
 def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
     """A message per CPU, cache or power domain that went offline."""
     names = [
-        f"{cell.name} {cell.number}" if cell.kind == "schemata"
+        f"{cell.name} {cell.number}" if cell.kind in ("schemata", "io_cbm")
         else describe(cell) if cell.kind == "bf"
         else f"CPU {cell.name or cell.number}"
         for cell in sorted(cells)

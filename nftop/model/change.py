@@ -16,12 +16,14 @@ from nftop.model.struct import dataclass
 Kind: TypeAlias = Literal[
     "group", "monitor", "mode", "schemata", "cpu", "task",
     "governor", "epp", "min_khz", "max_khz",
-    "bf", "cp_class",
+    "bf", "cp_class", "io_alloc", "io_cbm",
 ]  # fmt: skip
 # Those of frequency policies, in the order in which the way back restores them.
 POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
 # Those that are directories, whose values are their numbers.
 DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
+# Those of the ways of I/O, which are of no group.
+IO_KINDS: tuple[Kind, ...] = ("io_alloc", "io_cbm")
 
 
 class Cell(NamedTuple):
@@ -35,12 +37,14 @@ class Cell(NamedTuple):
             `schemata`: a mask in hexadecimal or a limit in decimal, without leading zeros. `cpu`,
             `task`: the group path that it is in. `governor`, `epp`, `min_khz`, `max_khz`: of a
             frequency policy; limits as in effect. `bf`: SST-BF of a power domain, `on` or `off`.
-            `cp_class`: SST-CP class of a CPU.
+            `cp_class`: SST-CP class of a CPU. `io_alloc`: whether the ways of I/O are set,
+            `enabled` or `disabled`; `io_cbm`: these ways, hexadecimal, while they are.
         group: directory of a control group, `ROOT` for the root group; else "".
         name: of a monitoring group; of a line of schemata (`L3`, `MB`); `TID@STARTTIME` of a task;
-            CPU list of a frequency policy; `DIE.DOMAIN@LEVEL` of `bf` (the level is that of SST-PP,
-            each of which has its own SST-BF).
-        number: domain of a schemata cell; number of a CPU, policy or package; else -1.
+            CPU list of a frequency policy; folder of info (`L3`, with CDP `L3DATA`) of the ways of
+            I/O; `DIE.DOMAIN@LEVEL` of `bf` (the level is that of SST-PP, each of which has its own
+            SST-BF).
+        number: domain of a schemata or io_cbm cell; number of a CPU, policy or package; else -1.
     """
 
     kind: Kind
@@ -185,9 +189,24 @@ class RemoveMonitor:
     name: str
 
 
-ClassAction: TypeAlias = (
+@dataclass(frozen=True, slots=True)
+class SetIoWays:
+    """Set the ways of I/O (`io_alloc`).
+
+    Attributes:
+        enabled: switch them on or off; None: leave that as it is.
+        values: masks (bits) by L3; none that are not named change. When switched on the others get
+            every way.
+    """
+
+    enabled: bool | None = None
+    values: tuple[tuple[int, int], ...] = ()
+
+
+GroupAction: TypeAlias = (
     SetSchemata | MoveCpus | MoveTasks | CreateGroup | RemoveGroup | CreateMonitor | RemoveMonitor
 )
+ClassAction: TypeAlias = GroupAction | SetIoWays
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from nftop.model.change import Cell, State, group_path, parts
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, Limits
+from nftop.model.rdt.rdt import ROOT, IoWays, Limits
 from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
@@ -19,6 +19,7 @@ from nftop.sim.scenario import ScenarioGroup
 
 ALL_PERCENT = 100
 L3, MB, SHAREABLE = "L3", "MB", "shareable"
+ENABLED, DISABLED = "enabled", "disabled"
 _FIRST_INODE = 2
 
 
@@ -33,6 +34,7 @@ class SimulatedClasses:
         next_inode: of the next directory.
         ways: of each last-level cache. limits: of the processor.
         on_cpu: by CPU, the threads pinned to it that poll or compute, `TID@STARTTIME`.
+        io_bits: ways of I/O as CPUID reports them, and as they are until io_alloc sets others.
     """
 
     state: State
@@ -42,6 +44,20 @@ class SimulatedClasses:
     on_cpu: Mapping[int, str]
     ways: int
     limits: Limits
+    io_bits: int
+
+    @property
+    def io_alloc(self) -> bool | None:
+        """Whether io_alloc is on; None: not offered."""
+        value = self.state.get(Cell("io_alloc", "", L3))
+        return None if value is None else value == ENABLED
+
+    def io(self, l3: int) -> IoWays:
+        """Ways of a cache that devices write into."""
+        bits = self.state.get(Cell("io_cbm", "", L3, l3))
+        if bits is None:
+            return IoWays(Cbm(self.io_bits, self.ways), "cpuid")
+        return IoWays(Cbm(int(bits, 16), self.ways), "io_alloc")
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -129,6 +145,8 @@ def first_classes(model: Model) -> SimulatedClasses:
             state[Cell("schemata", group.name, L3, cache.id)] = f"{mask.bits:x}"
             if limits.mba_least is not None:
                 state[Cell("schemata", group.name, MB, cache.id)] = str(group.mba_percent)
+    if limits.io_alloc is not None:
+        state[Cell("io_alloc", "", L3)] = ENABLED if limits.io_alloc else DISABLED
     working = {cpu for placed in model.layout.placed for cpu in placed.cpus}
     on_cpu = {}
     for row in thread_table(model, 0, 0).threads:
@@ -144,6 +162,7 @@ def first_classes(model: Model) -> SimulatedClasses:
         on_cpu=on_cpu,
         ways=model.scenario.processor.ways,
         limits=limits,
+        io_bits=io_ways(model.scenario.processor.ways).bits,
     )
 
 
@@ -151,11 +170,15 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
     """The classes after `before` with the cells of `state`.
 
     A directory with the number "" is new: it gets the next inode, the lowest free class and
-    monitor, and all ways of the caches `l3`, as no group here is exclusive.
+    monitor, and all ways of the caches `l3`, as no group here is exclusive. So does I/O when it is
+    switched on.
     """
     matches, inode = dict(state), before.next_inode
     caches = tuple(l3)
     for cell in [cell for cell, value in state.items() if not value]:
+        if cell.kind == "io_cbm":
+            matches[cell] = f"{(1 << before.ways) - 1:x}"
+            continue
         matches[cell] = str(inode)
         inode += 1
         for cache in caches if cell.kind == "group" else ():
@@ -172,6 +195,7 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
         on_cpu=before.on_cpu,
         ways=before.ways,
         limits=before.limits,
+        io_bits=before.io_bits,
     )
 
 

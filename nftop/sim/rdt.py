@@ -62,7 +62,6 @@ from nftop.model.rdt.rdt import (
     CacheDomain,
     Event,
     GroupCache,
-    IoWays,
     Metered,
     MonitoringGroup,
     ResctrlGroup,
@@ -72,7 +71,7 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import L3Cache
 from nftop.sim import workloads
-from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, first_classes, io_ways
+from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, first_classes
 from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.layout import Layout
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
@@ -413,21 +412,27 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
                 l3=cache.id,
                 ways=classes.ways,
                 size_bytes=cache.size_bytes,
-                io=IoWays(io_ways(classes.ways), "cpuid"),
+                io=classes.io(cache.id),
                 usage=_usage(
-                    [classes.mask(group, cache.id) for group in classes.groups], classes.ways
+                    [classes.mask(group, cache.id) for group in classes.groups],
+                    classes.io_bits | classes.io(cache.id).cbm.bits,
+                    classes.ways,
                 ),
                 read_on=cache.cpus[0],
             )
             for cache in caches
         ),
-        limits=classes.limits,
+        limits=replace(
+            classes.limits,
+            closids=(classes.limits.closids or 0) - bool(classes.io_alloc),
+            io_alloc=classes.io_alloc,
+        ),
     )
 
 
-def _usage(masks: Sequence[Cbm], ways: int) -> str:
+def _usage(masks: Sequence[Cbm], io_bits: int, ways: int) -> str:
     """`bit_usage` of a cache whose groups are all shareable."""
-    io = io_ways(ways)
+    io = Cbm(io_bits, ways)
     letters = {(False, False): "0", (True, False): "S", (False, True): "H", (True, True): "X"}
     return "".join(
         letters[any(mask.has(way) for mask in masks), io.has(way)] for way in reversed(range(ways))

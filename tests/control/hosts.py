@@ -12,11 +12,11 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Entry, entry_of, finished, text_of
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.operations import ResctrlStep
-from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import DISABLED, ENABLED, IO_FILES, ResctrlStep
+from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Outcome, State, group_path
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
-from tests.lab.resctrl.state import controls, everything
+from tests.lab.resctrl.state import controls, everything, io_closid
 from tests.lab.tests.hosts import SMALL, Lab, lab
 
 IDENTITY = "a-boot 7:1"
@@ -58,6 +58,7 @@ class LabHost(ClassBackend):
                 cells[Cell("monitor", name, child.name)] = self._inode(group_path(name, child.name))
                 own = group_path(name, child.name)
                 cells |= {Cell("cpu", "", number=cpu): own for cpu in child.cpus}
+        self._add_io(cells)
         people = self.lab.people.by_id
         for cell in threads:
             tid, started = map(int, cell.name.split("@"))
@@ -79,6 +80,10 @@ class LabHost(ClassBackend):
         assert cat is not None
         assert mba is not None
         closids = min(cat.closids // (2 if "cdp" in state.options else 1), mba.closids)
+        io_rule = None
+        if cat.io_alloc and state.profile.io_alloc:
+            line = next(schema.name for schema in state.schemas if schema.cache)
+            io_rule = IoRule(line, io_closid(state))
         return Rules(
             masks={
                 schema.name: MaskRule(cat.ways, cat.min_bits, shareable=cat.shareable_bits)
@@ -89,6 +94,7 @@ class LabHost(ClassBackend):
             closids=closids,
             io={0: (cat.shareable_bits, "cpuid"), 1: (cat.shareable_bits, "cpuid")},
             siblings={cpu: frozenset({cpu ^ 4}) for cpu in range(8)},
+            io_alloc=io_rule,
         )
 
     def do(self, step: ResctrlStep) -> None:
@@ -100,6 +106,9 @@ class LabHost(ClassBackend):
                 self.lab.mkdir(path)
             elif step.deed == "rmdir":
                 self.lab.rmdir(path)
+            elif step.deed in IO_FILES:
+                text = step.text.removesuffix("\n")
+                self.lab.echo(text, f"/info/{step.line}/{IO_FILES[step.deed]}")
             else:
                 file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
                 self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")
@@ -107,6 +116,14 @@ class LabHost(ClassBackend):
             if error.errno == errno.ESRCH and step.task is not None and not self._runs(step.task):
                 return
             raise RefusedError(f"{self.lab.status}: {error}") from None
+
+    def _add_io(self, cells: dict[Cell, str]) -> None:
+        rule, state = self.rules().io_alloc, self.lab.state
+        if rule is None:
+            return
+        cells[Cell("io_alloc", "", rule.line)] = ENABLED if state.io is not None else DISABLED
+        for domain, bits in (state.io or {}).items():
+            cells[Cell("io_cbm", "", rule.line, domain)] = f"{bits:x}"
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
@@ -139,10 +156,20 @@ class LabHost(ClassBackend):
         return str(self.lab.tree.lookup(f"{path}/mon_groups/{monitor}" if monitor else path).inode)
 
 
-def lab_host(kernel: str = "7.2", *options: str, closids: int = 8) -> LabHost:
-    """A host of eight CPUs, two caches of eleven ways, and room for as many classes."""
+def lab_host(
+    kernel: str = "7.2", *options: str, closids: int = 8, io_alloc: bool = False
+) -> LabHost:
+    """A host of eight CPUs, two caches of eleven ways, and room for as many classes.
+
+    `io_alloc`: its ways of I/O can be set, if the kernel knows that.
+    """
     assert SMALL.bandwidth is not None
+    assert SMALL.allocation is not None
     hardware = replace(SMALL, bandwidth=replace(SMALL.bandwidth, closids=closids))
+    if io_alloc:  # the kernel needs the highest class of the cache
+        of_cache = closids * (2 if "cdp" in options else 1)
+        allocation = replace(SMALL.allocation, io_alloc=True, closids=of_cache)
+        hardware = replace(hardware, allocation=allocation)
     return LabHost(lab(kernel, hardware, options))
 
 

@@ -30,6 +30,7 @@ from nftop.model.change import (
     Receipt,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
     State,
     difference,
@@ -52,9 +53,15 @@ from tests.lab.resctrl import profile
 REQUESTED = Requester("somebody")
 
 
-def furnished(kernel: str) -> LabHost:
-    """Groups of others and nftop's, monitors, CPUs and threads in all of them."""
-    host = lab_host(kernel)
+def furnished(kernel: str, name: str = "") -> LabHost:
+    """Groups of others and nftop's, monitors, CPUs and threads in all of them.
+
+    `name`: of the change to come; those of I/O have a host whose ways of I/O can be set.
+    """
+    host = lab_host(kernel, io_alloc=name.startswith("I/O"))
+    if name.startswith("I/O") and name != "I/O on":
+        host.lab.echo("1", "/info/L3/io_alloc")
+        host.lab.echo("0=3;1=18", "/info/L3/io_alloc_cbm")
     for name, cpus, mask in (("vpp", "1-3", "f0"), ("nftop.old", "4,5", "30f")):
         host.lab.mkdir(f"/{name}")
         host.lab.echo(cpus, f"/{name}/cpus_list")
@@ -88,9 +95,16 @@ CHANGES: dict[str, list[Action]] = {
         RemoveMonitor("nftop.old", "nftop.m"),
         RemoveMonitor("vpp", "nftop.m"),
     ],
+    "I/O on": [SetIoWays(True, ((1, 0x600),)), CreateGroup("nftop.new")],
+    "I/O masks": [SetIoWays(None, ((0, 0x600), (1, 0x1)))],
+    "I/O off": [SetIoWays(False), CreateGroup("nftop.new")],
 }
 EVERY = pytest.mark.parametrize("name", CHANGES)
-BOTH = pytest.mark.parametrize("kernel", profile.kernels())
+# The ways of I/O need Linux 6.19.
+ALL = pytest.mark.parametrize(("name", "kernel"), [
+    (name, kernel) for name in CHANGES for kernel in profile.kernels()
+    if kernel != "6.1" or not name.startswith("I/O")
+])  # fmt: skip
 
 
 def whole(host: LabHost) -> State:
@@ -120,8 +134,7 @@ def dies(deed: Callable[[], object]) -> bool:
     return False
 
 
-@BOTH
-@EVERY
+@ALL
 @pytest.mark.parametrize("kept", [True, False])
 def test_killed_at_every_step(name: str, kernel: str, kept: bool) -> None:
     count = 0
@@ -169,12 +182,12 @@ class Case:
 @functools.cache
 def wish(name: str, kernel: str) -> Proposal:
     """The same on every host furnished alike."""
-    return planned(furnished(kernel), CHANGES[name])
+    return planned(furnished(kernel, name), CHANGES[name])
 
 
 def cut_off(name: str, kernel: str, death: Death, *, kept: bool) -> Case | None:
     """Begun and killed; None where it came to its end before."""
-    host, disk, proposal = furnished(kernel), Disk(), wish(name, kernel)
+    host, disk, proposal = furnished(kernel, name), Disk(), wish(name, kernel)
     before = whole(host)
     victim, journal = mortal(host, disk, death)
     if not dies(lambda: session(victim, journal, proposal, kept=kept)):
@@ -220,14 +233,17 @@ def foreign_deeds(host: LabHost) -> list[Callable[[], None]]:
         lambda: lab.mkdir("/nftop.old/mon_groups/z"),
         lambda: lab.mkdir("/nftop.new/mon_groups/z"),
         lambda: lab.rmdir("/vpp/mon_groups/nftop.m"),
+        lambda: lab.echo("0=7;1=7", "/info/L3/io_alloc_cbm"),
+        lambda: lab.echo("1", "/info/L3/io_alloc"),
+        lambda: lab.echo("0", "/info/L3/io_alloc"),
     ]
 
 
 @EVERY
-@pytest.mark.parametrize("deed", range(16))
+@pytest.mark.parametrize("deed", range(19))
 def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str, deed: int) -> None:
     for death in deaths():
-        host, disk = furnished("7.2"), Disk()
+        host, disk = furnished("7.2", name), Disk()
         host.lab.mkdir("/other")
         proposal = planned(host, CHANGES[name])
         threads = [Cell("task", "", task) for task in host.tasks([], [100, 101, 200])]
@@ -256,6 +272,8 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
                 assert cell not in ours or receipt.outcome == "overwritten", receipt
         for cell, value in before.items():
             # All that nobody else touched is as before, as far as its directories are there.
+            if cell.kind == "io_alloc" and any(item.kind == "io_cbm" for item in theirs):
+                continue  # switching it off loses their ways
             where = parts(value) if cell.kind in ("cpu", "task") else (cell.group, "")
             needs = {Cell("group", where[0]), Cell("monitor", *where)} & before.keys()
             if cell not in theirs and not needs & theirs.keys():

@@ -36,16 +36,18 @@ from nftop.model.change import (
     Receipt,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
     State,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import NO_IO_ALLOC, ROOT, IoWays
 from nftop.papers.printed import printed_tables
 from nftop.sim import scenario
 from nftop.sim.classes import numbered
 from nftop.sim.model import model_of
-from nftop.sim.rdt import rdt_of
+from nftop.sim.rdt import rdt_of, resctrl_table
 from nftop.sim.world import World
 from tests import waiting
 
@@ -396,3 +398,38 @@ class Wordless(MemoryJournal):
 
     def pending(self) -> Entry | None:
         raise RuntimeError("no journal today")
+
+
+IO_ON = SetIoWays(True, ((0, 0x600), (1, 0x003)))
+
+
+def test_ways_of_io_are_set_where_the_processor_has_it() -> None:
+    desk = Desk(processor="gold-6252n")
+    before = desk.state
+    assert desk.keep(IO_ON) == "kept"
+    assert desk.state[Cell("io_cbm", "", "L3", 1)] == "3"
+    table = resctrl_table(desk.world.now().rdt, 6 * S)
+    assert table.limits.io_alloc
+    assert table.limits.closids == 7
+    assert [domain.io for domain in table.domains] == [
+        IoWays(Cbm(bits, 11), "io_alloc") for bits in (0x600, 3)
+    ]
+    assert table.domains[1].usage == "HH0000SSSXX"
+    undo = desk.gate.propose_undo()
+    assert undo is not None
+    assert desk.gate.apply(*undo[:1], keep_within_s=None, undoes=undo[1]).receipt.outcome == "kept"
+    assert desk.state == before
+    assert Desk().gate.propose([IO_ON]).refusals == (NO_IO_ALLOC.message,)
+
+
+def test_io_and_groups_compete_for_classes() -> None:
+    desk = Desk(processor="gold-6252n")
+    free = 8 - len(desk.world.now().rdt.classes.clos)
+    assert desk.keep(*(CreateGroup(f"nftop.{n}") for n in range(free))) == "kept"
+    host = desk.gate.host
+    with pytest.raises(RefusedError, match="used by nftop"):
+        host.do(ResctrlStep("io_alloc", "/", values={Cell("io_alloc", "", "L3"): "enabled"}))
+    assert desk.keep(RemoveGroup(f"nftop.{free - 1}"), IO_ON) == "kept"
+    assert desk.gate.propose([CreateGroup("nftop.z")]).refusals
+    with pytest.raises(RefusedError, match="Out of CLOSIDs"):
+        host.do(ResctrlStep("mkdir", "nftop.z"))

@@ -17,6 +17,7 @@ from nftop.model.change import (
     Proposal,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
 )
 from nftop.model.ids import Cpu
@@ -42,7 +43,8 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
     """A host with some groups, masks, CPUs, monitors and threads in them already."""
     cdp = draw(st.booleans())
     kernel = draw(st.sampled_from(profile.kernels()))
-    host = lab_host(kernel, "cdp") if cdp else lab_host(kernel)
+    io_alloc = draw(st.booleans())
+    host = lab_host(kernel, *["cdp"] * cdp, io_alloc=io_alloc)
     lab = host.lab
     line = "L3DATA" if cdp else "L3"
     names: list[str] = draw(st.lists(st.sampled_from(_GROUPS), unique=True))
@@ -67,6 +69,12 @@ def hosts(draw: st.DrawFn, *, exclusive: bool = False) -> LabHost:
         if exclusive and draw(st.booleans()):
             with contextlib.suppress(OSError):
                 lab.echo("exclusive", f"/{name}/mode")
+    rule = host.rules().io_alloc
+    if rule is not None and draw(st.booleans()):
+        lab.echo("1", f"/info/{rule.line}/io_alloc")
+        if draw(st.booleans()):
+            with contextlib.suppress(OSError):  # a group is exclusive
+                lab.echo(f"1={draw(_MASK):x}", f"/info/{rule.line}/io_alloc_cbm")
     if draw(st.booleans()):
         lab.mkdir("/mon_groups/m")
         component = (
@@ -107,6 +115,11 @@ ACTION: st.SearchStrategy[Action] = st.one_of(
         st.sets(st.integers(0, 7).map(Cpu), max_size=2).map(tuple),
     ),
     st.builds(RemoveMonitor, _ANY_GROUP, st.sampled_from(_MONITORS)),
+    st.builds(
+        SetIoWays,
+        st.sampled_from([True, None, False]),
+        st.dictionaries(st.integers(0, 1), _MASK).map(lambda masks: tuple(sorted(masks.items()))),
+    ),
 )
 ACTIONS = st.lists(ACTION, min_size=1, max_size=5)
 

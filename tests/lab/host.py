@@ -209,6 +209,9 @@ def folders(host: LabHost) -> tuple[Folder, ...]:
 
 def _resctrl(host: LabHost) -> tuple[ResctrlTree, MountPoint]:
     hardware = hardware_of(host.machine.tables["resctrl"], host.topology, boot=host.options.rdt)
+    if hardware.allocation is not None:
+        allocation = replace(hardware.allocation, io_alloc=host.options.io_alloc)
+        hardware = replace(hardware, allocation=allocation)
 
     def make(options: Collection[str] = ()) -> Resctrl:
         return resctrl_mount.mount(

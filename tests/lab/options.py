@@ -26,6 +26,7 @@ class Options:
         pmu: what its core PMU is, of `machine.PMUS`.
         competitor: what another program does to the counters, as `perf.competitor` reads it.
         clusters: sub-NUMA clusters a package.
+        io_alloc: its processor lets the kernel set the ways of I/O.
         resctrl: it is mounted from the beginning.
         offered: its kernel has resctrl.
         cpufreq: who sets frequencies, of `cpufreq.host.KINDS`.
@@ -44,6 +45,7 @@ class Options:
     pmu: str
     competitor: str
     clusters: int
+    io_alloc: bool
     resctrl: bool
     offered: bool
     cpufreq: str
@@ -92,6 +94,9 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument(
         "--snc", dest="clusters", type=int, default=1, metavar="N", help="sub-NUMA clusters"
+    )
+    parser.add_argument(
+        "--io-alloc", action="store_true", help="the ways of I/O can be set, as on AMD's processors"
     )
     parser.add_argument(
         "--no-resctrl", dest="resctrl", action="store_false", help="leave it to be mounted inside"

@@ -133,7 +133,7 @@ def _read(name: str) -> str:
 
 
 def cat(options: argparse.Namespace) -> int:
-    if options.deed == "show":
+    if options.deed == "show" or getattr(options, "io_deed", "") == "show":
         with ending(options) as ended:
             _show(options)
         return ended[0]
@@ -173,7 +173,8 @@ def _show(options: argparse.Namespace) -> None:
         data = classes_json(table, simulated=is_simulated, unfinished=cut_off)
         put(sys.stdout, data + "\n")
         return
-    from nftop.render.editor.change import classes  # noqa: PLC0415 - only here
+    from nftop.render.editor.change import classes, io_ways_lines  # noqa: PLC0415 - only here
 
-    lines = [*[printable(cut_off), ""] * bool(cut_off), *classes(table)]
+    shown = io_ways_lines(table) if options.deed == "io" else classes(table)
+    lines = [*[printable(cut_off), ""] * bool(cut_off), *shown]
     put(sys.stdout, "\n".join(lines) + "\n")

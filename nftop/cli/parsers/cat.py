@@ -36,6 +36,7 @@ examples:
   sudo nftop cat create --group nftop.batch --l3 0=3 --cpus 20-23 --yes
   sudo nftop cat move --group nftop.batch --tasks 4711
   sudo nftop cat create --group vpp --monitor nftop.wk0 --threads 4713
+  sudo nftop cat io enable --l3 0=c00 --l3 1=c00
   sudo nftop cat sweep --group tenant --ways 1-8 --watch vpp
   sudo nftop undo
 """
@@ -81,6 +82,7 @@ def add_commands(commands: Commands) -> None:
     _add_monitor(remove)
     add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
     _add_profiles(deeds)
+    _add_io(deeds)
     _add_sweep(deeds)
 
     undo = commands.add_parser(
@@ -111,6 +113,40 @@ def _add_profiles(deeds: Commands) -> None:
     for parser in (take, give):
         parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
                             help="format (default: by file name or content, or toml)")  # fmt: skip
+
+
+_IO = """\
+The ways that devices write into (DDIO). The kernel can set them where it has info/L3/io_alloc:
+Linux 6.19, AMD's processors with SDCIAE. Switched on, I/O has the highest class of the cache, which
+no group can have meanwhile; every way, if no mask is given. Intel's register IIO LLC WAYS is shown
+where it can be read, and never written.
+"""
+
+
+def _add_io(deeds: Commands) -> None:
+    style = argparse.RawDescriptionHelpFormatter
+    io = deeds.add_parser(
+        "io",
+        help="ways of I/O: show, switch on, set, switch off",
+        epilog=_IO,
+        formatter_class=style,
+    )
+    acts = io.add_subparsers(title="commands", metavar="COMMAND", dest="io_deed", required=True)
+    show = acts.add_parser("show", help="the ways of I/O, and whether they can be set")
+    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
+    for name, text in (
+        ("enable", "set the ways of I/O instead of the CPU's own choice"),
+        ("set", "other ways, while they are set"),
+        ("disable", "leave them to the CPU again"),
+    ):
+        act = acts.add_parser(name, help=text)
+        if name != "disable":
+            act.add_argument(
+                "--l3", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+                required=name == "set",
+                help="ways in L3 ID, hexadecimal, such as 0=600; may be repeated",
+            )  # fmt: skip
+        add_confirmation(act)
 
 
 _SWEEP = """\

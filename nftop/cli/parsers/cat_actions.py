@@ -18,6 +18,7 @@ from nftop.model.change import (
     MoveTasks,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
     group_path,
     parts,
@@ -37,6 +38,8 @@ class GoneError(Exception):
 
 def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
     """Actions of a command line; `threads`: those of a process. Raises UsageError, GoneError."""
+    if options.deed == "io":
+        return [_io_action(options)]
     group = class_directory(options.group)
     if options.deed == "move" and options.tasks:
         return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
@@ -92,6 +95,14 @@ def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequen
     return [CreateMonitor(group, options.monitor, options.cpus, tuple(tids))]
 
 
+def _io_action(options: argparse.Namespace) -> SetIoWays:
+    pairs = getattr(options, "l3", ())
+    if len({domain for domain, _ in pairs}) < len(pairs):
+        raise UsageError("--l3 is given twice for one ID")
+    switch = {"enable": True, "disable": False, "set": None}[options.io_deed]
+    return SetIoWays(switch, tuple(pairs))
+
+
 def _masks(options: argparse.Namespace, group: str) -> list[Action]:
     result: list[Action] = []
     for option, resource in {**MASKS, "mba": "MB"}.items():
@@ -114,7 +125,10 @@ def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
 
 def command(options: argparse.Namespace, program: str) -> str:
     """The equivalent command line, for the history."""
-    words = ["cat", options.deed, "--group", class_name(class_directory(options.group))]
+    if options.deed == "io":
+        words = ["cat", "io", options.io_deed]
+    else:
+        words = ["cat", options.deed, "--group", class_name(class_directory(options.group))]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
         for domain, value in getattr(options, option, ()):
             text = "unlimited" if value is None else format(value, base)

@@ -25,8 +25,8 @@ from nftop.control.resctrl.operations import EXCLUSIVE, cpus_in
 from nftop.control.rules import LOCKED, MB, MaskRule, Rules, mask_problem
 from nftop.model.change import (
     Cell,
-    ClassAction,
     CreateGroup,
+    GroupAction,
     MoveCpus,
     MoveTasks,
     SetSchemata,
@@ -50,7 +50,7 @@ class Fitted:
         problems: those of the listing and those of this host, in the order of their lines.
     """
 
-    actions: tuple[ClassAction, ...]
+    actions: tuple[GroupAction, ...]
     problems: tuple[ProfileProblem, ...]
 
 
@@ -190,7 +190,7 @@ def _cpus(fitting: _Fitting, statement: CpusStatement, group: str) -> None:
     fitting.cpus |= dict.fromkeys(statement.cpus, group)
 
 
-def _actions(fitting: _Fitting) -> Iterator[ClassAction]:
+def _actions(fitting: _Fitting) -> Iterator[GroupAction]:
     for group in sorted({*fitting.groups.values()}):
         if group != ROOT and Cell("group", group) not in fitting.state:
             yield CreateGroup(group)

@@ -22,6 +22,7 @@ from nftop.model.change import (
     Change,
     ClassAction,
     CreateGroup,
+    GroupAction,
     MoveCpus,
     Proposal,
     RemoveGroup,
@@ -75,9 +76,15 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
 
 
 def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
-    """Add all of these actions, or none; threads and monitoring groups are no part of a draft."""
+    """Add all of these actions, or none.
+
+    Threads, monitoring groups and ways of I/O are no part of a draft.
+    """
     if not all(isinstance(action, _ACTIONS) for action in more):
-        return draft, "a draft has masks, limits and CPUs only: `nftop cat` moves threads"
+        return (
+            draft,
+            "a draft has no threads, monitoring groups or ways of I/O: `nftop cat` does",
+        )
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
         return draft, result.refusals[0]
@@ -89,7 +96,7 @@ def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
     return after, result.rounded[0] if result.rounded else ""
 
 
-def actions(draft: Draft) -> tuple[ClassAction, ...]:
+def actions(draft: Draft) -> tuple[GroupAction, ...]:
     """Actions from the base to the draft, without duplicates or actions without effect."""
     return _actions(draft.base, draft.target)
 
@@ -218,7 +225,7 @@ def reset(draft: Draft) -> DraftStep:
     return begin(draft.base, draft.rules, draft.program), message
 
 
-def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
+def commands(wanted: Sequence[GroupAction], program: str) -> tuple[str, ...]:
     """Equivalent command lines, one per changed class."""
     words: dict[tuple[str, str], list[str]] = {}
     created = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
@@ -232,7 +239,7 @@ def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     return tuple(f"{program} {shlex.join(word)}" for word in words.values())
 
 
-def _worded(action: ClassAction) -> tuple[str, list[str]]:
+def _worded(action: GroupAction) -> tuple[str, list[str]]:
     if isinstance(action, SetSchemata):
         option, base = (
             ("--mba", "d") if action.resource == MB else (f"--{action.resource.lower()}", "x")
@@ -275,7 +282,7 @@ def _span(low: int, high: int) -> int:
     return (1 << high + 1) - (1 << low) if low <= high else 0
 
 
-def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
+def _actions(base: State, target: State) -> tuple[GroupAction, ...]:
     """Actions from one state to the other: create classes, set masks, move CPUs, remove classes."""
     created = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
@@ -300,7 +307,7 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     )
 
 
-def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> DraftStep:
+def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[GroupAction] = ()) -> DraftStep:
     """The draft on a newer state, with `more`; actions that do not fit are reported."""
     fresh = begin(base, rules, draft.program)
     exist = {cell.group for cell in base if cell.kind == "group"}
@@ -321,8 +328,8 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
 
 
 def _as_many(
-    draft: Draft, wishes: Sequence[ClassAction]
-) -> tuple[Draft, list[tuple[ClassAction, str]]]:
+    draft: Draft, wishes: Sequence[GroupAction]
+) -> tuple[Draft, list[tuple[GroupAction, str]]]:
     left = [(item, "") for item in wishes]
     fits = True
     while fits:  # one may make room for another
@@ -336,7 +343,7 @@ def _as_many(
     return draft, left
 
 
-def _parts(wish: ClassAction) -> list[ClassAction]:
+def _parts(wish: GroupAction) -> list[GroupAction]:
     if isinstance(wish, SetSchemata):
         return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, MoveCpus):
@@ -344,7 +351,7 @@ def _parts(wish: ClassAction) -> list[ClassAction]:
     return [wish]
 
 
-def _named(wish: ClassAction) -> str:
+def _named(wish: GroupAction) -> str:
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"
         values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nftop.control.resctrl.operations import by_cache, cpus_in, is_mask, monitors_of, rivals
+from nftop.control.resctrl.operations import (
+    DISABLED,
+    ENABLED,
+    by_cache,
+    cpus_in,
+    is_mask,
+    monitors_of,
+    rivals,
+)
 from nftop.control.rules import Rules
 from nftop.control.wording import counted, cpus_and_threads, describe
 from nftop.model.change import Cell, Change, State, group_path, parts
@@ -24,12 +32,19 @@ def mask_effects(
             rows = caches[change.cell.name[:2], change.cell.number]
             shared = _shared(base, {cell: target[cell] for cell in rows}, rules, change)
             yield from ((change.cell, item) for item in shared)
+        elif change.cell.kind == "io_cbm" and change.new is not None:
+            yield from ((change.cell, item) for item in _shared_with_io(target, change))
 
 
 def other_effects(target: State, changes: Sequence[Change]) -> Iterator[str]:
     """Other messages: monitoring groups that lose CPUs; CPUs and threads that fall to the root."""
     if any(is_mask(change.cell) and change.old and change.new for change in changes):
         yield "occupancy follows as lines are evicted: give it seconds before judging"
+    switched = {change.new for change in changes if change.cell.kind == "io_alloc"}
+    if ENABLED in switched:
+        yield "I/O takes the highest class of the cache: no group can have it meanwhile"
+    if DISABLED in switched:
+        yield "the CPU chooses the ways of I/O again, and their class is free"
     yield from _unmetered(target, changes)
     yield from _fallen(changes)
 
@@ -110,6 +125,21 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
     if cell.name.startswith("L3") and gained & io:
         yield (
             f"{describe(cell)}: devices write into {ways_text(gained & io)} too (DDIO, {origin})"
+        )
+
+
+def _shared_with_io(target: State, change: Change) -> Iterator[str]:
+    """Classes that have ways into which devices will write."""
+    bits, shared = int(change.new or "0", 16), dict[int, list[str]]()
+    for cell, value in sorted(target.items()):
+        if is_mask(cell) and cell.name.startswith("L3") and cell.number == change.cell.number:
+            both, name = int(value, 16) & bits, class_name(cell.group)
+            if both and name not in shared.setdefault(both, []):
+                shared[both].append(name)
+    for both, groups in shared.items():
+        yield f"{describe(change.cell)}: shares {ways_text(both)} with " + (
+            ", ".join(groups[:_MOST_NAMED])
+            + f" and {len(groups) - _MOST_NAMED} more" * (len(groups) > _MOST_NAMED)
         )
 
 

@@ -18,15 +18,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.backend import UNBORN, advance, goal
+from nftop.control.backend import KERNELS, UNBORN, advance, goal
 from nftop.control.rules import MB
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field
 
-Operation: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task"]
+Operation: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task", "io_alloc", "io_cbm"]
 SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
+# Values of an `io_alloc` cell, and files of a folder of info by operation. Writing 1 takes the
+# highest class of the cache and gives I/O every way that no exclusive group has; writing 0 gives it
+# back, and the kernel shows no mask any more (`fs/resctrl/ctrlmondata.c`, Linux 6.19).
+ENABLED, DISABLED = "enabled", "disabled"
+IO_FILES: Mapping[Operation, str] = {"io_alloc": "io_alloc", "io_cbm": "io_alloc_cbm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class ResctrlStep:
 
     Attributes:
         monitor: a monitoring group of `group`; "" for the control group itself.
-        values: for `schemata`, values to write by cell.
+        values: for `schemata`, `io_alloc` and `io_cbm`, values to write by cell.
         cpus: for `cpus`, all CPUs of the group.
         task: for `task`, its cell.
     """
@@ -54,10 +59,20 @@ class ResctrlStep:
             return f"{format_cpu_list(self.cpus)}\n"
         if self.task is not None:
             return f"{self.task.name.partition('@')[0]}\n"
+        if self.deed == "io_alloc":
+            return f"{int(ENABLED in self.values.values())}\n"
+        if self.deed == "io_cbm":
+            masks = sorted((cell.number, value) for cell, value in self.values.items())
+            return ";".join(f"{domain}={value}" for domain, value in masks) + "\n"
         lines: dict[str, list[str]] = {}
         for cell, value in sorted(self.values.items()):
             lines.setdefault(cell.name, []).append(f"{cell.number}={value}")
         return "".join(f"{name}:{';'.join(line)}\n" for name, line in lines.items())
+
+    @property
+    def line(self) -> str:
+        """Folder of info that an operation on the ways of I/O is in; "" for others."""
+        return next(iter(self.values)).name if self.deed in IO_FILES else ""
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         return _delta(state, self)
@@ -68,13 +83,14 @@ def steps(state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
 
     First groups are created, then masks are set, those that shrink before those that grow, so that
     a class is ready before it gets CPUs; then CPUs are moved, directly from group to group, and
-    returned to the monitoring groups that this clears; then threads are moved; last groups are
-    removed.
+    returned to the monitoring groups that this clears; then threads are moved; then groups are
+    removed. The ways of I/O come last, but are switched off first: their class may be needed by a
+    group that is created, or be that of one that is removed.
     """
     target = goal(state, changes)
     delta: list[ResctrlStep] = []
     now = dict(state)
-    for planned in (_created, _schemata, _cpus, _monitored, _tasks, _removed):
+    for planned in (_io_off, _created, _schemata, _cpus, _monitored, _tasks, _removed, _io_on):
         for step in planned(dict(now), target):
             delta.append(step)
             advance(now, step.delta(now))
@@ -134,7 +150,35 @@ def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
             elif cell.kind == "cpu" and _within(where, step):
                 delta[cell] = heir
         return delta
+    if step.deed == "io_alloc":
+        return _io_delta(state, step)
     return dict(step.values) if step.task is None else {step.task: here}
+
+
+def _io_delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
+    """The ways of I/O are switched: the kernel chooses their masks, or shows none any more."""
+    delta: dict[Cell, str | None] = dict(step.values)
+    if ENABLED in step.values.values():
+        return delta | {io_cell(step.line, l3): KERNELS for l3 in domains_of(state, step.line)}
+    return delta | {cell: None for cell in state if cell.kind == "io_cbm"}
+
+
+def io_cell(line: str, l3: int | None = None) -> Cell:
+    """The cell of the switch of the ways of I/O, or of their mask in a cache."""
+    return Cell("io_alloc", "", line) if l3 is None else Cell("io_cbm", "", line, l3)
+
+
+def io_switch(state: State) -> Cell | None:
+    """The cell of the switch of the ways of I/O; None if they can't be set."""
+    return next((cell for cell in state if cell.kind == "io_alloc"), None)
+
+
+def domains_of(state: State, line: str) -> tuple[int, ...]:
+    """Caches of a line of schemata, ascending."""
+    cells = (
+        cell for cell in state if (cell.kind, cell.group, cell.name) == ("schemata", ROOT, line)
+    )
+    return tuple(sorted(cell.number for cell in cells))
 
 
 def _within(where: str, step: ResctrlStep) -> bool:
@@ -156,6 +200,22 @@ def _left(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
         ):
             delta[cell] = None
     return delta
+
+
+def _io_off(state: State, target: State) -> Iterator[ResctrlStep]:
+    for cell, value in target.items():
+        if cell.kind == "io_alloc" and value == DISABLED and state.get(cell) != value:
+            yield ResctrlStep("io_alloc", ROOT, values={cell: value})
+
+
+def _io_on(state: State, target: State) -> Iterator[ResctrlStep]:
+    for cell, value in target.items():
+        if cell.kind == "io_alloc" and value == ENABLED and state.get(cell) != value:
+            yield ResctrlStep("io_alloc", ROOT, values={cell: value})
+    masks = {cell: value for cell, value in target.items() if cell.kind == "io_cbm"
+             and state.get(cell) != value}  # fmt: skip
+    if masks:
+        yield ResctrlStep("io_cbm", ROOT, values=masks)
 
 
 def _created(state: State, target: State) -> Iterator[ResctrlStep]:
@@ -268,6 +328,9 @@ def _removed(state: State, target: State) -> Iterator[ResctrlStep]:
 
 
 def shell(step: ResctrlStep, mount: str) -> str:
+    if step.deed in IO_FILES:
+        path = f"{mount}/info/{step.line}/{IO_FILES[step.deed]}"
+        return f"echo '{step.text.removesuffix(chr(10))}' > {shlex.quote(path)}"
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:
         folder += f"/mon_groups/{step.monitor}"

@@ -14,10 +14,15 @@ from typing import Any
 from nftop.control.backend import UNBORN
 from nftop.control.resctrl.messages import mask_effects, other_effects, warnings, ways_text
 from nftop.control.resctrl.operations import (
+    DISABLED,
+    ENABLED,
     EXCLUSIVE,
     SHAREABLE,
     by_cache,
     cpus_in,
+    domains_of,
+    io_cell,
+    io_switch,
     is_mask,
     monitors_of,
     rivals,
@@ -38,6 +43,7 @@ from nftop.model.change import (
     Proposal,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
     State,
     difference,
@@ -46,7 +52,14 @@ from nftop.model.change import (
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, owner_of
+from nftop.model.rdt.rdt import (
+    NO_IO_ALLOC,
+    OWN_PREFIX,
+    ROOT,
+    UNLIMITED_MBPS,
+    class_name,
+    owner_of,
+)
 from nftop.model.struct import dataclass, field, replace
 
 _LOCKED = "pseudo-locked"
@@ -62,7 +75,11 @@ def checked_proposal(
     commands: tuple[str, ...],
 ) -> Proposal:
     """Proposal for changes of `base` that lead to `target`."""
-    refusals = (*forbidden(base, changes), *_exclusive(target, rules, changes))
+    refusals = (
+        *forbidden(base, changes),
+        *_exclusive(target, rules, changes),
+        *_io_refusals(base, target, rules),
+    )
     if refusals:
         messages = tuple(dict.fromkeys(refusals))
         return Proposal(base, (), refusals=messages, commands=commands)
@@ -119,6 +136,32 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
                     else f"{cell.name} {cell.number}={new}: {own} is exclusive, and "
                     f"{theirs} has {ways_text(both)}"
                 )
+
+
+def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[str]:
+    """Why the ways of I/O can't be switched on, or be those of `target`."""
+    switch, rule = io_switch(target), rules.io_alloc
+    if switch is None or rule is None or target[switch] != ENABLED:
+        return
+    if base.get(switch) != ENABLED:
+        classes = 1 + sum(cell.kind == "group" for cell in target)
+        if rule.problem:
+            yield rule.problem
+        elif rules.closids is not None and classes >= rules.closids:
+            yield f"all {rules.closids} classes of this CPU are in use: I/O needs one of its own"
+        elif rule.holder is not None and Cell("group", rule.holder) in target:
+            yield f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs"
+    for cell, value in target.items():
+        mode = target.get(Cell("mode", cell.group), SHAREABLE)
+        if not is_mask(cell) or not cell.name.startswith("L3") or mode == SHAREABLE:
+            continue
+        mask = io_cell(switch.name, cell.number)
+        both = int(value, 16) & int(target.get(mask, "0"), 16)
+        if both and (base.get(cell), base.get(mask)) != (value, target.get(mask)):
+            yield (
+                f"{class_name(cell.group)} is {mode} and has {ways_text(both)} of L3 "
+                f"{cell.number}, which I/O can't share"
+            )
 
 
 @dataclass(slots=True)
@@ -277,6 +320,7 @@ def _move_tasks(result: ActionResult, action: MoveTasks) -> None:
 def _create(result: ActionResult, action: CreateGroup) -> None:
     group = action.group
     classes = 1 + sum(cell.kind == "group" for cell in result.target)
+    classes += ENABLED in (v for cell, v in result.target.items() if cell.kind == "io_alloc")
     if not _NAME.fullmatch(group):
         result.refusals.append(
             f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME"
@@ -394,6 +438,44 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
         result.vacate(lambda where: where == own, group)
 
 
+def _set_io(result: ActionResult, action: SetIoWays) -> None:
+    switch, rule, target = io_switch(result.target), result.rules.io_alloc, result.target
+    if switch is None or rule is None:
+        result.refusals.append(NO_IO_ALLOC.message)
+        return
+    if action.enabled is False:
+        target[switch] = DISABLED
+        for cell in [cell for cell in target if cell.kind == "io_cbm"]:
+            del target[cell]
+    elif target[switch] == ENABLED or _switch_io_on(result, switch, action):
+        _set_io_masks(result, switch, action)
+
+
+def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool:
+    """Switch the ways of I/O on, with every way; False with a refusal."""
+    whole = result.rules.masks.get(switch.name)
+    if whole is None:
+        result.refusals.append(f"the kernel does not tell the ways of {switch.name}")
+    elif action.enabled is None:
+        result.refusals.append("the ways of I/O are not set: io_alloc is disabled (cat io enable)")
+    else:
+        result.target[switch] = ENABLED
+        for l3 in domains_of(result.target, switch.name):
+            result.target[io_cell(switch.name, l3)] = f"{(1 << whole.ways) - 1:x}"
+    return not result.refusals
+
+
+def _set_io_masks(result: ActionResult, switch: Cell, action: SetIoWays) -> None:
+    for domain, bits in action.values:
+        cell = io_cell(switch.name, domain)
+        if cell not in result.target:
+            result.refusals.append(f"there is no L3 {domain} whose ways of I/O can be set")
+            continue
+        text = _mask(result, switch.name, bits, domain)
+        if text is not None:
+            result.target[cell] = text
+
+
 _ACTS: Mapping[type[Action], Callable[[ActionResult, Any], None]] = {
     SetSchemata: _set,
     MoveCpus: _move,
@@ -402,4 +484,5 @@ _ACTS: Mapping[type[Action], Callable[[ActionResult, Any], None]] = {
     RemoveGroup: _remove,
     CreateMonitor: _create_monitor,
     RemoveMonitor: _remove_monitor,
+    SetIoWays: _set_io,
 }

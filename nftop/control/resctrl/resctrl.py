@@ -14,8 +14,8 @@ from pathlib import Path
 
 from nftop.control.backend import AbsentError, RefusedError, boot_id, hold_flock
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
-from nftop.control.rules import LOCKED, LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import DISABLED, ENABLED, IO_FILES, SHAREABLE, ResctrlStep
+from nftop.control.rules import LOCKED, IoRule, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, group_path
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
@@ -25,6 +25,7 @@ from nftop.sources.resctrl.files import (
     TASKS_BYTES,
     Mount,
     find_mount,
+    folders,
     holder,
     inode,
     mba_unit,
@@ -32,12 +33,15 @@ from nftop.sources.resctrl.files import (
     read_text,
 )
 from nftop.sources.resctrl.tree import (
+    NO_GROUPS,
     GroupFiles,
     Info,
+    IoAlloc,
     parse_mask,
     parse_number,
     parse_tasks,
     read_info,
+    read_io_alloc,
     read_tree,
 )
 
@@ -56,7 +60,7 @@ def read_rules(mount: Mount, root: Path) -> Rules:
             if (rule := _mask_rule(f"{mount.path}/info/{line}", root)) is not None
         },
         limit=_limit_rule(info, mba_unit(mount, root)),
-        closids=info.limits.closids,
+        closids=_closids(info),
         rmids=info.limits.rmids,
         io={
             l3: (ways.cbm.bits, ways.provenance)
@@ -64,7 +68,33 @@ def read_rules(mount: Mount, root: Path) -> Rules:
             if not isinstance(ways, Missing)
         },
         siblings={cpu.cpu: frozenset(cpu.siblings) for cpu in topology.cpus},
+        io_alloc=_io_rule(mount, info),
     )
+
+
+def _closids(info: Info) -> int | None:
+    """Maximum number of classes, that of I/O among them."""
+    groups = info.limits.closids
+    return None if groups is None else groups + bool(info.limits.io_alloc)
+
+
+def _io_rule(mount: Mount, info: Info) -> IoRule | None:
+    """Rule for the ways of I/O; who has the class that they need shows with `debug` only."""
+    io_alloc, classes = info.io_alloc, _closids(info)
+    if io_alloc is None:
+        return None
+    clos = None if io_alloc.closids is None else io_alloc.closids - 1
+    problem, holder = "", None
+    if clos is not None and classes is not None and clos >= classes:
+        problem = f"the ways of I/O need class {clos}, and this CPU has {classes} in all resources"
+    if clos is not None and not io_alloc.enabled:
+        numbers = {
+            name: read_as(f"{folder}/ctrl_hw_id", parse_number)
+            for name, folder in folders(mount.path)
+            if name not in NO_GROUPS
+        }
+        holder = next((name for name, number in numbers.items() if number == clos), None)
+    return IoRule(io_alloc.line, clos, holder, problem)
 
 
 def _mask_rule(folder: str, root: Path) -> MaskRule | None:
@@ -130,6 +160,7 @@ class Resctrl(ClassBackend):
         groups = self._groups()
         for group in groups:
             _add_cells(state, group)
+        _add_io_cells(state, read_io_alloc(f"{self.mount.path}/info"))
         named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
         places = _group_paths(groups) if named else {}
         for cell, tid in named.items():
@@ -153,6 +184,9 @@ class Resctrl(ClassBackend):
     def do(self, step: ResctrlStep) -> None:
         folder = self._path(step.group, step.monitor)
         try:
+            if step.deed in IO_FILES:
+                _write(f"{self.mount.path}/info/{step.line}/{IO_FILES[step.deed]}", step.text)
+                return
             if step.deed == "mkdir":
                 Path(folder).mkdir(0o755)
             elif step.deed == "rmdir":
@@ -269,6 +303,14 @@ def _add_cells(state: dict[Cell, str], group: GroupFiles) -> None:
             state[Cell("cpu", "", number=cpu)] = group_path(name, _name(monitor))
 
 
+def _add_io_cells(state: dict[Cell, str], io_alloc: IoAlloc | None) -> None:
+    if io_alloc is None:
+        return
+    state[Cell("io_alloc", "", io_alloc.line)] = ENABLED if io_alloc.enabled else DISABLED
+    for domain, bits in io_alloc.masks.items():
+        state[Cell("io_cbm", "", io_alloc.line, domain)] = f"{bits:x}"
+
+
 def _group_paths(groups: Iterable[GroupFiles]) -> Mapping[int, str]:
     locations: dict[int, str] = {}
     for group in groups:
@@ -297,6 +339,8 @@ def _write(path: str, text: str) -> None:
 
 
 def _deed(step: ResctrlStep) -> str:
+    if step.deed in IO_FILES:
+        return f"write {step.text.strip()!r} to info/{step.line}/{IO_FILES[step.deed]}"
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}
     if step.deed in words:

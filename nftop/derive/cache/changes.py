@@ -8,10 +8,11 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
-from nftop.model.change import Cell, Change, Noticed, OwnChange, parts
+from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange, parts
 from nftop.model.frame import GroupRow
+from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
+from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 
@@ -29,7 +30,8 @@ class ObservedClasses:
 
     Attributes:
         read_at_ns: its time; None before the first.
-        groups: the changeable fields of each group, to detect quickly that nothing changed.
+        groups: the changeable fields of each group and of the ways of I/O, to detect quickly that
+            nothing changed.
         cells: as `change.State`. A value absent in a reading keeps the previous one.
         tasks: group of each thread that is not in the root group.
         threads: start time of each watched thread, by tid.
@@ -63,7 +65,7 @@ def step_changes(
     if reading.read_at_ns == state.read_at_ns:
         return state
     table = reading.value
-    groups = tuple(_changeable(group) for group in table.groups)
+    groups = (*map(_changeable, table.groups), (table.limits.io_alloc, *_io_masks(table)))
     same = groups == state.groups
     tasks = {tid: group.name for group in table.groups if group.name != ROOT for tid in group.tasks}
     watched = {rate.thread.tid: rate.thread.start_ticks for rate in threads}
@@ -74,7 +76,8 @@ def step_changes(
             cell: text
             for cell, text in state.cells.items()
             if cell.kind == "cpu" or cell.group in present
-        } | _cells(table)
+        }
+        cells |= _cells(table)
     noticed = state.noticed
     if state.read_at_ns is not None:
         result = [] if same else list(_different(state.cells, cells))
@@ -100,7 +103,10 @@ def together(noticed: Sequence[Noticed]) -> tuple[Noticed, ...]:
 
 
 def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Control groups that changes affect, also those that a CPU or a thread left."""
+    """Control groups that changes affect, also those that a CPU or a thread left.
+
+    Ways of I/O are of no group.
+    """
     result: dict[str, None] = {}
     for change in changes:
         if change.cell.kind in ("cpu", "task"):
@@ -108,7 +114,7 @@ def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
             result |= dict.fromkeys(
                 parts(position)[0] for position in places if position is not None
             )
-        else:
+        elif change.cell.kind not in IO_KINDS:
             result[change.cell.group] = None
     return tuple(result)
 
@@ -163,7 +169,18 @@ def _cells(table: ResctrlTable) -> dict[Cell, str]:
             result[Cell("group", group.name)] = str(group.inode)
         result |= dict(schemata_cells(group))
         result |= dict.fromkeys((Cell("cpu", "", "", cpu) for cpu in group.cpus), group.name)
-    return result
+    line = "L3DATA" if table.limits.cdp else "L3"
+    if table.limits.io_alloc is not None:
+        switched = "enabled" if table.limits.io_alloc else "disabled"
+        result[Cell("io_alloc", "", line)] = switched
+    return result | {Cell("io_cbm", "", line, l3): f"{bits:x}" for l3, bits in _io_masks(table)}
+
+
+def _io_masks(table: ResctrlTable) -> Iterator[tuple[L3Domain, int]]:
+    """Ways of I/O by cache, as set: by io_alloc, or in the register. CPUID's hint never changes."""
+    for domain in table.domains:
+        if isinstance(domain.io, IoWays) and domain.io.origin != "cpuid":
+            yield domain.l3, domain.io.cbm.bits
 
 
 def schemata_cells(group: ResctrlGroup | GroupRow) -> Iterator[tuple[Cell, str]]:

@@ -13,7 +13,7 @@ from nftop.derive.compare.comparability import comparable_row, is_full, summed
 from nftop.derive.compare.metric import Compared, Word, compared, moved
 from nftop.derive.compare.settling import STANDS, Sides, SideSamples, Term, sides_of, split
 from nftop.derive.compare.window import BUSY_RATIO, ClassKey, Window, clock_indices
-from nftop.model.change import Cell, Change, Noticed
+from nftop.model.change import IO_KINDS, Cell, Change, Noticed
 from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupRow, NfRow, base_clock
@@ -194,6 +194,10 @@ def verdict_of(
     sides = sides_of(window, changed_at_ns, everywhere, term)
     caches = _caches_in(frame, sides.changes) or caches
     changed = tuple(dict.fromkeys((*groups, *groups_in(sides.changes))))
+    if any(change.cell.kind in IO_KINDS for change in sides.changes):
+        # What devices write takes room from every class.
+        used = [group.name for group in frame.groups if in_use(group)]
+        changed = tuple(dict.fromkeys((*changed, *used)))
     overlapping = _overlapping(frame, sides, changed, caches)
     keys = [(name, l3) for name in (*changed, *overlapping) for l3 in sorted(caches)]
     sides = sides_of(window, changed_at_ns, keys, term)
@@ -241,7 +245,8 @@ def _caches_in(frame: Frame, changes: Sequence[Change]) -> set[L3Domain]:
     result: set[L3Domain] = set()
     for change in changes:
         cell = change.cell
-        if cell.kind == "schemata" and (cell.name in _L3 or cell.name == "MB"):
+        of_cache = cell.kind == "schemata" and (cell.name in _L3 or cell.name == "MB")
+        if of_cache or cell.kind == "io_cbm":
             result.add(L3Domain(cell.number))
         elif cell.kind == "cpu" and cell.number in frame.topology.row_of:
             l3 = frame.topology.cpus[frame.topology.row_of[cell.number]].l3

@@ -24,6 +24,7 @@ EXPERIMENT_SCHEMA = "nftop.experiment/1"
 def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: str = "") -> str:
     """One object: `groups`, `domains` (the caches and their ways of I/O), `mba_unit`, `notes`.
 
+    `io_alloc`: `enabled`, `disabled`, or null where the kernel does not offer it.
     Masks are hexadecimal texts; what is absent is null. `unfinished`: message on a pending change.
     """
     return json_bytes(
@@ -33,6 +34,7 @@ def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: st
             "mba_unit": table.mba_unit,
             "groups": list(map(_group, table.groups)),
             "domains": list(map(_domain, table.domains)),
+            "io_alloc": _io_alloc(table),
             "notes": table.gaps or None,
             "unfinished": unfinished or None,
         }
@@ -65,6 +67,10 @@ def _domain(domain: CacheDomain) -> dict[str, Any]:
         "io": None if isinstance(io, Missing) else io.cbm.hex,
         "io_provenance": io.message if isinstance(io, Missing) else io.provenance,
     }
+
+
+def _io_alloc(table: ResctrlTable) -> str | None:
+    return {None: None, False: "disabled", True: "enabled"}[table.limits.io_alloc]
 
 
 def _group(group: ResctrlGroup) -> dict[str, Any]:

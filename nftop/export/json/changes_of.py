@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nftop.model.change import POLICY_KINDS, Change, parts
+from nftop.model.change import IO_KINDS, POLICY_KINDS, Change, parts
 from nftop.model.ids import parse_cpu_list
 
 
@@ -12,8 +12,9 @@ def change_object(change: Change) -> dict[str, Any]:
     """One cell: what it is, `old` and `new`; null where it was or is not there."""
     cell = change.cell
     result: dict[str, Any] = {"kind": cell.kind, "old": change.old, "new": change.new}
-    if cell.kind == "schemata":
-        result |= {"group": cell.group, "resource": cell.name, "domain": cell.number}
+    if cell.kind in ("schemata", *IO_KINDS):
+        result |= {"group": cell.group or None, "resource": cell.name}
+        result |= {"domain": cell.number if cell.number >= 0 else None}
     elif cell.kind == "cpu":
         result |= {"cpu": cell.number}
     elif cell.kind in POLICY_KINDS:

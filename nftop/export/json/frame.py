@@ -62,7 +62,7 @@ from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import CacheDomain
+from nftop.model.rdt.rdt import NO_IO_ALLOC, CacheDomain
 
 
 def incident_object(incident: Incident) -> dict[str, Any]:
@@ -261,6 +261,7 @@ def cache_object(frame: Frame) -> dict[str, Any]:
         "closids.used": groups,
         "rmids.used": _known(None if limits.rmids is None else metered),
         **_known_of(limits, "min_bits sparse mba_least mba_step"),
+        "io_alloc": NO_IO_ALLOC if limits.io_alloc is None else limits.io_alloc,
     }
     for domain in frame.domains:
         values |= {f"l3.{domain.l3}.{name}": value for name, value in _domain(domain).items()}

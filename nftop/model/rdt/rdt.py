@@ -120,6 +120,16 @@ class IoWays:
         return IO_ORIGINS[self.origin]
 
 
+# Why the ways of I/O can't be set. `io_alloc` is of Linux 6.19 (commit 9445c7059c1c), which offers
+# it on AMD's processors with L3 SDCIAE only. The register of Intel's processors (IIO LLC WAYS) is
+# in no manual of Intel's.
+NO_IO_ALLOC = Missing(
+    Reason.HARDWARE,
+    "the kernel offers no io_alloc here (Linux 6.19 does on AMD's processors with SDCIAE); Intel's "
+    "register IIO LLC WAYS is shown where it can be read, and never written",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CacheDomain:
     """One last-level cache that can be allocated or monitored.
@@ -260,6 +270,8 @@ class Limits:
         sparse: L3 masks need not be contiguous.
         cdp: the L3 has separate masks for code and data.
         mba_least, mba_step: least bandwidth limit and granularity.
+        io_alloc: whether `io_alloc` sets the ways of I/O, which then have a class that no group can
+            have; None: not offered (`NO_IO_ALLOC`).
     """
 
     closids: int | None = None
@@ -269,6 +281,7 @@ class Limits:
     cdp: bool = False
     mba_least: int | None = None
     mba_step: int | None = None
+    io_alloc: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
         shape = {True: "any ways", False: "ways side by side", None: ""}[limits.sparse]
         facts.append(", ".join(filter(None, (f"masks of {ways} or more", shape))))
     facts += ["CDP"] if limits.cdp else []
+    if limits.io_alloc is not None:
+        facts.append("io_alloc on: I/O has a class" if limits.io_alloc else "io_alloc off")
     if limits.mba_least is not None:
         facts.append(f"limits from {limits.mba_least} in steps of {limits.mba_step or '?'}")
     return crop(line(Span("; ".join(facts), Tone.DIM)), width)

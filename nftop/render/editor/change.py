@@ -8,6 +8,7 @@ from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import (
+    NO_IO_ALLOC,
     UNLIMITED_MBPS,
     CacheDomain,
     MbaUnit,
@@ -36,6 +37,7 @@ def changed(changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit) -
     rows = [
         *_directories(changes),
         *_values(changes, ways, unit),
+        *_io_values(changes, ways, unit),
         *_moves(changes),
         *_frequencies(changes),
         *_speed_select(changes),
@@ -95,6 +97,20 @@ def _values(
             old, new = (_value(change.cell, item, ways, unit) for item in (change.old, change.new))
             group = named(change.cell.group)
             yield f"{group} {change.cell.name} {change.cell.number}", old, new
+
+
+def _io_values(
+    changes: Sequence[Change], ways: Mapping[str, int], unit: MbaUnit
+) -> Iterator[tuple[str, str, str]]:
+    for change in changes:
+        if change.cell.kind == "io_alloc":
+            yield "ways of I/O (io_alloc)", change.old or "absent", change.new or "absent"
+        elif change.cell.kind == "io_cbm":
+            old, new = (
+                "as the CPU has it" if value is None else _value(change.cell, value, ways, unit)
+                for value in (change.old, change.new)
+            )
+            yield f"I/O L3 {change.cell.number}", old, new
 
 
 def _value(cell: Cell, value: str | None, ways: Mapping[str, int], unit: MbaUnit) -> str:
@@ -234,7 +250,7 @@ def _under(label: str, texts: Sequence[str], width: int, tone: Tone = Tone.PLAIN
 def classes(table: ResctrlTable) -> list[str]:
     """A block per group, the ways of I/O, and what could not be read."""
     lines = [line for group in table.groups for line in (*_group(group, table), "")]
-    lines += [line for domain in table.domains for line in _domain(domain)]
+    lines += io_ways_lines(table)
     lines += [f"note: {printable(table.gaps)}"] if table.gaps else []
     return lines
 
@@ -270,6 +286,17 @@ def _group(group: ResctrlGroup, table: ResctrlTable) -> Iterator[str]:
     for monitor in group.monitors:
         metered = format_cpu_list(monitor.cpus) or "none"
         yield f"  metered as {printable(monitor.name)}: CPU {metered}"
+
+
+def io_ways_lines(table: ResctrlTable) -> list[str]:
+    """The ways of I/O of each cache, and whether they can be set."""
+    can_set = {
+        None: NO_IO_ALLOC.message,
+        False: "disabled: the CPU chooses the ways (`nftop cat io enable`)",
+        True: "enabled: the ways are set, and I/O has the highest class of the cache",
+    }[table.limits.io_alloc]
+    rows = [line for domain in table.domains for line in _domain(domain)]
+    return [*rows, f"io_alloc  {can_set}"]
 
 
 def _domain(domain: CacheDomain) -> Iterator[str]:

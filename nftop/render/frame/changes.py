@@ -56,7 +56,7 @@ def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
 
 def texts(changes: Sequence[Change]) -> list[str]:
     """Each change as a short text; equal moves of CPUs and threads together."""
-    return [*_schemata(changes), *_groups(changes), *_moves(changes)]
+    return [*_schemata(changes), *_io_texts(changes), *_groups(changes), *_moves(changes)]
 
 
 def _concerns(cell: Cell, group: str, l3: L3Domain) -> bool:
@@ -69,6 +69,14 @@ def _schemata(changes: Sequence[Change]) -> Iterator[str]:
         cell = change.cell
         if cell.kind == "schemata":
             yield f"{_named(cell.group)} {cell.name} {cell.number} {change.old} → {change.new}"
+
+
+def _io_texts(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        if change.cell.kind == "io_alloc":
+            yield f"io_alloc {change.new}"
+        elif change.cell.kind == "io_cbm":
+            yield f"I/O L3 {change.cell.number} {change.old} → {change.new}"
 
 
 def _groups(changes: Sequence[Change]) -> Iterator[str]:

@@ -112,6 +112,13 @@ def _mounted(mount: files.Mount, table: ResctrlTable) -> Check:
     return Check(_NAME, Reason.PRESENT, text)
 
 
+_IO_ALLOC = {
+    None: "; the kernel can't set them (no io_alloc)",
+    False: "; the kernel can set them (io_alloc is off)",
+    True: "; set by io_alloc, which has a class of its own",
+}
+
+
 def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
     name, limits = f"{_NAME} L3", table.limits
     ways = next((domain.ways for domain in table.domains if domain.ways is not None), None)
@@ -125,6 +132,7 @@ def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
     text += ", gaps allowed" if limits.sparse else ""
     text += ", code and data apart (CDP)" if limits.cdp else ""
     text += f"; classes: {_used(len(table.groups), limits.closids)}; I/O: {ways_of_io}"
+    text += _IO_ALLOC[limits.io_alloc]
     full = limits.closids is not None and len(table.groups) >= limits.closids
     return Check(name, Reason.TAKEN if full else Reason.PRESENT, text)
 

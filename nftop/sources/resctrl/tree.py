@@ -6,6 +6,7 @@ monitors are skipped.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
@@ -156,7 +157,7 @@ def _by_domain(text: str, value: Callable[[str], T]) -> Mapping[int, T]:
 
 
 # Directories next to the control groups that are none.
-_NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
+NO_GROUPS = frozenset({"info", "mon_data", "mon_groups"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def read_tree(mount: str, in_time: Callable[[], bool] = lambda: True) -> Tree | 
     Groups removed meanwhile are left out. Raises OSError: the mount can't be listed.
     """
     notes, unread = list[str](), list[str]()
-    below = [(name, path) for name, path in folders(mount) if name not in _NO_GROUPS]
+    below = [(name, path) for name, path in folders(mount) if name not in NO_GROUPS]
     groups = []
     for name, path in [(ROOT, mount), *below]:
         if not in_time():
@@ -266,6 +267,57 @@ def _optional(path: str, parse: Callable[[str], T], notes: list[str]) -> T | Non
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class IoAlloc:
+    """`io_alloc` of the last-level cache: ways of I/O that can be set.
+
+    Attributes:
+        line: its folder of `info`: `L3`, with CDP `L3DATA` (the kernel keeps `L3CODE` the same).
+        enabled: while it is, I/O has the highest class of the cache, which no group can have.
+        masks: by L3; empty while it is off (the kernel shows none) or if unreadable.
+        closids: classes of the cache; None if unknown.
+    """
+
+    line: str
+    enabled: bool
+    masks: Mapping[int, int]
+    closids: int | None
+
+
+def read_io_alloc(path: str, notes: list[str] | None = None) -> IoAlloc | None:
+    """`io_alloc` of the `info` of a mount; None if the kernel does not offer it.
+
+    `notes`: receives a sentence for each file that can't be read. Without it that raises OSError.
+    """
+    for line in ("L3", "L3DATA"):
+        status = _line(f"{path}/{line}/io_alloc", str.strip, notes)
+        if status in ("enabled", "disabled"):
+            break
+    else:
+        return None
+    masks = None
+    if status == "enabled":  # otherwise reading fails with EINVAL
+        masks = _line(f"{path}/{line}/io_alloc_cbm", _io_masks, notes)
+        if masks is None and notes is None:
+            raise OSError(errno.EIO, "io_alloc is enabled, and its masks are not there")
+    closids = _line(f"{path}/{line}/num_closids", parse_number, notes)
+    return IoAlloc(line, status == "enabled", masks or {}, closids)
+
+
+def _io_masks(text: str) -> Mapping[int, int]:
+    return parse_domains(text.strip(), 16)
+
+
+def _line(path: str, parse: Callable[[str], T], notes: list[str] | None) -> T | None:
+    value = read_optional(path, parse)
+    if not isinstance(value, Missing):
+        return value
+    if notes is None:
+        raise OSError(errno.EIO, value.message)
+    notes.append(value.message)
+    return None
+
+
 # Contents of `info`: what can be allocated, how many classes, what is metered.
 _NO_IO_WAYS = Missing(
     Reason.SOURCE, "CPUID reports no ways that devices write into, and no register was read"
@@ -281,7 +333,7 @@ class Info:
         ways: of an L3; None if L3 can't be allocated.
         l2_ways: likewise of an L2.
         shareable_bits: CPUID's hint at the ways of I/O in an L3.
-        io_alloc: masks of io_alloc by L3; empty if off or absent.
+        io_alloc: None if not offered.
         usage: `bit_usage` of the L3 by domain; with CDP that of data.
         events: what is metered; empty if nothing is.
         notes: what could not be read, a sentence each.
@@ -292,7 +344,7 @@ class Info:
     ways: int | None
     l2_ways: int | None
     shareable_bits: int | None
-    io_alloc: Mapping[int, int]
+    io_alloc: IoAlloc | None
     usage: Mapping[int, str]
     events: tuple[Event, ...]
     notes: tuple[str, ...]
@@ -305,8 +357,9 @@ class Info:
         if self.ways is None:
             return Missing(Reason.HARDWARE, "the kernel reports no ways of this cache")
         whole = (1 << self.ways) - 1
-        if l3 in self.io_alloc:
-            return IoWays(Cbm(self.io_alloc[l3] & whole, self.ways), "io_alloc")
+        set_masks = self.io_alloc.masks if self.io_alloc is not None else {}
+        if l3 in set_masks:
+            return IoWays(Cbm(set_masks[l3] & whole, self.ways), "io_alloc")
         if register is not None:
             return IoWays(register, "register")
         if not self.shareable_bits:
@@ -344,16 +397,18 @@ def read_info(path: str) -> Info:
     l3 = next((name for name in ("L3", "L3DATA") if name in here), "L3")
     l2 = next((name for name in ("L2", "L2DATA") if name in here), "L2")
     closids = files.numbers(sorted(resources), "num_closids")
-    io_alloc = _io_alloc(files, l3)
+    io_alloc = read_io_alloc(path, files.notes)
+    enabled = None if io_alloc is None else io_alloc.enabled
     limits = Limits(
         # io_alloc has the highest class for I/O, so that no group can have it.
-        closids=min(closids) - bool(io_alloc) if closids else None,
+        closids=min(closids) - bool(enabled) if closids else None,
         rmids=files.read("L3_MON/num_rmids", parse_number),
         min_bits=files.read(f"{l3}/min_cbm_bits", parse_number),
         sparse=files.read(f"{l3}/sparse_masks", lambda text: parse_number(text) > 0),
         cdp="L3CODE" in here,
         mba_least=files.read("MB/min_bandwidth", parse_number),
         mba_step=files.read("MB/bandwidth_gran", parse_number),
+        io_alloc=enabled,
     )
     return Info(
         resources=resources,
@@ -371,14 +426,3 @@ def read_info(path: str) -> Info:
 def _ways(files: _Reader, resource: str) -> int | None:
     mask = files.read(f"{resource}/cbm_mask", parse_mask)
     return mask.bit_length() if mask else None
-
-
-def _io_alloc(files: _Reader, l3: str) -> Mapping[int, int]:
-    # The kernel shows the masks only while it is on.
-    if files.read(f"{l3}/io_alloc", str.strip) != "enabled":
-        return {}
-
-    def parse(text: str) -> Mapping[int, int]:  # the line may begin with the resource's name
-        return parse_domains(text.rpartition(":")[2].strip(), 16)
-
-    return files.read(f"{l3}/io_alloc_cbm", parse) or {}

@@ -14,7 +14,7 @@ from nftop.model.frame import Finding
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, ResctrlGroup, ResctrlTable
+from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
@@ -26,7 +26,10 @@ from nftop.store.user.baselines import plain
 
 
 def changes(before: ResctrlTable, after: ResctrlTable) -> tuple[str, ...]:
-    """A sentence (untrusted names) per changed mask, limit, CPU list or group; none for threads."""
+    """A sentence (untrusted names) per changed mask, limit, CPU list or group; none for threads.
+
+    Also of the ways of I/O.
+    """
     old, new = ({group.name: group for group in table.groups} for table in (before, after))
     sentences = []
     for name in old.keys() | new.keys():
@@ -44,7 +47,23 @@ def changes(before: ResctrlTable, after: ResctrlTable) -> tuple[str, ...]:
             for key, text in settings.items()
             if was.get(key, text) != text
         ]
+    io = [_io_settings(table) for table in (before, after)]
+    sentences += [
+        f"ways of I/O: {io[0].get(key, f'{key} not set')} -> {text.removeprefix(f'{key} ')}"
+        for key, text in io[1].items()
+        if io[0].get(key) != text
+    ]
     return tuple(sentences)
+
+
+def _io_settings(table: ResctrlTable) -> dict[str, str]:
+    """Text of the ways of I/O by cache, with their origin."""
+    facts = {}
+    for domain in table.domains:
+        key = f"L3 {domain.l3}"
+        if isinstance(domain.io, IoWays):
+            facts[key] = f"{key} {domain.io.cbm.hex} ({domain.io.origin})"
+    return facts
 
 
 def _settings(group: ResctrlGroup) -> dict[str, str]:

@@ -18,6 +18,7 @@ from nftop.model.change import (
     MoveTasks,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
 )
 from nftop.model.ids import Cpu
@@ -70,6 +71,10 @@ def parse(line: str) -> argparse.Namespace:
         ),
         ("remove --group nftop.a", [RemoveGroup("nftop.a")]),
         ("remove --group vpp --monitor nftop.m", [RemoveMonitor("vpp", "nftop.m")]),
+        ("io enable", [SetIoWays(enabled=True)]),
+        ("io enable --l3 0=600 --l3 1=0x3", [SetIoWays(True, ((0, 0x600), (1, 3)))]),
+        ("io set --l3 1=7", [SetIoWays(None, ((1, 7),))]),
+        ("io disable", [SetIoWays(enabled=False)]),
     ],
 )
 def test_options_are_actions(line: str, expected: list[Action]) -> None:
@@ -104,6 +109,7 @@ def test_a_process_is_all_its_threads() -> None:
         ("set --group a --l3 0=1 --l3 0=3", "given twice"),
         ("create --group a --monitor nftop.m --l3 0=1", "no masks of its own"),
         ("create --group nftop.a --threads 1", "of a monitoring group"),
+        ("io set --l3 0=1 --l3 0=3", "given twice"),
     ],
 )
 def test_invalid_input_is_reported(line: str, why: str) -> None:
@@ -124,3 +130,9 @@ def test_threads_that_came_since_a_move_are_counted(monkeypatch: pytest.MonkeyPa
     assert missed(options, host) == ""
     monkeypatch.setattr("nftop.cli.parsers.cat_actions.threads_of", lambda _: (100, 101, 200))
     assert missed(options, host).startswith("2 of its threads came since and are not moved")
+
+
+def test_the_command_of_ways_of_io_is_that_line() -> None:
+    line = "io enable --l3 0=600 --l3 1=3"
+    assert command(parse(line), "nftop") == f"nftop cat {line}"
+    assert command(parse("io disable"), "nftop") == "nftop cat io disable"

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.resctrl.messages import ways_text
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import LimitRule, MaskRule, Rules, untouchable
+from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules, untouchable
 from nftop.model.change import (
     Action,
     Cell,
@@ -19,13 +19,14 @@ from nftop.model.change import (
     MoveTasks,
     RemoveGroup,
     RemoveMonitor,
+    SetIoWays,
     SetSchemata,
     State,
     group_path,
     parts,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import UNLIMITED_MBPS
+from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS
 from tests.control.hosts import lab_host
 
 RULES = Rules(
@@ -256,3 +257,79 @@ def test_a_group_is_not_removed_and_recreated_at_once(snapshot: SnapshotAssertio
     proposal = propose(host.state(), host.rules(), twice)
     assert proposal.refusals == snapshot
     assert proposal.changes == ()
+
+
+def with_io(*, enabled: bool, **more: str) -> tuple[State, Rules]:
+    """Two ways of I/O of cache 0, and vpp's ways 0 to 3."""
+    state = dict(world(**more)) | {Cell("io_alloc", "", "L3"): "disabled"}
+    if enabled:
+        switch, mask = Cell("io_alloc", "", "L3"), Cell("io_cbm", "", "L3", 0)
+        state |= {switch: "enabled", mask: "600"}
+    return state, replace(RULES, io_alloc=IoRule("L3", 3))
+
+
+@pytest.mark.parametrize(
+    ("enabled", "action", "why"),
+    [
+        (False, SetIoWays(None, ((0, 3),)), "io_alloc is disabled"),
+        (True, SetIoWays(None, ((0, 0),)), "a class has 2 ways at least"),
+        (True, SetIoWays(None, ((0, 0x800),)), "the cache has 11 ways"),
+        (True, SetIoWays(None, ((0, 5),)), "side by side"),
+        (True, SetIoWays(None, ((1, 3),)), "there is no L3 1"),
+    ],
+)
+def test_ways_of_io_that_are_refused(enabled: bool, action: Action, why: str) -> None:
+    state, rules = with_io(enabled=enabled)
+    proposal = propose(state, rules, [action])
+    assert proposal.changes == ()
+    assert why in proposal.refusals[0]
+
+
+def test_without_io_alloc_the_reason_is_given() -> None:
+    proposal = propose(world(), RULES, [SetIoWays(enabled=True)])
+    assert proposal.refusals == (NO_IO_ALLOC.message,)
+
+
+def test_io_takes_a_class_and_gives_it_back() -> None:
+    state, rules = with_io(enabled=False)
+    on, make = SetIoWays(enabled=True), CreateGroup("nftop.b")
+    orders: list[list[Action]] = [[on, make], [make, on]]
+    proposal = propose(state, rules, [on])
+    assert {(item.cell.kind, item.new) for item in proposal.changes} == {
+        ("io_alloc", "enabled"), ("io_cbm", "7ff"),
+    }  # fmt: skip
+    for actions in orders:
+        assert "all 4 classes of this CPU are in use" in propose(state, rules, actions).refusals[0]
+    full, rules = with_io(enabled=True)
+    assert "all 4 classes" in propose(full, rules, [make]).refusals[0]
+    assert propose(full, rules, [SetIoWays(enabled=False), make]).refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (IoRule("L3", 3, holder="vpp"), "vpp has class 3, which I/O needs"),
+        (IoRule("L3", 15, problem="8 classes in all resources"), "8 classes in all resources"),
+    ],
+)
+def test_a_class_that_io_can_not_have(rule: IoRule, why: str) -> None:
+    state, rules = with_io(enabled=False)
+    proposal = propose(state, replace(rules, io_alloc=rule), [SetIoWays(enabled=True)])
+    assert proposal.refusals == (why,)
+
+
+def test_io_shares_no_ways_with_an_exclusive_group() -> None:
+    state, rules = with_io(enabled=True, vpp="exclusive")
+    for action in (SetIoWays(None, ((0, 0x18),)), l3(0x600)):
+        refusals = propose(state, rules, [action]).refusals
+        assert any("which I/O can't share" in text for text in refusals)
+    assert propose(state, rules, [SetIoWays(None, ((0, 0x70),))]).refusals == ()
+
+
+def test_the_classes_that_share_ways_with_io_are_named() -> None:
+    state, rules = with_io(enabled=True)
+    proposal = propose(state, rules, [SetIoWays(None, ((0, 0x18),))])
+    assert [text for _, text in proposal.of_masks] == [
+        "ways of I/O in L3 0: shares ways 3-4 with default",
+        "ways of I/O in L3 0: shares way 3 with nftop.a, vpp",
+    ]

@@ -14,7 +14,7 @@ from nftop.control.backend import AbsentError, LockedError, RefusedError
 from nftop.control.resctrl import resctrl as resctrl_module
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.resctrl import Resctrl, open_resctrl, threads_of
-from nftop.control.rules import LimitRule, MaskRule
+from nftop.control.rules import IoRule, LimitRule, MaskRule
 from nftop.model.change import Cell
 from nftop.sources.resctrl.files import shared_lock
 from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write
@@ -285,3 +285,64 @@ def test_without_resctrl_it_says_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "proc/filesystems").write_text("nodev\tresctrl\n")
     with pytest.raises(AbsentError, match="mount -t resctrl"):
         open_resctrl(tmp_path)
+
+
+IO = {"info/L3/io_alloc": "enabled", "info/L3/io_alloc_cbm": "0=c00;1=003"}
+SWITCH = Cell("io_alloc", "", "L3")
+
+
+def masks(line: str, *values: str) -> dict[Cell, str]:
+    return {Cell("io_cbm", "", line, l3): value for l3, value in enumerate(values)}
+
+
+def test_ways_of_io_are_cells_while_they_are_set(tmp_path: Path) -> None:
+    none = mounted(tmp_path / "a", plain())
+    assert not [cell for cell in none.state() if cell.kind in ("io_alloc", "io_cbm")]
+    assert none.rules().io_alloc is None
+    off = mounted(tmp_path / "b", plain() | {"info/L3/io_alloc": "disabled"})
+    assert off.state()[SWITCH] == "disabled"
+    on = mounted(tmp_path / "c", plain() | IO)
+    state = on.state()
+    assert {cell: state[cell] for cell in state if cell.kind in ("io_alloc", "io_cbm")} == {
+        SWITCH: "enabled", **masks("L3", "c00", "3")
+    }  # fmt: skip
+    # CDP has the same in both folders.
+    files = {name.replace("info/L3/", "info/L3DATA/"): text for name, text in IO.items()}
+    files |= {"info/L3CODE/cbm_mask": "fff", "info/L3DATA/cbm_mask": "fff"}
+    cdp = {name: text for name, text in plain().items() if not name.startswith("info/L3/")}
+    state = mounted(tmp_path / "d", cdp | files).state()
+    assert masks("L3DATA", "c00", "3").items() <= state.items()
+
+
+def test_ways_of_io_that_can_not_be_read_are_not_none(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain() | IO | {"info/L3/io_alloc_cbm": "0=what"})
+    with pytest.raises(OSError, match="io_alloc_cbm"):
+        host.state()
+
+
+def test_rules_of_io_know_the_class_and_its_group(tmp_path: Path) -> None:
+    files = plain() | {"info/L3/io_alloc": "disabled", "info/MB/num_closids": "15"}
+    files |= {"vpp/ctrl_hw_id": "14"}
+    host = mounted(tmp_path / "a", files)
+    assert host.rules().io_alloc == IoRule("L3", 14, "vpp")
+    assert host.rules().closids == 15
+    fewer = mounted(tmp_path / "b", files | {"info/MB/num_closids": "8"}).rules().io_alloc
+    assert fewer is not None
+    assert "8 in all resources" in fewer.problem
+    on = mounted(tmp_path / "c", plain() | IO | {"info/MB/num_closids": "15"})
+    assert on.rules().closids == 15, "that of I/O is one of them"
+
+
+def test_writes_of_io(tmp_path: Path) -> None:
+    host = mounted(tmp_path, plain() | IO)
+    for step in (
+        ResctrlStep("io_alloc", "/", values={SWITCH: "disabled"}),
+        ResctrlStep("io_cbm", "/", values=masks("L3", "600", "f")),
+    ):
+        host.do(step)
+    folder = tmp_path / MOUNT / "info/L3"
+    assert (folder / "io_alloc").read_text().startswith("0\n")
+    assert (folder / "io_alloc_cbm").read_text().startswith("0=600;1=f\n")
+    (folder / "io_alloc_cbm").unlink()
+    with pytest.raises(RefusedError, match="write '0=1' to info/L3/io_alloc_cbm"):
+        host.do(ResctrlStep("io_cbm", "/", values=masks("L3", "1")))

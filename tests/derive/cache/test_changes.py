@@ -20,10 +20,10 @@ from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, L2Mask, ResctrlTable
+from nftop.model.rdt.rdt import ROOT, IoOrigin, IoWays, L2Mask, Limits, ResctrlTable
 from nftop.model.sample import SourceReading
 from nftop.model.threads import ThreadRow
-from tests.rdt import group, in_cache, table
+from tests.rdt import DOMAINS, WAYS, group, in_cache, table
 
 S = 1_000_000_000
 FIRST = table(groups=(group(ROOT, 0, (0, 3), in_cache(0, 0xFFF)),
@@ -222,3 +222,33 @@ def test_two_of_nftops_changes_between_two_readings_are_its_own_too() -> None:
     both = schemata("L3", 0, "f0", "3f0")
     assert is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), created)
     assert not is_own_change(both, Noticed(4 * S, 7 * S, 0, (both,)), created[1:])
+
+
+def of_io(bits: int, origin: IoOrigin, io_alloc: bool | None = None) -> ResctrlTable:
+    io = IoWays(Cbm(bits, WAYS), origin)
+    domains = tuple(replace(domain, io=io) for domain in DOMAINS)
+    return replace(FIRST, domains=domains, limits=Limits(io_alloc=io_alloc))
+
+
+def test_ways_of_io_that_others_set_are_noticed() -> None:
+    state = read(
+        of_io(0xC00, "cpuid", io_alloc=False),
+        of_io(0xFFF, "io_alloc", io_alloc=True),
+        of_io(0x00F, "io_alloc", io_alloc=True),
+        of_io(0xC00, "cpuid", io_alloc=False),
+    )
+    switch = Cell("io_alloc", "", "L3")
+    masks = [Cell("io_cbm", "", "L3", l3) for l3 in (0, 1)]
+    assert [item.changes for item in state.noticed] == [
+        (Change(switch, "disabled", "enabled"),),
+        tuple(Change(cell, "fff", "f") for cell in masks),
+        (Change(switch, "enabled", "disabled"),),
+    ]
+    assert groups_in(state.noticed[1].changes) == ()
+
+
+def test_a_register_that_an_operator_wrote_is_noticed() -> None:
+    state = read(of_io(0xC00, "register"), of_io(0xF00, "register"))
+    (noticed,) = state.noticed
+    assert noticed.changes[0] == Change(Cell("io_cbm", "", "L3", 0), "c00", "f00")
+    assert not is_own_change(noticed.changes[0], noticed, ())

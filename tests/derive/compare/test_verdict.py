@@ -13,7 +13,8 @@ from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
-from nftop.model.rdt.rdt import ROOT, ResctrlTable
+from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlTable
 from nftop.store.history.history import TickHistory
 from tests.frames import SECOND_NS, START_NS, with_cells
 from tests.rdt import group, in_cache
@@ -284,3 +285,16 @@ def test_cpus_that_move_are_about_both_classes_and_the_cache_next_to_them() -> N
     result = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
     assert result.groups == (ROOT, "vpp")
     assert [item.name for item in result.parts if item.kind == "class"] == [ROOT, "vpp", "ovs"]
+
+
+def test_ways_of_io_are_about_every_class_in_use() -> None:
+    def tables(tick: int, one: ResctrlTable) -> ResctrlTable:
+        bits = 0xF00 if tick >= 60 else 0xC00
+        domains = [replace(item, io=IoWays(Cbm(bits, 12), "register")) for item in one.domains]
+        return replace(one, domains=tuple(domains))
+
+    frame = (story := Story(tables=tables, changed_at=999)).last(150)
+    last = together(frame.noticed)[-1]
+    result = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
+    assert set(result.groups) == {"ovs", ROOT, "vpp"}
+    assert {item.name for item in result.parts if item.kind == "nf"} >= {"vpp"}

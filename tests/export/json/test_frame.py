@@ -259,6 +259,7 @@ def test_json_of_classes_and_monitors() -> None:
         "sparse": False,
         "mba_least": None,
         "mba_step": None,
+        "io_alloc": None,
         "l3": {
             "0": {
                 "ways": 12, "size_bytes": 48 * MIB, "bit_usage": "XXSSSSSSSSSS", "nodes": [0, 1],
@@ -271,7 +272,7 @@ def test_json_of_classes_and_monitors() -> None:
         },
         "missing": dict.fromkeys(
             ["mba_least", "mba_step", "l3.1.bit_usage", "l3.1.read_on_cpu", "l3.1.io"], "source"
-        ),
+        ) | {"io_alloc": "hardware"},
     }  # fmt: skip
     [row] = whole["groups"]
     assert row["l2"] == {"3": "000f", "4": {"code": "00f0", "data": "000f"}}

@@ -163,6 +163,15 @@ def _info(state: Resctrl) -> Folder:
 def _info_schema(state: Resctrl, schema: Schema) -> Folder:
     names = state.profile.files["L3" if schema.cache else schema.name]
     files: Nodes = {name: File(partial(info.show_schema, state, schema, name)) for name in names}
+    cat = state.hardware.allocation
+    if schema.cache and cat is not None and cat.io_alloc and state.profile.io_alloc:
+        files["io_alloc"] = File(
+            partial(info.show_io_alloc, state), _writer(state, info.write_io_alloc)
+        )
+        files["io_alloc_cbm"] = File(
+            partial(info.show_io_cbm, state, schema),
+            lambda text, _: info.write_io_cbm(state, schema, text),
+        )
     return Folder("info", None, files)
 
 

@@ -17,6 +17,7 @@ from tests.lab.resctrl.state import (
     closids,
     controls,
     default,
+    io_closid,
     refused,
 )
 from tests.lab.tree import failed
@@ -27,6 +28,7 @@ def make_control(state: Resctrl, name: str, permissions: int) -> None:
     begin(state, "mkdir")
     first_rmid = _take_rmid(state) if state.profile.rmid_first else None
     taken = {group.closid for group in controls(state)}
+    taken |= {io_closid(state)} if state.io is not None else set()
     count = min(closids(state, schema) for schema in state.schemas)
     closid = next((index for index in range(count) if index not in taken), None)
     if closid is None:

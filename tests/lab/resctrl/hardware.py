@@ -21,6 +21,7 @@ class CacheAllocation:
         ways, min_bits: of a mask.
         shareable_bits: those that CPUID says I/O uses too.
         closids: classes; CDP halves them. cdp: whether there is CDP.
+        io_alloc: whether the ways of I/O can be set, as AMD's SDCIAE lets the kernel do.
     """
 
     ways: int
@@ -28,6 +29,7 @@ class CacheAllocation:
     shareable_bits: int
     closids: int
     cdp: bool
+    io_alloc: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,18 @@ from types import MappingProxyType
 
 from tests.lab.resctrl.hardware import BandwidthAllocation, CacheAllocation, Monitoring
 from tests.lab.resctrl.numbers import unsigned
-from tests.lab.resctrl.schemata import bit_usage
+from tests.lab.resctrl.schemata import bit_usage, new_mask, overlaps, parse_mask
 from tests.lab.resctrl.state import (
     Resctrl,
     Schema,
     begin,
     closids,
+    controls,
     full_mask,
+    io_closid,
     refused,
     rmid_count,
+    value_width,
     whole_line,
 )
 from tests.lab.tree import failed
@@ -49,6 +52,79 @@ def write_assign_mode(state: Resctrl, text: str) -> None:
         raise refused(state, "no_mbm_event_mode")
     if mode != "default":
         raise refused(state, "unknown_assign_mode")
+
+
+def show_io_alloc(state: Resctrl) -> str:
+    """info/L3/io_alloc."""
+    return f"{'disabled' if state.io is None else 'enabled'}\n"
+
+
+def write_io_alloc(state: Resctrl, text: str) -> None:
+    """A write to info/L3/io_alloc, as kstrtobool reads it: it takes a class, or gives it back."""
+    enable = _boolean(text)
+    begin(state, "io")
+    if enable == (state.io is not None):
+        return
+    closid = io_closid(state)
+    if closid >= min(closids(state, schema) for schema in state.schemas):
+        raise refused(state, "io_no_class", closid=closid)
+    if not enable:
+        state.io = None
+        return
+    holder = next((group for group in controls(state) if group.closid == closid), None)
+    if holder is not None:
+        raise refused(state, "io_class_taken", errno.ENOSPC, closid=closid, group=holder.name)
+    schema = next(item for item in state.schemas if item.cache)
+    masks = {domain: new_mask(state, schema, domain) for domain in state.hardware.domains}
+    if any(mask.bit_count() < _cat(state).min_bits for mask in masks.values()):
+        raise refused(state, "io_failed", errno.ENOSPC)
+    state.io = masks
+
+
+def show_io_cbm(state: Resctrl, schema: Schema) -> str:
+    """info/L3/io_alloc_cbm; EINVAL while it is off."""
+    begin(state, "io")
+    if state.io is None:
+        raise refused(state, "io_off", name=schema.name)
+    form, width = state.profile.cbm_format, value_width(state)
+    values = (f"{domain}=" + form.format(value=bits, width=width)
+              for domain, bits in state.io.items())  # fmt: skip
+    return ";".join(values) + "\n"
+
+
+def write_io_cbm(state: Resctrl, schema: Schema, text: str) -> None:
+    """A write to info/L3/io_alloc_cbm: `0=f;1=ff`, or `*=f` for all."""
+    rest = whole_line(text)
+    begin(state, "io")
+    if state.io is None:
+        raise refused(state, "io_off", name=schema.name)
+    staged: dict[int, int] = {}
+    while rest:
+        word, _, rest = rest.partition(";")
+        left, equals, right = word.partition("=")
+        domain = unsigned(left, 10)
+        if not equals or (domain is None and left != "*"):
+            raise refused(state, "missing_equals")
+        those = state.hardware.domains if domain is None else (domain,)
+        for item in those:
+            if item not in state.io:
+                raise refused(state, "invalid_domain", domain=item)
+            if item in staged:
+                raise refused(state, "duplicate_domain", domain=item)
+            bits = parse_mask(state, right.strip())
+            if overlaps(state, None, schema, item, bits, exclusive=True):
+                raise refused(state, "overlaps_exclusive")
+            staged[item] = bits
+    state.io |= staged
+
+
+def _boolean(text: str) -> bool:
+    word = text.partition("\0")[0][:2].lower()
+    if word[:1] in ("y", "t", "1") or word == "on":
+        return True
+    if word[:1] in ("n", "f", "0") or word == "of":
+        return False
+    raise failed(errno.EINVAL)
 
 
 def _cat(state: Resctrl) -> CacheAllocation:

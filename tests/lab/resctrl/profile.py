@@ -33,6 +33,7 @@ class Profile:
         mbps_rounded: whether MBps are rounded as percentages are.
         mbps_event: whether a group chooses the event that its MBps are measured by.
         clusters: whether it meters sub-NUMA clusters one by one.
+        io_alloc: whether it knows io_alloc.
     """
 
     kernel: str
@@ -50,6 +51,7 @@ class Profile:
     mbps_rounded: bool
     mbps_event: bool
     clusters: bool
+    io_alloc: bool
 
 
 def kernels() -> tuple[str, ...]:

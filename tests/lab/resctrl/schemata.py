@@ -108,7 +108,8 @@ def overlaps(
     exclusive: bool = False,
 ) -> bool:
     """Whether a mask has ways of other groups or of I/O; `exclusive`: of exclusive groups only."""
-    if not exclusive and mask & _cat(state).shareable_bits:
+    io_bits = state.io[domain] if state.io is not None and group is not None else 0
+    if not exclusive and mask & (_cat(state).shareable_bits | io_bits):
         return True
     names = [schema.name] if schema.peer is None else [schema.name, schema.peer]
     return any(
@@ -131,6 +132,8 @@ def new_mask(state: Resctrl, schema: Schema, domain: int) -> int:
             used |= other.values[name][domain]
             if other.mode == "shareable":
                 mask |= other.values[name][domain]
+    if state.io is not None:  # a class that is neither shareable nor exclusive
+        used |= state.io[domain]
     mask |= full_mask(state) & ~used
     lowest = mask & -mask
     return mask & ~(mask + lowest)
@@ -144,7 +147,8 @@ def bit_usage(state: Resctrl, schema: Schema) -> str:
         modes = {
             group.mode for group in controls(state) if group.values[schema.name][domain] >> bit & 1
         }
-        if cat.shareable_bits >> bit & 1:
+        io_bits = 0 if state.io is None else state.io[domain]
+        if (cat.shareable_bits | io_bits) >> bit & 1:
             return "X" if "shareable" in modes else "H"
         return "S" if "shareable" in modes else "E" if "exclusive" in modes else "0"
 
@@ -181,7 +185,7 @@ def _parse(state: Resctrl, group: Group, schema: Schema, rest: str, staged: Stag
             raise refused(state, "duplicate_domain", domain=domain)
         right = right.strip()
         if schema.cache:
-            value = _mask(state, right)
+            value = parse_mask(state, right)
             _check_overlap(state, group, schema, domain, value)
             staged[schema.name, domain] = value
         elif "mba_MBps" in state.options:
@@ -190,7 +194,8 @@ def _parse(state: Resctrl, group: Group, schema: Schema, rest: str, staged: Stag
             staged[schema.name, domain] = _percent(state, right)
 
 
-def _mask(state: Resctrl, word: str) -> int:
+def parse_mask(state: Resctrl, word: str) -> int:
+    """A mask that the hardware takes; the error of one that it does not."""
     cat, mask = _cat(state), unsigned(word, 16)
     if mask is None:
         raise refused(state, "not_hex", word=word)

@@ -99,6 +99,7 @@ class Resctrl:
         threshold_bytes: max_threshold_occupancy.
         ledger, pool: None where nothing can be monitored.
         words: what a counter says instead of its number, by (group's path, node, event).
+        io: ways of I/O by domain while io_alloc is enabled.
     """
 
     hardware: Hardware
@@ -116,6 +117,7 @@ class Resctrl:
     status: list[str] = field(default_factory=list)
     words: dict[tuple[str, int, str], str] = field(default_factory=dict)
     serials: int = 1
+    io: dict[int, int] | None = None
 
 
 def rmid_count(hardware: Hardware) -> int:
@@ -162,6 +164,11 @@ def closids(state: Resctrl, schema: Schema) -> int:
         return allocation.closids // (2 if schema.peer else 1)
     assert bandwidth is not None
     return bandwidth.closids
+
+
+def io_closid(state: Resctrl) -> int:
+    """The class that io_alloc takes: the highest of the cache."""
+    return next(closids(state, schema) for schema in state.schemas if schema.cache) - 1
 
 
 def controls(state: Resctrl) -> Iterator[Group]:

@@ -452,3 +452,51 @@ def test_a_host_without_resctrl_says_how_to_get_it() -> None:
     for code, text in inside("7.2", program):
         assert code == 1
         assert "mount -t resctrl resctrl /sys/fs/resctrl" in text
+
+
+@pytest.mark.parametrize("cdp", [False, True], ids=["", "cdp"])
+def test_ways_of_io_have_one_way_back_even_after_a_kill(cdp: bool) -> None:
+    """Set, undone by one command, and restored after the guard and nftop were killed."""
+    program = f"""
+        if {cdp}:
+            TOP.joinpath("vpp/mon_groups/m").rmdir()
+            TOP.joinpath("vpp").rmdir()
+            subprocess.run(["umount", TOP], check=True)
+            subprocess.run(["mount", "-t", "resctrl", "-o", "cdp", "resctrl", TOP], check=True)
+            TOP.joinpath("vpp").mkdir()
+        INFO = TOP / "info" / ("L3DATA" if {cdp} else "L3")
+        ON = ["cat", "io", "enable", "--l3", "0=600", "--l3", "1=3"]
+
+        def io():
+            status = INFO.joinpath("io_alloc").read_text().strip()
+            masks = INFO.joinpath("io_alloc_cbm")
+            return [status, masks.read_text().strip() if status == "enabled" else ""]
+
+        before = tree()
+        found = [nftop("cat", "io", "show")[1].splitlines()[-1].split()[1], io()]
+        found += [outcome(*ON, "--yes"), io(), outcome("undo", "--yes"), io()]
+        for act in (ON, ["cat", "io", "disable"]):
+            if act != ON:
+                found += [outcome(*ON, "--yes")]
+            was = io()
+            asked = Asked(*act, "--keep-within", "3600")
+            asked.until("apply?")
+            asked.say("y\\n")
+            asked.until("keep?")
+            meanwhile = io()
+            [guard] = guards()
+            os.kill(guard, signal.SIGKILL)
+            asked.kill(signal.SIGKILL)
+            os.waitpid(asked.pid, 0)
+            wait(lambda: not guards())
+            found.append([meanwhile != was, nftop("recover", "--yes")[0], io() == was])
+        found += [outcome("cat", "io", "set", "--l3", "0=5", "--yes"), tree() == before]
+        print(json.dumps(found))
+    """
+    script = f"{textwrap.dedent(_HELP)}\n{textwrap.dedent(program)}"
+    lab = ("--model", "spr", "--kernel", "7.2", "--cpus", "16", "--io-alloc")
+    shown, off, on, masks, undone, again, *killed = answer(script, *lab)
+    assert (shown, off, on) == ("disabled:", ["disabled", ""], 0)
+    assert masks == ["enabled", "0=600;1=3"]
+    assert (undone, again) == (0, ["disabled", ""])
+    assert killed == [[True, 0, True], 0, [True, 0, True], 1, True]

@@ -219,6 +219,7 @@ def test_ways_of_io(tmp_path: Path) -> None:
     assert (none.limits.closids, on.limits.closids) == (8, 7), "I/O has a class of its own"
     off = read(write(tmp_path / "c", files | {"info/L3/io_alloc": "disabled"}))
     assert off.domains[0].io == IoWays(Cbm(0xC00, 12), "cpuid")
+    assert [table.limits.io_alloc for table in (none, on, off)] == [None, True, False]
 
 
 def test_the_register_is_queried_on_a_cpu_nftop_runs_on(
