@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from nftop.model.change import OwnChange
 from nftop.model.clock import NS_PER_S
@@ -99,6 +100,11 @@ class SessionView:
     facts: RowFacts = field(default_factory=RowFacts)
     _facts_of: Frame | None = None
 
+    @cached_property  # checking a protocol costs as much as a line of the screen
+    def player(self) -> Player | None:
+        """The feed if it is a recording's."""
+        return self.feed if isinstance(self.feed, Player) else None
+
     @property
     def frame(self) -> Frame | None:
         """The frame on screen."""
@@ -117,7 +123,7 @@ class SessionView:
     @property
     def strip(self) -> Strip | None:
         """Drops and events of the last minutes, or of the whole recording; None before a frame."""
-        position = self.feed.position if isinstance(self.feed, Player) else None
+        position = self.player.position if self.player is not None else None
         if position is not None:
             span_ns = max(position.last_ns - position.first_ns, NS_PER_S)
             return self.events.strip(
@@ -155,15 +161,15 @@ class SessionView:
         elif self.past is not None and self.newest is not None:
             age = age_text((self.newest.wall_ns - self.past.wall_ns) / NS_PER_S)
             status = ViewStatus(f"○ PAST {age} ago", notice=notice)
-        elif isinstance(self.feed, Player):
-            status = ViewStatus("REPLAY", self.feed.interval_s, notice=notice)
+        elif self.player is not None:
+            status = ViewStatus("REPLAY", self.player.interval_s, notice=notice)
         elif self.frozen is not None:
             status = ViewStatus(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
         else:
             status = ViewStatus("LIVE", self.feed.interval_s, notice=notice)
         position = None if self.time is None else self.time.position
         now_ns = None
-        if not isinstance(self.feed, Player):
+        if self.player is None:
             position = None if self.past is None else position
             now_ns = None if position is None or self.newest is None else self.newest.wall_ns
         return replace(
