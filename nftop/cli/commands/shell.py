@@ -15,7 +15,7 @@ from nftop.model.struct import dataclass
 
 _USAGE = "usage: "
 # Metavars of values that are files or folders.
-_FILES = re.compile(r"(?:FILE|PATH|[AB])(?:\[@FROM,TO\])?")
+_FILE_VALUE = re.compile(r"(?:FILE|PATH|[AB])(?:\[@FROM,TO\])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _spec(
                 continue
             for choice in action._choices_actions:  # noqa: SLF001
                 below = (*path, choice.dest)
-                inner = others.get(below, action.choices[choice.dest])
+                inner = others[below] if below in others else action.choices[choice.dest]
                 commands.append(_spec(inner, below, choice.help or "", others))
     return CommandSpec(
         path=path,
@@ -112,7 +112,7 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
         flags=tuple(action.option_strings),
         value=value,
         choices=choices,
-        is_file=_FILES.fullmatch(value) is not None,
+        is_file=_FILE_VALUE.fullmatch(value) is not None,
         text=text,
         group=group,
     )
@@ -271,11 +271,11 @@ def zsh(tree: CommandSpec) -> str:
                 replies.append(f"        {cases}) compadd -- {listed} ;;")
             elif option.is_file and option.flags:
                 replies.append(f"        {cases}) _files ;;")
-        items = " ".join(
+        listed = " ".join(
             shlex.quote(f"{word.replace(':', chr(92) + ':')}:{text}")
             for word, text in _described(command)
         )
-        words.append(f"    {shlex.quote(' '.join(command.path))}) items=({items}) ;;")
+        words.append(f"    {shlex.quote(' '.join(command.path))}) items=({listed}) ;;")
     return _ZSH.format(**_cases(tree), replies="\n".join(replies), words="\n".join(words))
 
 
@@ -299,11 +299,10 @@ def fish(tree: CommandSpec) -> str:
             values = f" -a {_fish(' '.join(option.choices))}" if option.choices else ""
             takes = ("" if not option.value else " -r -F" if option.is_file else " -x") + values
             rules.append(f"{here} {flags}{takes} -d {_fish(_brief(option.text))}")
-    commands, values = _paths(tree), _valued(tree)
     return _FISH.format(
         version=__version__,
-        commands=" ".join(map(_fish, commands)),
-        values=" ".join(map(_fish, values)),
+        commands=" ".join(map(_fish, _paths(tree))),
+        values=" ".join(map(_fish, _valued(tree))),
         rules="\n".join(rules),
     )
 
@@ -410,10 +409,8 @@ def manual_page(command: CommandSpec, tree: CommandSpec) -> str:
         ".SH SYNOPSIS", ".nf", _roff(command.usage), ".fi",
         ".SH DESCRIPTION", *_prose(command.description or f"{text[:1].upper()}{text[1:]}."),
     ]  # fmt: skip
-    examples, codes = [], []
-    rest = _EXIT.sub(lambda match: codes.append(match[1]) or "", command.epilog)
-    rest = _EXAMPLES.sub(lambda match: examples.append(match[1]) or "", rest)
-    lines += _prose(rest)
+    codes, examples = _EXIT.findall(command.epilog), _EXAMPLES.findall(command.epilog)
+    lines += _prose(_EXAMPLES.sub("", _EXIT.sub("", command.epilog)))
     if command.commands:
         lines += [".SH COMMANDS"]
         for below in command.commands:
