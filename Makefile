@@ -5,17 +5,21 @@
 # make check  what CI runs: format, lint, types, layers, documentation, tests
 # make docs   the documentation, into build/docs
 # make lab    a shell on a virtual Xeon, with perf, resctrl and nftop; as root (LAB='--model icx')
+# make wheel  dist/*.whl, with manual pages and completions; make deb: dist/*.deb, with systemd units
 # sudo make install   nftop for every user and for sudo: /opt/nftop and /usr/local/bin/nftop
 
 VENV := .venv
 PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
+SHAREDIR ?= /usr/local/share
 # Where `make newer-dpdk` keeps its Debian.
 NEWER ?= /var/tmp/nftop-trixie
 # The folders where `make newer-ovs` keeps its Debians begin with this.
 NEWER_OVS ?= /var/tmp/nftop-ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
+# `make deb-check` its own Debian 12.
+DEBIAN ?= /var/tmp/nftop-bookworm
 # And `make lab-sid` its own Debian.
 SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -25,8 +29,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
 # Where services start when they are installed, Open vSwitch's does, with no bridge.
-TEST_PACKAGES := dpdk-dev fuse3 intel-cmt-cat linux-perf openvswitch-switch openvswitch-switch-dpdk \
-  pcm perl strace zstd
+TEST_PACKAGES := dpdk-dev fish fuse3 intel-cmt-cat linux-perf mandoc openvswitch-switch \
+  openvswitch-switch-dpdk pcm perl strace zsh zstd
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
@@ -37,7 +41,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs wheel deb deb-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -143,6 +147,20 @@ test-prometheus:
 	  apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; } || \
 	  echo "no Prometheus could be fetched, so the tests that need it are skipped"
 
+wheel: $(READY)
+	@rm -rf build/share dist/*.whl
+	@packaging/share.sh $(BIN)/nftop build/share
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# Of the system's Python, so for the distribution it is made on.
+deb: wheel
+	@PIP=$(BIN)/pip NFTOP=$(BIN)/nftop packaging/deb.sh dist/nftop-*.whl dist
+
+# Installs and runs it in a debootstrapped Debian 12. As root.
+deb-check: deb
+	@packaging/check-deb.sh dist/nftop_*.deb $(DEBIAN)
+
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))
 install:
@@ -154,11 +172,14 @@ install:
 	$(PREFIX)/bin/pip install --quiet --upgrade .
 	@mkdir -p $(BINDIR)
 	ln -sfn $(PREFIX)/bin/nftop $(BINDIR)/nftop
+	@packaging/share.sh $(PREFIX)/bin/nftop $(SHAREDIR)
 
 uninstall:
 	@test -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) is not nftop's, so it stays"; exit 1; }
 	rm -rf $(PREFIX)
 	@test "$$(readlink $(BINDIR)/nftop)" != $(PREFIX)/bin/nftop || rm -f $(BINDIR)/nftop
+	@rm -f $(SHAREDIR)/man/man1/nftop.1 $(SHAREDIR)/man/man1/nftop-*.1 $(SHAREDIR)/zsh/site-functions/_nftop \
+	  $(SHAREDIR)/bash-completion/completions/nftop $(SHAREDIR)/fish/vendor_completions.d/nftop.fish
 
 # A virtual environment, with the one system package it may need named or installed.
 define venv

@@ -140,6 +140,7 @@ MAY: Mapping[str, str] = {
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
+    "cli/commands/shell.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/sweep.py": "shutil.get_terminal_size sys.stdout sys.stderr",
     "cli/commands/undo.py": "sys.stdout",

@@ -37,11 +37,14 @@ from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
 from nftop.model.terminal_text import safe_line
 
+# Commands that print what is made from the parsers.
+SHELL_NAMES = ("completion", "man")
 # Module and function of each command, in `nftop.cli`; the function returns the exit code.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {name: f"commands.{name}.{name}" for name in ("live", "serve", "cat", "undo", "sst")}
     | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
     | {"config": "config.show"}
+    | {name: f"commands.shell.{name}" for name in SHELL_NAMES}
     | {name: f"commands.report.{name}" for name in ("doctor", "explain", "tma")}
     | {name: f"commands.record.{name}" for name in record.NAMES}
     | {name: f"commands.export.{name}" for name in record.INTERVAL_NAMES}
@@ -49,9 +52,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 # Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")
 # Commands that run despite an error in the configuration.
-_WITHOUT_CONFIG = frozenset({*cat.NAMES, "sst", "explain", "tma"})
+_WITHOUT_CONFIG = frozenset({*cat.NAMES, *SHELL_NAMES, "sst", "explain", "tma"})
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
+
 keys: ? for help, q to quit
 
 examples:
@@ -92,6 +96,8 @@ def _run(arguments: Sequence[str]) -> int:
         parser.error(f"--queue-map: {error}")
     if sys.stdout is None:  # started with it closed
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
+    if options.command in SHELL_NAMES:
+        options.parser, options.demo_parser = build_parser(), build_parser(demo=True)
     module, _, name = COMMANDS[options.command].rpartition(".")
     code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
     return code
@@ -206,6 +212,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         record.add_interval_commands(commands)
         _add_pcm(parser)
         _add_tma(commands)
+        _add_shell(commands)
     return parser
 
 
@@ -276,6 +283,15 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                      help="print the perf command that counts the events")  # fmt: skip
     tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
     tma.set_defaults(command="tma")
+
+
+def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    completion = cat.add_command(commands, "completion", "completion script of a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
+                            help="bash, zsh or fish")  # fmt: skip
+    man = cat.add_command(commands, "man", "manual pages: nftop man | man -l -")
+    man.add_argument("page", nargs="?", metavar="COMMAND", help="default: nftop itself")
+    man.add_argument("--list", dest="listed", action="store_true", help="only names of all pages")
 
 
 def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

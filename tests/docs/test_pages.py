@@ -31,7 +31,7 @@ def commands(page: Path) -> list[list[str]]:
     """Arguments of every call of nftop in code, also behind a pipe or ssh."""
     calls = []
     for line in code_lines(page):
-        for piece in re.split(r" [|&] ?", line):
+        for piece in re.split(r" [|&] ?| >", line):
             words = shlex.split(piece)
             if "nftop" in words[:4] and words[0] in ("nftop", "sudo", "ssh"):
                 calls.append(words[words.index("nftop") + 1 :])

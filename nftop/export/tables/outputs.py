@@ -231,7 +231,7 @@ def _maker(form: str) -> Callable[[str, IO[bytes]], TableWriter]:
         from nftop.export.tables.parquet import ParquetWriter  # noqa: PLC0415 - an extra, and slow
     except ImportError:
         raise OutputsError(
-            "Parquet needs pyarrow: pip install 'nftop[parquet]', or export csv or jsonl"
+            "Parquet needs pyarrow: pip install pyarrow, or export csv or jsonl"
         ) from None
     return lambda name, file: ParquetWriter(name, TABLES[name], file)
 

@@ -23,7 +23,7 @@ _FITTING = (
     ((4, 3), (4, 5), (4, 3), (4, 5), "libpqos.so.4"),
     ((5, 0), (5, 0), (5, 0), (5, 0), "libpqos.so.5"),
 )
-INSTALL = "pip install 'nftop[pqos]'"
+INSTALL = "pip install 'pqos>=4.3,<4.6'"
 
 
 def binding_version() -> tuple[int, int] | None:

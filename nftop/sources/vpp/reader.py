@@ -34,7 +34,7 @@ MAX_SEGMENT_BYTES = 1 << 30
 _MEMORY_BYTES = 320 << 20  # of addresses, besides the segment: Python, numpy's libraries, a reading
 _MAX_READERS = 16
 _PIECE = 1 << 18
-INSTALL = "pip install 'nftop[vpp]'"
+INSTALL = "pip install 'vpp-papi>=2.4.1,<3'"
 _LEAST = (2, 4, 1)
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _NAME_LIMIT = 256

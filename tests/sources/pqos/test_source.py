@@ -178,7 +178,7 @@ def test_without_the_binding_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(source, "binding_version", lambda: None)
     [check] = bench.source().check()
-    assert (check.reason, check.fix) == (Reason.SOURCE, "pip install 'nftop[pqos]'")
+    assert (check.reason, check.fix) == (Reason.SOURCE, "pip install 'pqos>=4.3,<4.6'")
     assert bench.worker.printed == []
 
 

@@ -289,9 +289,9 @@ def test_without_vpp_papi_the_reason_has_the_fix(
     monkeypatch.setattr(reader, "installed", lambda: version)
     missing = why(desk.one())
     assert missing.reason is Reason.SOURCE
-    assert words in missing.message and "pip install 'nftop[vpp]'" in missing.message
+    assert words in missing.message and "pip install 'vpp-papi>=2.4.1,<3'" in missing.message
     (check,) = desk.source.check()
-    assert check.fix == "pip install 'nftop[vpp]'"
+    assert check.fix == "pip install 'vpp-papi>=2.4.1,<3'"
     monkeypatch.undo()
     desk.later()
     desk.fine()

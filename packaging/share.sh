@@ -1,0 +1,16 @@
+#!/bin/sh
+# Writes manual pages and completions: share.sh NFTOP FOLDER, as of /usr/share.
+set -eu
+nftop=$1 share=$2
+man=$share/man/man1
+bash=$share/bash-completion/completions
+zsh=$share/zsh/site-functions
+fish=$share/fish/vendor_completions.d
+mkdir -p "$man" "$bash" "$zsh" "$fish"
+for page in $("$nftop" man --list); do
+    command=${page#nftop}
+    "$nftop" man ${command:+"${command#-}"} >"$man/$page.1"
+done
+"$nftop" completion bash >"$bash/nftop"
+"$nftop" completion zsh >"$zsh/_nftop"
+"$nftop" completion fish >"$fish/nftop.fish"

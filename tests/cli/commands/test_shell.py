@@ -1,0 +1,111 @@
+"""Completion in real shells, manual pages in mandoc; both are made from the parsers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nftop.cli.commands.shell import SHELLS, command_tree, manual_page
+from nftop.cli.main import build_parser
+from tests.command import called
+
+TREE = command_tree(build_parser(), build_parser(demo=True))
+PAGES = {"-".join(command.path): command for command in (TREE, *TREE.commands)}
+# A command line, and what is offered at its end among others, and what is not.
+CASES = [
+    ("", {"record", "cat", "demo", "--json"}, {"set"}),
+    ("rec", {"record", "recover"}, {"replay"}),
+    ("cat ", {"set", "sweep"}, {"record"}),
+    ("--theme l", {"light"}, {"--theme", "dark"}),
+    ("cat set --group cat --d", {"--dry-run"}, {"--json"}),  # `cat` is a value here
+    ("demo cat s", {"set", "show", "sweep"}, {"sst"}),
+    ("completion ", {"bash", "zsh", "fish"}, {"record"}),
+    ("replay ", {"a file.nftop"}, {"record"}),
+]
+
+
+def script(shell: str, folder: Path) -> Path:
+    path = folder / f"nftop.{shell}"
+    path.write_text(SHELLS[shell](TREE))
+    (folder / "a file.nftop").touch()
+    return path
+
+
+def offered(shell: str, folder: Path, line: str) -> set[str]:
+    """What a real shell offers at the end of a line."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    path = script(shell, folder)
+    words = ["nftop", *line.split(" ")]
+    listed = " ".join(f"'{word}'" for word in words)
+    commands = {
+        "bash": f"source {path}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _nftop; "
+        'printf "%s\\n" "${COMPREPLY[@]}"',
+        "zsh": "compdef() { :; }; _describe() { print -l -- ${(P)4%%:*}; }; "
+        '_files() { print -l -- *; }; compadd() { print -l -- "${@[2,-1]}"; }; '
+        f"source {path}; words=({listed}); CURRENT={len(words)}; _nftop",
+        "fish": f"source {path}; complete -C 'nftop {line}'",
+    }
+    options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    done = subprocess.run(
+        [shell, *options, "-c", commands[shell]],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert not done.stderr
+    lines = {text.split("\t")[0].replace("\\ ", " ") for text in done.stdout.splitlines()}
+    if shell == "zsh":  # which leaves what begins so to _describe
+        lines = {text for text in lines if text.startswith(words[-1])}
+    return lines
+
+
+@pytest.mark.parametrize(("line", "some", "none"), CASES)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_offers_what_may_come_next(
+    shell: str, line: str, some: set[str], none: set[str], tmp_path: Path
+) -> None:
+    got = offered(shell, tmp_path, line)
+    wanted = {word for word in some if not word.startswith("-") or shell != "fish"}
+    assert got >= wanted
+    assert not got & none
+
+
+def test_the_commands_print_it() -> None:
+    for shell in SHELLS:
+        done = called("completion", shell)
+        assert done.returncode == 0 and done.stdout == SHELLS[shell](TREE)
+    assert called("man").stdout == manual_page(TREE, TREE)
+    assert called("man", "--list").stdout.split() == list(PAGES)
+    assert called("man", "no-such").returncode == 2
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path) -> None:
+    if shutil.which("mandoc") is None:
+        pytest.skip("mandoc is not installed")
+    page = tmp_path / f"{name}.1"
+    page.write_text(manual_page(PAGES[name], TREE))
+    lint = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "warning", page],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    warnings = [line for line in lint.stdout.splitlines() if "missing date" not in line]
+    assert not warnings and not lint.stderr
+    ascii_text = subprocess.run(
+        ["mandoc", "-T", "ascii", page], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    text = re.sub(r".\x08", "", ascii_text)
+    alone = name in ("nftop", "nftop-demo")  # whose commands have pages of their own
+    for command in (PAGES[name],) if alone else PAGES[name].walk():
+        for option in command.options:
+            for flag in option.flags:
+                assert flag in text
+
+
+def test_roff_finds_no_request_in_a_text() -> None:
+    page = manual_page(TREE, TREE)
+    known = {"TH", "SH", "SS", "TP", "PP", "nf", "fi"}
+    assert set(re.findall(r"(?m)^\.(\w+)", page)) <= known
