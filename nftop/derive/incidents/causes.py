@@ -203,8 +203,8 @@ def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
     """Whether a finding about these NFs is an effect of a cause: not if it began before."""
     if not cause.takes_effects or set(keys).isdisjoint(cause.nfs):
         return False
-    began_ns = min(item.since_ns for item in cause.findings)
-    return finding.since_ns >= began_ns - EFFECT_BEFORE_S * 1e9
+    began_ns = min(item.began_ns for item in cause.findings)
+    return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
@@ -495,10 +495,10 @@ def _of_nf(inputs: CauseInputs, key: str, findings: Sequence[Finding]) -> Iterat
     """An NF's own load, cost or loss: what is normal for it, and what began apart, by itself."""
     nf = inputs.nfs[key]
     lost = [item for item in findings if item.rule in _LOSSES]
-    began_ns = min((item.since_ns for item in lost), default=0)
+    began_ns = min((item.began_ns for item in lost), default=0)
     groups: dict[str, list[Finding]] = {}
     for item in findings:
-        if (lost and abs(item.since_ns - began_ns) <= EFFECT_BEFORE_S * 1e9) or item in lost:
+        if (lost and abs(item.began_ns - began_ns) <= EFFECT_BEFORE_S * 1e9) or item in lost:
             groups.setdefault("loss", []).append(item)
         else:
             normal = _normal_for(item.rule, nf.name)
@@ -519,11 +519,9 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     )  # fmt: skip
     recent = inputs.recent(nf.key)
     now = recent.now
-    frame = inputs.tick.frame
-    began_ns = frame.monotonic_ns - max(frame.wall_ns - first.since_ns, 0)
     if name == "normal" or now is None:
         return plain
-    arriving, cost = recent.before(began_ns, _arriving), recent.before(began_ns, _cpp)
+    arriving, cost = (recent.before(first.began_ns, value) for value in (_arriving, _cpp))
     if not isinstance(cost, Missing) and now.cpp > _COST_GROWN * cost:
         title = f"a packet costs {now.cpp:.0f} cycles, was {cost:.0f}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)

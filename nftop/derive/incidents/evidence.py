@@ -43,7 +43,7 @@ def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
     """Changes of the culprit's or a victim's class in the ten minutes before."""
     groups = {incident.group, *(item.party.group for item in incident.victims)} - {""}
     for noticed in frame.noticed:
-        age_ns = incident.since_ns - noticed.wall_ns
+        age_ns = incident.began_ns - noticed.at_ns
         if not -1e9 <= age_ns <= _CHANGE_BEFORE_NS:
             continue
         for change in _of_groups(noticed, groups):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from nftop.derive.nf.recent import Recent, RecentRates, cost_of, throughput_of
 from nftop.derive.occupants import Occupant
@@ -387,40 +388,44 @@ _MOST_SINCE = 128
 _MOST_TRACES = 4
 
 
+class Begin(NamedTuple):
+    """Wall time of an incident's begin, and CLOCK_MONOTONIC."""
+
+    since_ns: int
+    began_ns: int
+
+
 def follow_traces(
-    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, began_ns: int,
+    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, begin: Begin,
     frame: Frame,
 ) -> tuple[VictimTrace, ...]:  # fmt: skip
-    """Traces of victims with this tick. New ones begin with what is known from before.
-
-    `began_ns`: wall time of the incident's begin.
-    """
+    """Traces of victims with this tick. New ones begin with what is known from before."""
     known = {trace.key: trace for trace in old}
     for nf in victims:
         if nf.key not in known and len(known) < _MOST_TRACES:
-            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), began_ns, frame)
+            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), begin)
     now = {nf.key: throughput_of(nf)[1] for nf in victims}
     return tuple(
-        _with_value(trace, frame.wall_ns, now[trace.key]) if trace.key in now else trace
+        _with_value(trace, frame.monotonic_ns, now[trace.key]) if trace.key in now else trace
         for trace in known.values()
     )
 
 
-def _begun(nf: NfRow, rates: RecentRates, began_ns: int, frame: Frame) -> VictimTrace:
+def _begun(nf: NfRow, rates: RecentRates, begin: Begin) -> VictimTrace:
+    onset_ns = round(_ONSET_S * 1e9)
     trace = VictimTrace(
-        nf.key, began_ns - round(_ONSET_S * 1e9), _ONSET_STEP_S,
+        nf.key, begin.since_ns - onset_ns, _ONSET_STEP_S, began_ns=begin.began_ns - onset_ns,
         sent=throughput_of(nf)[0].startswith("tx"),
     )  # fmt: skip
     for point in rates.points[:-1]:
-        wall_ns = frame.wall_ns - (frame.monotonic_ns - point.monotonic_ns)
         value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
-        trace = _with_value(trace, wall_ns, value)
+        trace = _with_value(trace, point.monotonic_ns, value)
     return trace
 
 
-def _with_value(trace: VictimTrace, wall_ns: int, value: Reading) -> VictimTrace:
+def _with_value(trace: VictimTrace, monotonic_ns: int, value: Reading) -> VictimTrace:
     number = None if isinstance(value, Missing) else value
-    since_ns = wall_ns - trace.first_ns
+    since_ns = monotonic_ns - trace.began_ns
     at = int(since_ns // round(trace.onset_step_s * 1e9))
     if at < 0:
         return trace

@@ -65,7 +65,7 @@ def incident_line(
     ended = incident.until_ns is not None
     quiet = ended or incident.acknowledged
     tone = Tone.MUTED if quiet else TONES[incident.severity]
-    tail = f" {age_text(incident, frame.wall_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
+    tail = f" {age_text(incident, frame.monotonic_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
     tail += f" +{more}" if more else ""
     room = width - 3 - cells(tail)
     if room < 10:
@@ -164,10 +164,13 @@ def _facts(culprit: Party, name: str) -> list[str]:
 
 
 def age_text(incident: Incident, now_ns: int) -> str:
-    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`."""
-    if incident.until_ns is None:
-        return duration_text((now_ns - incident.since_ns) / 1e9)
-    return f"ended {duration_text((now_ns - incident.until_ns) / 1e9)} ago"
+    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`.
+
+    `now_ns`: CLOCK_MONOTONIC.
+    """
+    if incident.ended_ns is None:
+        return duration_text(incident.lasted_s(now_ns))
+    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def duration_text(seconds: float) -> str:
@@ -275,9 +278,9 @@ def _is_harmed(victim: Victim) -> bool:
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
-    if incident.muted or incident.until_ns is None:
+    if incident.muted or incident.ended_ns is None:
         return False
-    return 0 <= frame.wall_ns - incident.until_ns <= _RECENT_S * 1e9
+    return 0 <= frame.monotonic_ns - incident.ended_ns <= _RECENT_S * 1e9
 
 
 def _well(frame: Frame, width: int) -> Line:
@@ -306,9 +309,9 @@ def _well(frame: Frame, width: int) -> Line:
 def _last(frame: Frame) -> str:
     """When the last harm ended; that there was none only where there is no incident at all."""
     past = frame.past_incidents
-    ends = [item.until_ns for item in past if item.until_ns and item.severity > Severity.INFO]
+    ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {duration_text((frame.wall_ns - max(ends)) / 1e9)}"
+        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

@@ -148,8 +148,7 @@ def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
     since = f"since {clock_of(incident.since_ns)}"
-    until_ns = view.frame.wall_ns if incident.until_ns is None else incident.until_ns
-    lasted = duration_text((until_ns - incident.since_ns) / 1e9)
+    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
@@ -238,7 +237,7 @@ def _usual_text(view: IncidentView) -> str:
         return ""
     renewed_ns = incident.since_ns + round(NEW_NORMAL_AFTER_S * 1e9)
     at = clock_of(renewed_ns)
-    if view.frame.wall_ns >= renewed_ns:
+    if incident.lasted_s(view.frame.monotonic_ns) >= NEW_NORMAL_AFTER_S:
         return f"vs.10m: its values are the usual ones since {at}, as it lasts"
     return f"vs.10m leaves its values out until {at}; if it lasts, they are the usual ones then"
 
@@ -372,7 +371,9 @@ def _graph_axis(
     last_ns = trend.first_ns + round(trend.span_s * 1e9)
     axis = TimeAxis(trend.first_ns, last_ns, room)
     marks = Cells("─" * room, Tone.MUTED)
-    begun, ended = incident.since_ns, incident.until_ns
+    begun, ended = incident.since_ns, None
+    if incident.ended_ns is not None:
+        ended = begun + incident.ended_ns - incident.began_ns
     if ended is not None and trend.first_ns <= ended <= last_ns:
         marks.put(axis.cell(ended), "◀", TONES[incident.severity])
     if trend.first_ns <= begun <= last_ns:

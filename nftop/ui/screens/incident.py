@@ -295,12 +295,11 @@ class IncidentScreen(BannerScreen[int | None]):
         if trace is not None and self._begin_has_left(frame, incident):
             return trend_of_trace(party.name, trace, points)
         age_ns, span_s = 0, _TREND_S
-        if incident.until_ns is not None:
-            lasted_s = (incident.until_ns - incident.since_ns) / 1e9
-            margin_s = max(_LEAST_MARGIN_S, lasted_s / 4)
-            age_ns = max(frame.wall_ns - incident.until_ns - round(margin_s * 1e9), 0)
-            begin_ns = incident.since_ns - round(margin_s * 1e9)
-            span_s = (frame.wall_ns - age_ns - begin_ns) / 1e9
+        if incident.ended_ns is not None:
+            margin_s = max(_LEAST_MARGIN_S, incident.lasted_s(frame.monotonic_ns) / 4)
+            age_ns = max(frame.monotonic_ns - incident.ended_ns - round(margin_s * 1e9), 0)
+            begin_ns = incident.began_ns - round(margin_s * 1e9)
+            span_s = (frame.monotonic_ns - age_ns - begin_ns) / 1e9
         history, until_ns = self._session.history, frame.monotonic_ns - age_ns
         # No more parts than ticks, else there are gaps between them.
         parts = min(points, max(2, int(span_s / self._session.feed.interval_s)))
@@ -308,13 +307,14 @@ class IncidentScreen(BannerScreen[int | None]):
             values = history.nf_matrix(metric, [party.key], parts, span_s, until_ns)[0]
             values = values[np.arange(points) * parts // points]
             if np.isfinite(values).any():
-                first_ns = frame.wall_ns - age_ns - round(span_s * 1e9)
+                # By the clock at its begin, which is marked in the graph.
+                first_ns = until_ns - round(span_s * 1e9) - incident.began_ns + incident.since_ns
                 return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
         return None
 
     def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:
         """Whether a graph of the history would not have its begin any more."""
-        age_ns = frame.wall_ns - incident.since_ns + round(_LEAST_MARGIN_S * 1e9)
+        age_ns = frame.monotonic_ns - incident.began_ns + round(_LEAST_MARGIN_S * 1e9)
         oldest_ns = self._session.history.oldest_ns
         kept_ns = 0 if oldest_ns is None else frame.monotonic_ns - oldest_ns
         is_open = incident.until_ns is None

@@ -87,7 +87,7 @@ def test_the_onset_is_drawn_for_as_long_as_an_incident_lasts() -> None:
     step = (*(42e6,) * 30, *(38e6,) * 30)
     trace = VictimTrace("key fwd", WALL_NS - 7260 * SECOND_NS, 2.0, 64.0, onset=step,
                         since=(38e6,) * 111)  # fmt: skip
-    one = replace(incident(), since_ns=WALL_NS - 7200 * SECOND_NS)
+    one = incident(since_ns=WALL_NS - 7200 * SECOND_NS)
     for width in (80, 120, 200):
         trend = trend_of_trace("fwd", trace, trend_points(width))
         whole = replace(view(one, width), trend=trend)
