@@ -76,6 +76,8 @@ class Victim:
         before: the metric when the incident began. now: at this tick.
         drops_per_s: packets that it loses per second.
         cpp_before, cpp_now: its cycles per packet, of work only where it counts these.
+        cost: catalogue id of these two, `busy_cpp` or `cpp`.
+        bounds: whether each of the two is an upper bound: empty polls are in it.
     """
 
     party: Party
@@ -86,6 +88,8 @@ class Victim:
     drops_per_s: Reading = _NOT_COUNTED
     cpp_before: Reading = _NOT_COUNTED
     cpp_now: Reading = _NOT_COUNTED
+    cost: str = "cpp"
+    bounds: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from nftop.derive.incidents.causes import (
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import (
+    Before,
     Begin,
     DropCount,
     Parties,
@@ -48,7 +49,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
@@ -70,7 +71,7 @@ class Followed:
         key: of its cause now.
         began_ns: CLOCK_MONOTONIC of its first tick: values before it are from before that.
         before: throughput and cost of its victims before it, by `NfRow.key`.
-        harmed: its victims at its worst tick.
+        harmed, title: its victims and its title at its worst tick.
         takes_effects: as `Cause`.
         over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
@@ -79,8 +80,9 @@ class Followed:
     key: CauseKey
     incident: Incident
     began_ns: int
-    before: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
+    before: Mapping[str, Before] = field(default_factory=dict)
     harmed: tuple[Victim, ...] = ()
+    title: str = ""
     takes_effects: bool = True
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
@@ -135,7 +137,7 @@ def step_incidents(
         ended = followed.pop(id_)
         incident = replace(
             ended.incident, until_ns=frame.wall_ns, ended_ns=frame.monotonic_ns,
-            victims=ended.harmed,
+            victims=ended.harmed, title=ended.title or ended.incident.title,
         )  # fmt: skip
         past.insert(0, replace(ended, incident=incident))
     kept = tuple(past[:MOST_PAST])
@@ -395,10 +397,12 @@ def _follow(
     is_worst = worst_ns == frame.wall_ns or (
         not any(cost_of_price(worst)) and not _is_ending(cause)
     )
-    shown = harmed if is_worst or known is None else known.harmed
+    shown, title = (
+        (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
+    )
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
-        cause.key, incident, began_ns, before, shown,
+        cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
 
@@ -425,7 +429,9 @@ def _with_evidence(
     return replace(
         incident,
         evidence=tuple(item.text for item in (*cause.findings, *cause.effects)),
-        chain=chain_of(inputs.frame, cause, incident),
+        chain=chain_of(
+            inputs.frame, cause, incident, inputs.recent, () if old is None else old.chain
+        ),
         ruled_out=ruled_out(inputs.frame, incident, inputs.recent, began_ns),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from nftop.derive.nf.recent import Recent, RecentRates, cost_of, throughput_of
+from nftop.derive.nf.recent import PacketCost, Recent, RecentRates, cost_of, throughput_of
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow, NfRow
@@ -235,30 +235,41 @@ def number_of(reading: Reading) -> float:
     return 0.0 if isinstance(reading, Missing) else reading
 
 
-def before_of(recent: Recent, nf: NfRow, began_ns: int) -> tuple[Reading, Reading]:
+class Before(NamedTuple):
     """Throughput and cost of an NF before an incident."""
+
+    sent: Reading
+    cost: PacketCost
+
+
+def before_of(recent: Recent, nf: NfRow, began_ns: int) -> Before:
+    """Values of an NF before an incident."""
     rates = recent.get(nf.key, RecentRates())
-    return (
+    return Before(
         rates.before(began_ns, lambda point: point.throughput),
-        rates.before(began_ns, lambda point: point.cpp),
+        rates.cost_before(began_ns),
     )
 
 
-def victim_of(nf: NfRow, before: tuple[Reading, Reading]) -> Victim:
+def victim_of(nf: NfRow, before: Before) -> Victim:
     metric, now = throughput_of(nf)
-    cost = cost_of(nf)
-    sent_before, cost_before = before
-    change = _change(sent_before, now)
+    cost = cost_of(nf, before.cost)
+    change = _change(before.sent, now)
     drops = nf.lost_packets_per_s
-    common = {"drops_per_s": drops, "cpp_before": cost_before, "cpp_now": cost}
+    plain = Victim(
+        nf_party(nf), metric, before.sent, now, change, drops_per_s=drops,
+        cpp_before=before.cost.value, cpp_now=cost.value, cost=cost.metric,
+        bounds=(before.cost.is_bound, cost.is_bound),
+    )  # fmt: skip
     dropping = not isinstance(drops, Missing) and drops > 0
     small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
-    cost_change = _change(cost_before, cost)
+    cost_change = _change(before.cost.value, cost.value)
     dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
     if small and dearer and not dropping:
-        name = "cpp" if isinstance(nf.readings["busy_cpp"], Missing) else "busy_cpp"
-        return Victim(nf_party(nf), name, cost_before, cost, cost_change, **common)
-    return Victim(nf_party(nf), metric, sent_before, now, change, **common)
+        return replace(
+            plain, metric=cost.metric, before=before.cost.value, now=cost.value, change=cost_change
+        )
+    return plain
 
 
 def _change(before: Reading, now: Reading) -> Reading:
@@ -276,15 +287,13 @@ def loss_of(victim: Victim) -> float:
     )
 
 
-def price_of(
-    victims: Sequence[NfRow], before: Mapping[str, tuple[Reading, Reading]], recent: Recent
-) -> Price:
+def price_of(victims: Sequence[NfRow], before: Mapping[str, Before], recent: Recent) -> Price:
     """Drops and lost packets of all victims that count them."""
     drops = [nf.lost_packets_per_s for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []
     for nf in victims:
-        sent_before, now = before[nf.key][0], throughput_of(nf)[1]
+        sent_before, now = before[nf.key].sent, throughput_of(nf)[1]
         if isinstance(sent_before, Missing) or isinstance(now, Missing):
             continue
         point = recent.get(nf.key, RecentRates()).now
@@ -292,7 +301,7 @@ def price_of(
             continue
         # What fewer packets arrive is not lost.
         lost.append(max(min(sent_before, point.arriving) - now, 0.0))
-    compared = any(not isinstance(before[nf.key][0], Missing) for nf in victims)
+    compared = any(not isinstance(before[nf.key].sent, Missing) for nf in victims)
     return Price(
         sum(known) if known else (drops[0] if drops else _NO_DROPS),
         sum(lost) if lost else (_NO_ARRIVING if compared else _NO_BEFORE),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import table
@@ -140,23 +140,9 @@ def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> 
     return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
 
 
-def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> bool:
-    """Whether a value is an upper bound of a packet's cost: it may include empty polls.
-
-    Cycles of another clock than the core's are no bound: a core in turbo has more.
-    """
-    per_core_clock = not (metric.per_clock and is_other(clock))
-    return metric.bounded and saturated is not True and per_core_clock
-
-
 def saturated_text(by: Sequence[str]) -> str:
     """What shows that CPP has no empty polls in it, or ""."""
     return f"saturated ({', '.join(by)})" if by else ""
-
-
-def is_other(clock: Clock | None) -> bool:
-    """Whether cycles are of another clock than the core's."""
-    return clock not in (None, "core")
 
 
 def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:

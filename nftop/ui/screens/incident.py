@@ -20,8 +20,10 @@ from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
+from nftop.model.struct import replace
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
+from nftop.render.cores.layout import page_head
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.incidents.line import incident_text
 from nftop.render.incidents.page import (
@@ -242,12 +244,17 @@ class IncidentScreen(BannerScreen[int | None]):
         taken = self.show_banner()
         if taken is None:
             return
-        width, height = self.size.width, self.size.height - 1 - taken
-        lines = self._lines(width)
-        self._top = max(0, min(self._top, len(lines) - height))
-        shown = lines[self._top : self._top + max(0, height)]
+        width, height = self.size.width, max(0, self.size.height - 1 - taken)
+        frame, head = self._session.frame, list[Line]()
+        if frame is not None:
+            unlocked = self._options.rw and self.changes.gate is not None
+            head = page_head(frame, replace(self._session.status, unlocked=unlocked), width, height)
+        room = height - len(head)
+        lines = self._lines(width, room)
+        self._top = max(0, min(self._top, len(lines) - room))
+        shown = lines[self._top : self._top + max(0, room)]
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.query_one("#incident", Lines).show(shown, max(0, height))
+        self.query_one("#incident", Lines).show([*head, *shown], height)
         self.show_footer(position=position, message=self._message)
 
     @property
@@ -257,7 +264,7 @@ class IncidentScreen(BannerScreen[int | None]):
         chosen = next((item for item in listed if item.id == self._chosen), None)
         return chosen or next(iter(listed), None)
 
-    def _lines(self, width: int) -> list[Line]:
+    def _lines(self, width: int, height: int) -> list[Line]:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
             self._remedy_kind = "none"
@@ -275,7 +282,7 @@ class IncidentScreen(BannerScreen[int | None]):
             self._trend(frame, incident, trend_points(width)),
             ascii_only=self._options.ascii_only,
         )
-        return incident_page_lines(view, width)
+        return incident_page_lines(view, width, height)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
         """As computed last while nothing that it depends on has changed."""

@@ -33,7 +33,9 @@ def noisy() -> tuple[Frozen, Frame]:
 
 
 def title(run: Running) -> str:
-    return run.text.splitlines()[0]
+    """Title of the page, which is below header and strip."""
+    rows = [row for row in run.text.splitlines() if row]
+    return rows[next(at for at, row in enumerate(rows) if row.startswith(" CULPRIT")) - 1]
 
 
 @pytest.mark.parametrize("size", [(40, 8), (80, 24), (120, 36), (200, 50), (400, 100)])
