@@ -55,6 +55,12 @@ SETTING = CpuSetting(
     cp_class=Missing(Reason.SOURCE, "intel-speed-select is not installed"),
 )
 
+
+def monotonic_of(wall_ns: int) -> int:
+    """CLOCK_MONOTONIC of a wall time of `frame`."""
+    return START_NS + wall_ns - WALL_NS
+
+
 REASONS = tuple(reason for reason in Reason if reason is not Reason.PRESENT)
 
 

@@ -86,8 +86,10 @@ def step_usual(state: UsualState, frame: Frame) -> tuple[UsualState, Usual]:
     if frame.monotonic_ns < state.monotonic_ns:
         state = UsualState()
     harmful = [item for item in frame.incidents if item.severity > Severity.INFO]
-    expired = frozenset(item.id for item in harmful if _age_s(item, frame) >= NEW_NORMAL_AFTER_S)
-    concerned = _concerned(harmful, expired, state.expired, frame)
+    expired = frozenset(
+        item.id for item in harmful if item.lasted_s(frame.monotonic_ns) >= NEW_NORMAL_AFTER_S
+    )
+    concerned = _concerned(harmful, expired, state.expired)
     cpu_keys, nf_of = _pollers(frame)
     cpu_values = np.array([frame.cpus.columns[name].values[list(nf_of)] for name in USUAL_METRICS])
     cpus = _step(state.cpus, cpu_keys, cpu_values, _times(nf_of.values(), concerned), frame)
@@ -103,12 +105,8 @@ def step_usual(state: UsualState, frame: Frame) -> tuple[UsualState, Usual]:
     return UsualState(cpus, nfs, expired, frame.monotonic_ns), usual
 
 
-def _age_s(incident: Incident, frame: Frame) -> float:
-    return (frame.wall_ns - incident.since_ns) / 1e9
-
-
 def _concerned(
-    harmful: Iterable[Incident], expired: Collection[str], before: Collection[str], frame: Frame
+    harmful: Iterable[Incident], expired: Collection[str], before: Collection[str]
 ) -> _Concerned:
     since_s: dict[str, float] = {}
     renewed = set[str]()
@@ -119,7 +117,7 @@ def _concerned(
         if item.id in expired:
             renewed |= set(keys) if item.id not in before else set()
             continue
-        began_s = frame.monotonic_ns / 1e9 - _age_s(item, frame) - _MARGIN_S
+        began_s = item.began_ns / 1e9 - _MARGIN_S
         since_s |= {key: min(began_s, since_s.get(key, math.inf)) for key in keys}
     return _Concerned(since_s, renewed - since_s.keys())
 

@@ -45,7 +45,8 @@ class Finding:
             text: names of groups and network functions).
         text: numbers of the last tick beyond the limit, then the current ones if they no longer are
             (untrusted text).
-        since_ns: wall time of the first tick beyond the limit.
+        since_ns: wall time of the first tick beyond the limit. began_ns: CLOCK_MONOTONIC of it, by
+            which ages are computed.
         is_note: nothing is wrong; it explains a misleading number.
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
@@ -59,6 +60,7 @@ class Finding:
     is_note: bool = False
     is_ending: bool = False
     is_muted: bool = False
+    began_ns: int = 0
 
 
 SCHEMA = "nftop.frame/1"

@@ -76,6 +76,8 @@ class Victim:
         before: the metric when the incident began. now: at this tick.
         drops_per_s: packets that it loses per second.
         cpp_before, cpp_now: its cycles per packet, of work only where it counts these.
+        cost: catalogue id of these two, `busy_cpp` or `cpp`.
+        bounds: whether each of the two is an upper bound: empty polls are in it.
     """
 
     party: Party
@@ -86,6 +88,8 @@ class Victim:
     drops_per_s: Reading = _NOT_COUNTED
     cpp_before: Reading = _NOT_COUNTED
     cpp_now: Reading = _NOT_COUNTED
+    cost: str = "cpp"
+    bounds: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class VictimTrace:
 
     Attributes:
         key: `NfRow.key`.
-        first_ns: wall time at which `onset` begins.
+        first_ns: wall time at which `onset` begins. began_ns: CLOCK_MONOTONIC of it.
         onset_step_s: seconds of each value of `onset`. step_s: of `since`, which follows it.
         sent: packets sent; else received.
         onset, since: mean packets per second, oldest first; None where unknown.
@@ -124,6 +128,7 @@ class VictimTrace:
     onset: tuple[float | None, ...] = ()
     since: tuple[float | None, ...] = ()
     count: int = 0
+    began_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,8 @@ class Incident:
         basis: how the culprit was determined (untrusted text); "" if it is in the findings.
         since_ns: wall time at which its first finding began.
         until_ns: wall time of its end; None while it is open.
+        began_ns, ended_ns: CLOCK_MONOTONIC of these two, by which ages are computed: the wall clock
+            may be set.
         worst: the price at its worst tick. worst_ns: wall time of that tick.
         dropped: packets dropped since it began, at least. uncounted: what this lacks.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
@@ -222,3 +229,9 @@ class Incident:
     watch: tuple[Cpu, ...] = ()
     memory: tuple[Cpu, ...] = ()
     traces: tuple[VictimTrace, ...] = ()
+    began_ns: int = 0
+    ended_ns: int | None = None
+
+    def lasted_s(self, now_ns: int) -> float:
+        """Seconds from its begin to its end, or to CLOCK_MONOTONIC `now_ns` while it is open."""
+        return ((now_ns if self.ended_ns is None else self.ended_ns) - self.began_ns) / 1e9

@@ -40,6 +40,7 @@ from nftop.render.timeline.axis import age_text
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
+from nftop.ui.keys import MOST
 
 # Graphs before so much of the live history are drawn from the frames of the past.
 _LEAST_GRAPH_NS = 60 * NS_PER_S
@@ -67,6 +68,7 @@ class SessionView:
         view: filter and order of CPUs.
         rows: of the frame on screen.
         cursor: the selected CPU.
+        pinned: a page or screen about the selected CPU is open: the selection stays.
         page: rows of a page.
         lines: of the table's body.
         search: text of the last search.
@@ -89,6 +91,7 @@ class SessionView:
     view: CpuView = field(default_factory=CpuView)
     rows: CpuRows = field(default_factory=lambda: CpuRows((), 0))
     cursor: Cursor = field(default_factory=Cursor)
+    pinned: bool = False
     page: int = 1
     lines: int = 1
     search: str = ""
@@ -237,18 +240,25 @@ class SessionView:
 
         return past
 
-    def settle(self, page: int) -> None:
-        """Keep the cursor valid for the rows, in a body of `page` lines."""
+    def settle(self, page: int, *, pinned: bool = False) -> None:
+        """Keep the cursor valid for the rows, in a body of `page` lines.
+
+        `pinned`: the screen is about the selected CPU.
+        """
         if self.frame is not None:
             self.lines = max(1, page)
             self.page = rows_in_view(self.rows, self.lines)
-            self.cursor = settle(self.cursor, self.frame.cpus, self.rows, self.lines)
+            self.cursor = settle(
+                self.cursor, self.frame.cpus, self.rows, self.lines, pinned=pinned or self.pinned
+            )
 
     def move(self, by: int) -> None:
-        """Move the cursor down by so many rows."""
+        """Move the cursor down by so many rows; the key for the first row ends the selection."""
         if self.frame is not None:
             self.message = ""
             self.cursor = move(self.cursor, by, self.frame.cpus, self.rows, self.lines)
+            if by <= -MOST:
+                self.cursor = replace(self.cursor, held=False)
 
     def change_view(self, **changes: object) -> None:
         """Change the view."""

@@ -24,7 +24,10 @@ def harms_fwd(since_s: float, severity: Severity = Severity.BAD, name: str = "n1
     victim = Victim(Party("nf", FWD.name, FWD.key, FWD.cpus), "tx_packets_per_s", 2.0, 1.0, -0.5)
     culprit = Party("process", "stress", cpus=(Cpu(5),), pid=7)
     since_ns = WALL_NS + round(since_s * 1e9)
-    return Incident(name, severity, "streams", culprit, (victim,), Price(), since_ns)
+    began_ns = START_NS + round(since_s * 1e9)
+    return Incident(
+        name, severity, "streams", culprit, (victim,), Price(), since_ns, began_ns=began_ns
+    )
 
 
 class Fold:
@@ -33,12 +36,15 @@ class Fold:
     def __init__(self) -> None:
         self.state = UsualState()
         self.usual = Usual()
+        self.stepped_ns = 0  # by which the wall clock was set
 
     def run(
         self, first_s: int, until_s: int, factor: float, *incidents: Incident, every_s: int = 2
     ) -> Usual:
         for second in range(first_s, until_s, every_s):
-            self.state, self.usual = step_usual(self.state, at(second, factor, incidents, every_s))
+            frame = at(second, factor, incidents, every_s)
+            frame = replace(frame, wall_ns=frame.wall_ns + self.stepped_ns)
+            self.state, self.usual = step_usual(self.state, frame)
         return self.usual
 
     def cpu(self, cpu: int = 1) -> float:
@@ -78,6 +84,17 @@ def test_a_lasting_incident_is_not_usual_and_cpu_and_nf_agree() -> None:
     for end in range(206, 1800, 100):
         fold.run(end - 100, end, 1.1, harms_fwd(100))
         assert (fold.cpu(), fold.nf()) == both(1.0), end
+
+
+@pytest.mark.parametrize("stepped_s", [7200, -7200])
+def test_a_wall_clock_that_is_set_makes_nothing_usual(stepped_s: int) -> None:
+    fold = Fold()
+    fold.run(0, 100, 1.0)
+    fold.run(100, 200, 1.1, harms_fwd(100))
+    fold.stepped_ns = stepped_s * 10**9
+    fold.run(200, 400, 1.1, harms_fwd(100))
+    assert (fold.cpu(), fold.nf()) == both(1.0)
+    assert fold.state.expired == frozenset()
 
 
 def test_a_row_that_no_incident_concerns_goes_on_learning() -> None:

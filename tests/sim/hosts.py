@@ -41,6 +41,7 @@ class Frozen:
     simulated: SimulatedHost = field(init=False)
     state: FoldState = field(init=False)
     ticks: int = 0
+    stepped_ns: int = 0  # by which the wall clock was set
     culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
 
     def __post_init__(self) -> None:
@@ -65,7 +66,8 @@ class Frozen:
             source.name: SourceReading(source.read(), self.now_ns, 0)
             for source in self.simulated.sources
         }
-        sample = Sample(self.now_ns, self.now_ns, after_ns or S, readings)
+        wall_ns = self.now_ns + self.stepped_ns
+        sample = Sample(wall_ns, self.now_ns, after_ns or S, readings)
         self.state, frame = step(self.state, sample)
         self.culprits = culprit_focus(frame)
         return frame

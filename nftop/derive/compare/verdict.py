@@ -20,7 +20,7 @@ from nftop.model.frame import Frame, GroupRow, NfRow, base_clock
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.group import GROUP_METRICS
-from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.metric import Metric, is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
@@ -90,8 +90,7 @@ def nf_section(window: Window, sides: Sides, nf: NfRow, groups: tuple[str, ...])
 
 def _bounds(metric: Metric, busy: Sequence[bool | None], nf: NfRow) -> tuple[bool, bool]:
     """Whether either side may include empty polls; only core cycles are a bound."""
-    sure = metric.bounded and not (metric.per_clock and nf.cpp_clock not in (None, "core"))
-    was, now = (sure and item is not True for item in busy)
+    was, now = (is_bound(metric, saturated=item, clock=nf.cpp_clock) for item in busy)
     return was, now
 
 

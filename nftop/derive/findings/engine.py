@@ -53,6 +53,7 @@ class Watched:
     Attributes:
         keys: the subjects.
         since_ns: int64 (n,), wall time of the first tick beyond the limit; 0 for none.
+        began_ns: int64 (n,), CLOCK_MONOTONIC of it.
         held_s: float64 (n,), seconds beyond the limit since then.
         ticks: int64 (n,), ticks beyond the limit.
         away_s: float64 (n,), seconds that a finding has been within.
@@ -64,6 +65,7 @@ class Watched:
 
     keys: tuple[FindingKey, ...] = ()
     since_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    began_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     held_s: Floats = field(default_factory=lambda: np.zeros(0))
     ticks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     away_s: Floats = field(default_factory=lambda: np.zeros(0))
@@ -84,9 +86,10 @@ class FindingState:
 
 
 class _Tick(NamedTuple):
-    """Wall time of a tick, the seconds it stands for, and whether it follows a gap."""
+    """Times of a tick, the seconds it stands for, and whether it follows a gap."""
 
     wall_ns: int
+    monotonic_ns: int
     seconds: float
     gap: bool
 
@@ -112,7 +115,7 @@ def step_findings(
         state = FindingState()
         passed_s = pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
-    tick = _Tick(frame.wall_ns, pace_s if gap else passed_s, gap)
+    tick = _Tick(frame.wall_ns, frame.monotonic_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
     inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {})
     names = setting_names((nf.name, nf.cpus) for nf in frame.nfs) if settings.rows else {}
@@ -201,6 +204,7 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     ticks = np.where(far, np.where(fresh, 1, old.ticks + 1), np.where(unknown, old.ticks, 0))
     held_s = np.where(far & ~fresh, old.held_s + tick.seconds, np.where(unknown, old.held_s, 0.0))
     since_ns = np.where(far & fresh, tick.wall_ns, old.since_ns)
+    began_ns = np.where(far & fresh, tick.monotonic_ns, old.began_ns)
     if tick.gap:
         ticks, held_s = (np.where(unknown & ~old.active, 0, item) for item in (ticks, held_s))
     away_s = np.where(within, old.away_s + tick.seconds, np.where(unknown, old.away_s, 0.0))
@@ -208,10 +212,12 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
     active = ((old.active & ~ends) | begins) & ~lost
     known = active | (~lost & (ticks > 0))
+    lasts = old.active & active
     texts, tails = _texts(rule, limits, measured, old, active, far=far, within=within)
     return Watched(
         keys=old.keys,
-        since_ns=np.where(known, np.where(old.active & active, old.since_ns, since_ns), 0),
+        since_ns=np.where(known, np.where(lasts, old.since_ns, since_ns), 0),
+        began_ns=np.where(known, np.where(lasts, old.began_ns, began_ns), 0),
         held_s=np.where(lost, 0.0, held_s),
         ticks=np.where(lost, 0, ticks),
         away_s=np.where(active, away_s, 0.0),
@@ -288,6 +294,7 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
     return Watched(
         keys=keys,
         since_ns=np.where(new, 0, before.since_ns[places]),
+        began_ns=np.where(new, 0, before.began_ns[places]),
         held_s=np.where(new, 0.0, before.held_s[places]),
         ticks=np.where(new, 0, before.ticks[places]),
         away_s=np.where(new, 0.0, before.away_s[places]),
@@ -306,7 +313,8 @@ def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
     keys = (FindingKey("", None),) * places
     texts = ("",) * places
-    return Watched(keys, whole, some, whole, some, some, np.zeros(places, np.bool_), texts, texts)
+    active = np.zeros(places, np.bool_)
+    return Watched(keys, whole, whole, some, whole, some, some, active, texts, texts)
 
 
 def _texts(
@@ -371,6 +379,7 @@ def _findings(
             where=now.keys[row].where,
             text=now.texts[row] + now.tails[row],
             since_ns=int(now.since_ns[row]),
+            began_ns=int(now.began_ns[row]),
             is_note=rule.is_note,
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.tails[row]),
             is_muted=is_muted(row),

@@ -14,10 +14,11 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
 from nftop.derive.incidents.parties import Parties, packets_of
-from nftop.derive.nf.recent import RecentPoint, RecentRates
+from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
+from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
@@ -33,7 +34,7 @@ _FEW_READS_PER_S = 10_000.0
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _COST_GROWN = 1.03, 1.05
+_LOAD_GROWN, _COST_GROWN, _SAME_LOAD = 1.03, 1.05, 0.03
 
 
 class CauseKey(NamedTuple):
@@ -203,8 +204,8 @@ def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
     """Whether a finding about these NFs is an effect of a cause: not if it began before."""
     if not cause.takes_effects or set(keys).isdisjoint(cause.nfs):
         return False
-    began_ns = min(item.since_ns for item in cause.findings)
-    return finding.since_ns >= began_ns - EFFECT_BEFORE_S * 1e9
+    began_ns = min(item.began_ns for item in cause.findings)
+    return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
@@ -495,10 +496,10 @@ def _of_nf(inputs: CauseInputs, key: str, findings: Sequence[Finding]) -> Iterat
     """An NF's own load, cost or loss: what is normal for it, and what began apart, by itself."""
     nf = inputs.nfs[key]
     lost = [item for item in findings if item.rule in _LOSSES]
-    began_ns = min((item.since_ns for item in lost), default=0)
+    began_ns = min((item.began_ns for item in lost), default=0)
     groups: dict[str, list[Finding]] = {}
     for item in findings:
-        if (lost and abs(item.since_ns - began_ns) <= EFFECT_BEFORE_S * 1e9) or item in lost:
+        if (lost and abs(item.began_ns - began_ns) <= EFFECT_BEFORE_S * 1e9) or item in lost:
             groups.setdefault("loss", []).append(item)
         else:
             normal = _normal_for(item.rule, nf.name)
@@ -519,19 +520,32 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     )  # fmt: skip
     recent = inputs.recent(nf.key)
     now = recent.now
-    frame = inputs.tick.frame
-    began_ns = frame.monotonic_ns - max(frame.wall_ns - first.since_ns, 0)
     if name == "normal" or now is None:
         return plain
-    arriving, cost = recent.before(began_ns, _arriving), recent.before(began_ns, _cpp)
-    if not isinstance(cost, Missing) and now.cpp > _COST_GROWN * cost:
-        title = f"a packet costs {now.cpp:.0f} cycles, was {cost:.0f}{_memory(findings)}"
-        return replace(plain, title=title, culprit=party)
+    arriving, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
+    cost = cost_of(nf, was)
     grown = 0.0 if isinstance(arriving, Missing) else now.arriving / max(arriving, 1.0)
+    # A bound has empty polls in it, more of them where fewer packets arrive.
+    bound = was.is_bound or cost.is_bound
+    comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
+    if comparable and _has_grown(was.value, cost.value):
+        texts = [
+            cycles_text(value, bound=item.is_bound)
+            for item in (cost, was)
+            if not isinstance(value := item.value, Missing)
+        ]
+        title = f"a packet costs {texts[0]} cycles, was {texts[1]}{_memory(findings)}"
+        return replace(plain, title=title, culprit=party)
     if name == "loss" and grown > _LOAD_GROWN:
         title = f"{grown - 1:+.0%} packets, more than its cores take"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain
+
+
+def _has_grown(before: Reading, now: Reading) -> bool:
+    if isinstance(before, Missing) or isinstance(now, Missing):
+        return False
+    return now > _COST_GROWN * before
 
 
 def _stated(finding: Finding) -> str:
@@ -544,10 +558,6 @@ def _stated(finding: Finding) -> str:
 
 def _arriving(point: RecentPoint) -> float:
     return point.arriving
-
-
-def _cpp(point: RecentPoint) -> float:
-    return point.cpp
 
 
 def _memory(findings: Iterable[Finding]) -> str:

@@ -11,6 +11,7 @@ from nftop.model.change import Change, Noticed, group_path
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
+from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading
 
 # A change of classes so long before a cause may be its reason.
@@ -20,8 +21,14 @@ _SAME = 0.03
 _WAITS, _STOLEN, _SIBLING, _DDIO = 0.05, 0.01, 0.5, 0.05
 
 
-def chain_of(frame: Frame, cause: Cause, incident: Incident) -> tuple[EvidenceLink, ...]:
-    """Changes before the cause, the cause, and its effects, by time."""
+def chain_of(
+    frame: Frame, cause: Cause, incident: Incident, recent: Recent,
+    old: Sequence[EvidenceLink] = (),
+) -> tuple[EvidenceLink, ...]:  # fmt: skip
+    """Changes before the cause, the cause, and its effects, by time.
+
+    `old`: of the tick before, for times that `recent` has not any more.
+    """
     links = [*_changes(frame, incident)]
     links += [
         EvidenceLink(item.since_ns, "cause", f"{item.where}: {item.text}", _metric(item))
@@ -31,7 +38,7 @@ def chain_of(frame: Frame, cause: Cause, incident: Incident) -> tuple[EvidenceLi
         EvidenceLink(item.since_ns, "effect", f"{item.where}: {item.text}", _metric(item))
         for item in cause.effects
     ]
-    links += [*_costs(incident)] if cause.takes_effects else []
+    links += [*_costs(incident, recent, old)] if cause.takes_effects else []
     return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
 
 
@@ -43,7 +50,7 @@ def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
     """Changes of the culprit's or a victim's class in the ten minutes before."""
     groups = {incident.group, *(item.party.group for item in incident.victims)} - {""}
     for noticed in frame.noticed:
-        age_ns = incident.since_ns - noticed.wall_ns
+        age_ns = incident.began_ns - noticed.at_ns
         if not -1e9 <= age_ns <= _CHANGE_BEFORE_NS:
             continue
         for change in _of_groups(noticed, groups):
@@ -58,15 +65,34 @@ def _of_groups(noticed: Noticed, groups: set[str]) -> Iterator[Change]:
     return (change for change in noticed.changes if change.cell.group in paths)
 
 
-def _costs(incident: Incident) -> Iterator[EvidenceLink]:
-    """What a packet costs each victim, where that has grown."""
+def _costs(
+    incident: Incident, recent: Recent, old: Sequence[EvidenceLink]
+) -> Iterator[EvidenceLink]:
+    """What a packet costs each victim, where that has grown, from the first tick that shows it."""
     for victim in incident.victims:
         before, now = victim.cpp_before, victim.cpp_now
         if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
             continue
         if now / before - 1 > _SAME:
-            text = f"{victim.party.name}: {before:.0f} -> {now:.0f} cycles per packet"
-            yield EvidenceLink(incident.since_ns, "effect", text, "cpp")
+            costs = zip((before, now), victim.bounds, strict=True)
+            was, is_ = (cycles_text(value, bound=bound) for value, bound in costs)
+            head = f"{victim.party.name}: "
+            known = (item.wall_ns for item in old
+                     if item.source == victim.cost and item.text.startswith(head))  # fmt: skip
+            at_ns = next(known, None) or _grown_ns(incident, recent, victim.party.key, before)
+            text = f"{head}{was} -> {is_} cycles per packet"
+            yield EvidenceLink(at_ns, "effect", text, victim.cost)
+
+
+def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> int:
+    """Wall time of the first tick of an incident in which a packet cost clearly more."""
+    points = recent.get(key, RecentRates()).points
+    times = (
+        point.monotonic_ns
+        for point in points
+        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > _SAME
+    )
+    return incident.since_ns + next(times, incident.began_ns) - incident.began_ns
 
 
 def ruled_out(

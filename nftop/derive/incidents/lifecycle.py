@@ -27,6 +27,8 @@ from nftop.derive.incidents.causes import (
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import (
+    Before,
+    Begin,
     DropCount,
     Parties,
     before_of,
@@ -47,7 +49,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
@@ -67,21 +69,20 @@ class Followed:
 
     Attributes:
         key: of its cause now.
-        began_ns: CLOCK_MONOTONIC of its begin.
+        began_ns: CLOCK_MONOTONIC of its first tick: values before it are from before that.
         before: throughput and cost of its victims before it, by `NfRow.key`.
-        harmed: its victims at its worst tick.
-        ended_ns: CLOCK_MONOTONIC at which it ended; None while it is open.
+        harmed, title: its victims and its title at its worst tick.
         takes_effects: as `Cause`.
-        over_ns: wall time of the first tick without its cause; None while that is seen.
+        over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
     """
 
     key: CauseKey
     incident: Incident
     began_ns: int
-    before: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
+    before: Mapping[str, Before] = field(default_factory=dict)
     harmed: tuple[Victim, ...] = ()
-    ended_ns: int | None = None
+    title: str = ""
     takes_effects: bool = True
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
@@ -134,8 +135,11 @@ def step_incidents(
         seen_ids.add(now.incident.id)
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
         ended = followed.pop(id_)
-        incident = replace(ended.incident, until_ns=frame.wall_ns, victims=ended.harmed)
-        past.insert(0, replace(ended, incident=incident, ended_ns=frame.monotonic_ns))
+        incident = replace(
+            ended.incident, until_ns=frame.wall_ns, ended_ns=frame.monotonic_ns,
+            victims=ended.harmed, title=ended.title or ended.incident.title,
+        )  # fmt: skip
+        past.insert(0, replace(ended, incident=incident))
     kept = tuple(past[:MOST_PAST])
     acknowledged = set(rules.acknowledged)
     shown = sorted((item.incident for item in followed.values()), key=_harm)
@@ -201,16 +205,16 @@ def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
     """Whether a finding that has no cause now began while an incident's cause was seen."""
     incident = item.incident
     victims = {victim.party.key for victim in incident.victims}
-    first_ns = incident.since_ns - EFFECT_BEFORE_S * 1e9
-    last_ns = incident.until_ns or item.over_ns
-    began = first_ns <= finding.since_ns and (last_ns is None or finding.since_ns <= last_ns)
+    first_ns = incident.began_ns - EFFECT_BEFORE_S * 1e9
+    last_ns = incident.ended_ns or item.over_ns
+    began = first_ns <= finding.began_ns and (last_ns is None or finding.began_ns <= last_ns)
     return began and victims.issuperset(cause.nfs)
 
 
 def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str]) -> bool:
     """Whether the cause is just over, or its effects on these NFs get less since."""
-    over_ns = frame.wall_ns if item.over_ns is None else item.over_ns
-    passed_s = (frame.wall_ns - over_ns) / 1e9
+    over_ns = frame.monotonic_ns if item.over_ns is None else item.over_ns
+    passed_s = (frame.monotonic_ns - over_ns) / 1e9
     if passed_s <= max(STAYS_S, 2 * (frame.interval_s or 0.0)):
         return True
     few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
@@ -238,13 +242,17 @@ def _begun_later(
     finding: Finding, cause: Cause, over: Iterable[Followed], past: Iterable[Followed], frame: Frame
 ) -> Finding:
     """A finding that outlasted the incident it was in begins with that one's end."""
-    ends = [frame.wall_ns for item in over if _was_effect(item, cause, finding)]
+    now = frame.monotonic_ns, frame.wall_ns
+    ends = [now for item in over if _was_effect(item, cause, finding)]
     ends += [
-        item.incident.until_ns or frame.wall_ns
+        (item.incident.ended_ns or now[0], item.incident.until_ns or now[1])
         for item in past
         if item.key.kind != "nf" and item.takes_effects and _was_effect(item, cause, finding)
     ]
-    return replace(finding, since_ns=max(ends)) if ends else finding
+    if not ends:
+        return finding
+    began_ns, since_ns = max(ends)
+    return replace(finding, since_ns=since_ns, began_ns=began_ns)
 
 
 def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
@@ -287,7 +295,7 @@ def _harm(incident: Incident) -> tuple[int, float, float, int]:
         -incident.severity,
         -number_of(price.drops_per_s),
         -number_of(price.lost_packets_per_s),
-        incident.since_ns,
+        incident.began_ns,
     )
 
 
@@ -306,21 +314,16 @@ def _known(
     effects = {(item.rule, item.where) for item in cause.effects}
     for item in free:
         same = item.key.kind == "nf" and not effects.isdisjoint(item.incident.findings)
-        began_ns = min(finding.since_ns for finding in cause.findings)
-        if same and began_ns - item.incident.since_ns <= EFFECT_BEFORE_S * 1e9:
+        began_ns = min(finding.began_ns for finding in cause.findings)
+        if same and began_ns - item.incident.began_ns <= EFFECT_BEFORE_S * 1e9:
             return item
     for item in past:
-        ended_ns = item.ended_ns
+        ended_ns = item.incident.ended_ns
         if ended_ns is None or item.key != cause.key:
             continue
         if now_ns - ended_ns <= RETURNS_S * 1e9:
             return item
     return None
-
-
-def _monotonic(frame: Frame, wall_ns: int) -> int:
-    """CLOCK_MONOTONIC of a recent wall time."""
-    return frame.monotonic_ns - max(frame.wall_ns - wall_ns, 0)
 
 
 def _follow(
@@ -331,7 +334,8 @@ def _follow(
     if old is not None:
         cause = _lasting(cause, old)
     findings = (*cause.findings, *cause.effects)
-    id_, began_ns, since_ns = _begin(known, cause, frame)
+    id_, first = _begin(known, cause)
+    began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
     earlier = {} if known is None else known.before
     before = {key: values for key, values in earlier.items() if key in nfs}
@@ -371,7 +375,8 @@ def _follow(
         culprit=cause.culprit,
         victims=harmed,
         price=price,
-        since_ns=since_ns,
+        since_ns=first.since_ns,
+        began_ns=first.began_ns,
         likely=cause.likely,
         basis=cause.basis,
         worst=worst,
@@ -383,7 +388,7 @@ def _follow(
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
-        traces=follow_traces(traces, traced, inputs.recent, since_ns, frame),
+        traces=follow_traces(traces, traced, inputs.recent, first, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
     )
@@ -392,23 +397,27 @@ def _follow(
     is_worst = worst_ns == frame.wall_ns or (
         not any(cost_of_price(worst)) and not _is_ending(cause)
     )
-    shown = harmed if is_worst or known is None else known.harmed
-    over_ns = None if not cause.is_over or known is None else known.over_ns or frame.wall_ns
+    shown, title = (
+        (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
+    )
+    over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
-        cause.key, incident, began_ns, before, shown,
+        cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
 
 
-def _begin(known: Followed | None, cause: Cause, frame: Frame) -> tuple[str, int, int]:
-    """Id, CLOCK_MONOTONIC and wall time of the begin."""
-    since_ns = min(item.since_ns for item in cause.findings)
-    if known is not None and cause.is_over:
-        return known.incident.id, known.began_ns, known.incident.since_ns
-    if known is not None:
-        return known.incident.id, known.began_ns, min(since_ns, known.incident.since_ns)
-    digest = _digest(f"{cause.key.kind} {cause.key.subject} {since_ns}")
-    return f"{cause.kind}-{digest:08x}", _monotonic(frame, since_ns), since_ns
+def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
+    """Id and begin."""
+    first = min(cause.findings, key=lambda item: item.began_ns)
+    begin = Begin(first.since_ns, first.began_ns)
+    if known is None:
+        digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
+        return f"{cause.kind}-{digest:08x}", begin
+    old = known.incident
+    if cause.is_over or old.began_ns <= first.began_ns:
+        begin = Begin(old.since_ns, old.began_ns)
+    return old.id, begin
 
 
 def _with_evidence(
@@ -420,7 +429,9 @@ def _with_evidence(
     return replace(
         incident,
         evidence=tuple(item.text for item in (*cause.findings, *cause.effects)),
-        chain=chain_of(inputs.frame, cause, incident),
+        chain=chain_of(
+            inputs.frame, cause, incident, inputs.recent, () if old is None else old.chain
+        ),
         ruled_out=ruled_out(inputs.frame, incident, inputs.recent, began_ns),
     )
 

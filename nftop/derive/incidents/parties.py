@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from nftop.derive.nf.recent import Recent, RecentRates, cost_of, throughput_of
+from nftop.derive.nf.recent import PacketCost, Recent, RecentRates, cost_of, throughput_of
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow, NfRow
@@ -234,30 +235,41 @@ def number_of(reading: Reading) -> float:
     return 0.0 if isinstance(reading, Missing) else reading
 
 
-def before_of(recent: Recent, nf: NfRow, began_ns: int) -> tuple[Reading, Reading]:
+class Before(NamedTuple):
     """Throughput and cost of an NF before an incident."""
+
+    sent: Reading
+    cost: PacketCost
+
+
+def before_of(recent: Recent, nf: NfRow, began_ns: int) -> Before:
+    """Values of an NF before an incident."""
     rates = recent.get(nf.key, RecentRates())
-    return (
+    return Before(
         rates.before(began_ns, lambda point: point.throughput),
-        rates.before(began_ns, lambda point: point.cpp),
+        rates.cost_before(began_ns),
     )
 
 
-def victim_of(nf: NfRow, before: tuple[Reading, Reading]) -> Victim:
+def victim_of(nf: NfRow, before: Before) -> Victim:
     metric, now = throughput_of(nf)
-    cost = cost_of(nf)
-    sent_before, cost_before = before
-    change = _change(sent_before, now)
+    cost = cost_of(nf, before.cost)
+    change = _change(before.sent, now)
     drops = nf.lost_packets_per_s
-    common = {"drops_per_s": drops, "cpp_before": cost_before, "cpp_now": cost}
+    plain = Victim(
+        nf_party(nf), metric, before.sent, now, change, drops_per_s=drops,
+        cpp_before=before.cost.value, cpp_now=cost.value, cost=cost.metric,
+        bounds=(before.cost.is_bound, cost.is_bound),
+    )  # fmt: skip
     dropping = not isinstance(drops, Missing) and drops > 0
     small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
-    cost_change = _change(cost_before, cost)
+    cost_change = _change(before.cost.value, cost.value)
     dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
     if small and dearer and not dropping:
-        name = "cpp" if isinstance(nf.readings["busy_cpp"], Missing) else "busy_cpp"
-        return Victim(nf_party(nf), name, cost_before, cost, cost_change, **common)
-    return Victim(nf_party(nf), metric, sent_before, now, change, **common)
+        return replace(
+            plain, metric=cost.metric, before=before.cost.value, now=cost.value, change=cost_change
+        )
+    return plain
 
 
 def _change(before: Reading, now: Reading) -> Reading:
@@ -275,15 +287,13 @@ def loss_of(victim: Victim) -> float:
     )
 
 
-def price_of(
-    victims: Sequence[NfRow], before: Mapping[str, tuple[Reading, Reading]], recent: Recent
-) -> Price:
+def price_of(victims: Sequence[NfRow], before: Mapping[str, Before], recent: Recent) -> Price:
     """Drops and lost packets of all victims that count them."""
     drops = [nf.lost_packets_per_s for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []
     for nf in victims:
-        sent_before, now = before[nf.key][0], throughput_of(nf)[1]
+        sent_before, now = before[nf.key].sent, throughput_of(nf)[1]
         if isinstance(sent_before, Missing) or isinstance(now, Missing):
             continue
         point = recent.get(nf.key, RecentRates()).now
@@ -291,7 +301,7 @@ def price_of(
             continue
         # What fewer packets arrive is not lost.
         lost.append(max(min(sent_before, point.arriving) - now, 0.0))
-    compared = any(not isinstance(before[nf.key][0], Missing) for nf in victims)
+    compared = any(not isinstance(before[nf.key].sent, Missing) for nf in victims)
     return Price(
         sum(known) if known else (drops[0] if drops else _NO_DROPS),
         sum(lost) if lost else (_NO_ARRIVING if compared else _NO_BEFORE),
@@ -387,40 +397,44 @@ _MOST_SINCE = 128
 _MOST_TRACES = 4
 
 
+class Begin(NamedTuple):
+    """Wall time of an incident's begin, and CLOCK_MONOTONIC."""
+
+    since_ns: int
+    began_ns: int
+
+
 def follow_traces(
-    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, began_ns: int,
+    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, begin: Begin,
     frame: Frame,
 ) -> tuple[VictimTrace, ...]:  # fmt: skip
-    """Traces of victims with this tick. New ones begin with what is known from before.
-
-    `began_ns`: wall time of the incident's begin.
-    """
+    """Traces of victims with this tick. New ones begin with what is known from before."""
     known = {trace.key: trace for trace in old}
     for nf in victims:
         if nf.key not in known and len(known) < _MOST_TRACES:
-            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), began_ns, frame)
+            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), begin)
     now = {nf.key: throughput_of(nf)[1] for nf in victims}
     return tuple(
-        _with_value(trace, frame.wall_ns, now[trace.key]) if trace.key in now else trace
+        _with_value(trace, frame.monotonic_ns, now[trace.key]) if trace.key in now else trace
         for trace in known.values()
     )
 
 
-def _begun(nf: NfRow, rates: RecentRates, began_ns: int, frame: Frame) -> VictimTrace:
+def _begun(nf: NfRow, rates: RecentRates, begin: Begin) -> VictimTrace:
+    onset_ns = round(_ONSET_S * 1e9)
     trace = VictimTrace(
-        nf.key, began_ns - round(_ONSET_S * 1e9), _ONSET_STEP_S,
+        nf.key, begin.since_ns - onset_ns, _ONSET_STEP_S, began_ns=begin.began_ns - onset_ns,
         sent=throughput_of(nf)[0].startswith("tx"),
     )  # fmt: skip
     for point in rates.points[:-1]:
-        wall_ns = frame.wall_ns - (frame.monotonic_ns - point.monotonic_ns)
         value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
-        trace = _with_value(trace, wall_ns, value)
+        trace = _with_value(trace, point.monotonic_ns, value)
     return trace
 
 
-def _with_value(trace: VictimTrace, wall_ns: int, value: Reading) -> VictimTrace:
+def _with_value(trace: VictimTrace, monotonic_ns: int, value: Reading) -> VictimTrace:
     number = None if isinstance(value, Missing) else value
-    since_ns = wall_ns - trace.first_ns
+    since_ns = monotonic_ns - trace.began_ns
     at = int(since_ns // round(trace.onset_step_s * 1e9))
     if at < 0:
         return trace

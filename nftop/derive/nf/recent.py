@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from nftop.derive.frame import FRAME
 from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.frame import Frame, NfRow
+from nftop.model.metrics.metric import is_bound
+from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
@@ -31,6 +34,14 @@ _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
 _UNKNOWN = float("nan")
 
 
+class PacketCost(NamedTuple):
+    """Cycles per packet of an NF: catalogue id, value, whether empty polls may be in it."""
+
+    metric: str
+    value: Reading
+    is_bound: bool
+
+
 @dataclass(frozen=True, slots=True)
 class RecentPoint:
     """Rates of one tick; NaN where there is no number.
@@ -40,6 +51,7 @@ class RecentPoint:
         throughput: packets sent per second; received, of an NF that does not count those.
         arriving: packets received and dropped per second, a lower bound if drops are not counted.
         cpp: cycles per packet, of work only where the NF counts these.
+        is_work: `cpp` is of work only. is_bound: it may have empty polls in it.
         cache_hit_ratio: of lookups in flow tables.
         is_usual: it counts for the usual rates.
     """
@@ -51,6 +63,8 @@ class RecentPoint:
     cpp: float
     cache_hit_ratio: float = float("nan")
     is_usual: bool = True
+    is_work: bool = False
+    is_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +90,28 @@ class RecentRates:
         self, monotonic_ns: int, value: Callable[[RecentPoint], float], span_s: float = 60.0
     ) -> Reading:
         """Median of a value in the `span_s` until one second before that time; else WARMING."""
-        since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
-        values = [
-            number
-            for point in self.points
-            if since_ns <= point.monotonic_ns <= until_ns and not math.isnan(number := value(point))
-        ]
+        points = self._points_before(monotonic_ns, span_s)
+        values = [number for point in points if not math.isnan(number := value(point))]
         return float(np.median(values)) if len(values) >= _LEAST_BEFORE else _WARMING
+
+    def cost_before(self, monotonic_ns: int, span_s: float = 60.0) -> PacketCost:
+        """Median cost before that time: of work only if there are enough such numbers."""
+        points = [
+            point for point in self._points_before(monotonic_ns, span_s)
+            if not math.isnan(point.cpp)
+        ]  # fmt: skip
+        work = [point.cpp for point in points if point.is_work]
+        if len(work) >= _LEAST_BEFORE:
+            return PacketCost("busy_cpp", float(np.median(work)), is_bound=False)
+        others = [point for point in points if not point.is_work]
+        if len(others) < _LEAST_BEFORE:
+            return PacketCost("cpp", _WARMING, is_bound=False)
+        middle = float(np.median([point.cpp for point in others]))
+        return PacketCost("cpp", middle, is_bound=any(point.is_bound for point in others))
+
+    def _points_before(self, monotonic_ns: int, span_s: float) -> list[RecentPoint]:
+        since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
+        return [point for point in self.points if since_ns <= point.monotonic_ns <= until_ns]
 
 
 Recent = Mapping[str, RecentRates]
@@ -120,10 +149,22 @@ def throughput_of(nf: NfRow) -> tuple[str, Reading]:
     return "tx_packets_per_s", sent
 
 
-def cost_of(nf: NfRow) -> Reading:
-    """Cycles per packet, of work only where the NF counts these."""
+def cost_of(nf: NfRow, like: PacketCost | None = None) -> PacketCost:
+    """Cycles of work per packet where the NF counts these, else all cycles per packet.
+
+    `like`: a cost that it is compared with; the same metric if that has a value.
+    """
     busy = nf.readings["busy_cpp"]
-    return nf.readings["cpp"] if isinstance(busy, Missing) else busy
+    chosen = "cpp" if isinstance(busy, Missing) else "busy_cpp"
+    if like is not None and not isinstance(like.value, Missing):
+        chosen = like.metric
+    if chosen == "busy_cpp":
+        return PacketCost(chosen, busy, is_bound=False)
+    bound = is_bound(_CPP, saturated=nf.saturated, clock=nf.cpp_clock)
+    return PacketCost(chosen, nf.readings["cpp"], bound)
+
+
+_CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 
 
 def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
@@ -131,13 +172,16 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
         return known
     received, dropped = nf.readings["rx_packets_per_s"], nf.readings["drop_packets_per_s"]
+    cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
         _number(throughput_of(nf)[1]),
         _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
         _number(nf.lost_packets_per_s),
-        _number(cost_of(nf)),
+        _number(cost.value),
         _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
+        is_work=cost.metric == "busy_cpp",
+        is_bound=cost.is_bound,
     )
     usual = known.usual
     unknown = math.isnan(point.throughput)

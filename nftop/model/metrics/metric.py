@@ -102,6 +102,28 @@ class Metric:
     compute: Callable[[CountedRates], Column] | None = None
 
 
+def is_other(clock: str | None) -> bool:
+    """Whether cycles are of another clock than the core's; `clock`: of `Clock`."""
+    return clock not in (None, "core")
+
+
+def is_bound(metric: Metric, *, saturated: bool | None, clock: str | None) -> bool:
+    """Whether a value is an upper bound of a packet's cost: it may include empty polls.
+
+    Cycles of another clock than the core's are no bound: a core in turbo has more.
+    """
+    per_core_clock = not (metric.per_clock and is_other(clock))
+    return metric.bounded and saturated is not True and per_core_clock
+
+
+BOUND = "<"  # mark before an upper bound
+
+
+def cycles_text(cycles: float, *, bound: bool) -> str:
+    """Cycles as screens print them, with the mark of a bound."""
+    return f"{BOUND if bound else ''}{cycles:.{1 if cycles < 99.95 else 0}f}"
+
+
 _REGISTERED: dict[str, Metric] = {}
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.missing import Missing, Reading, Reason
 
-BOUND = "<"
 ESTIMATE = "~"
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
@@ -98,9 +97,9 @@ def mark(reason: Reason, width: int) -> str:
     return whole if len(whole) <= width else whole.strip("[]")[: max(0, width)]
 
 
-def worded(reading: Reading, unit: Unit) -> str:
-    """A reading with its unit, `14.88 Mpps`, or its mark."""
-    text = cell(reading, unit, 12)
+def worded(reading: Reading, unit: Unit, *, bound: bool = False) -> str:
+    """A reading with its unit, `14.88 Mpps`, or its mark; `bound`: as `cell`."""
+    text = cell(reading, unit, 12, bound=bound)
     return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
 
 

@@ -12,7 +12,7 @@ from nftop.model.frame import CLOCK_TEXTS, CacheClass, CpuTable, Frame
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.cpu import FREQUENCY_METRICS, SIBLING_METRICS
-from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.metric import Metric, Unit, is_bound
 from nftop.model.missing import Missing, Reading
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass
@@ -25,7 +25,7 @@ from nftop.render.base.table import by_reason, cut_lines, reason_lines
 from nftop.render.base.text import fit, printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
-from nftop.render.cores.table import estimates, is_bound, saturated_text
+from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.power.settings import setting_facts
 
 _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis itself

@@ -140,6 +140,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 _FOOTER = 1
 _TABS_FROM = 12  # lines of the screen from which the screens are named
 _STRIPS = ((30, 3), (16, 1))  # lines of the screen, and of the strip
+_PAGE_STRIPS = ((40, 3), (22, 1))
 _INCIDENTS = ((16, 2), (LEAST_HEIGHT, 1))
 _NFS_FROM = 16
 _TABLE_LEAST = 5  # lines, with the header
@@ -252,6 +253,14 @@ def above_text(
         return top, height - len(top), 0
     head = _head(frame, status, width, height)
     return head, height - len(head) - _FOOTER, _FOOTER
+
+
+def page_head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
+    """What a page about a frame begins with: header and strip, in a small part of its lines."""
+    lines = header_lines(frame, status, width)[: max(1, height // 10)]
+    if status.strip is not None and (strip := _lines_of(_PAGE_STRIPS, height)):
+        lines += strip_lines(status.strip, width, strip, ascii_only=False)
+    return lines
 
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:

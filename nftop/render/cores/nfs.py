@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
@@ -34,7 +34,7 @@ from nftop.render.cores.harm import (
     tail,
 )
 from nftop.render.cores.rows import matching
-from nftop.render.cores.table import is_bound, is_other, value_tone
+from nftop.render.cores.table import value_tone
 
 _METRICS = {metric.id: metric for metric in NF_METRICS}
 

@@ -1,6 +1,7 @@
 """Rows of the CPU table: which are shown, in which order, and which one is selected.
 
-The selection follows a CPU, so it survives a new order of rows.
+A selection made by the operator follows its CPU, so it survives a new order of rows. Without one
+the first row is selected, so that the worst rows stay in view.
 """
 
 from __future__ import annotations
@@ -182,24 +183,31 @@ class Cursor:
         cpu: selected CPU; None before any.
         index: of its row among those shown.
         top: first line of the body on screen.
+        held: the operator selected this CPU; otherwise the first row is selected.
     """
 
     cpu: Cpu | None = None
     index: int = 0
     top: int = 0
+    held: bool = False
 
 
-def settle(cursor: Cursor, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
+def settle(
+    cursor: Cursor, cpus: CpuTable, rows: CpuRows, height: int, *, pinned: bool = False
+) -> Cursor:
     """The cursor for the current rows, in a window of `height` lines.
 
-    If its CPU is no longer shown, the row at its index is selected.
+    If its CPU is no longer shown, the row at its index is selected. `pinned`: keep the CPU even if
+    the operator did not select it.
     """
     if not rows.shown:
         return Cursor()
+    if not (cursor.held or pinned):
+        return _at(0, 0, cpus, rows, height)
     row = cpus.topology.row_of.get(cursor.cpu) if cursor.cpu is not None else None
     gone = min(cursor.index, len(rows.shown) - 1)
     index = rows.shown.index(row) if row is not None and row in rows.shown else gone
-    return _at(index, cursor.top, cpus, rows, height)
+    return _at(index, cursor.top, cpus, rows, height, held=cursor.held)
 
 
 def move(cursor: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
@@ -207,7 +215,7 @@ def move(cursor: Cursor, by: int, cpus: CpuTable, rows: CpuRows, height: int) ->
     if not rows.shown:
         return Cursor()
     index = min(max(0, cursor.index + by), len(rows.shown) - 1)
-    return _at(index, cursor.top, cpus, rows, height)
+    return _at(index, cursor.top, cpus, rows, height, held=True)
 
 
 def find(cursor: Cursor, text: str, step: int, cpus: CpuTable, rows: CpuRows) -> int | None:
@@ -233,7 +241,9 @@ def rows_in_view(rows: CpuRows, height: int) -> int:
     return max(1, height - (hidden and height > 1))
 
 
-def _at(index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int) -> Cursor:
+def _at(
+    index: int, top: int, cpus: CpuTable, rows: CpuRows, height: int, *, held: bool = False
+) -> Cursor:
     height = rows_in_view(rows, height)
     top = scroll(top, index, index, len(rows.shown), height)
-    return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, top)
+    return Cursor(cpus.topology.cpus[rows.shown[index]].cpu, index, top, held)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.frame import CacheClass, Clock, CpuTable
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base import table
@@ -64,7 +64,7 @@ def body_lines(
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
-        lines.append(rest_line(cpus, rows, hidden, facts, width))
+        lines.append(rest_line(cpus, rows, hidden, facts, width, above=top))
     return lines
 
 
@@ -74,10 +74,14 @@ def rest_line(
     hidden: Sequence[int],
     facts: RowFacts,
     width: int | None = None,
+    *,
+    above: int = 0,
 ) -> Line:
     """Counts of the rows out of view, sick and well, and of the folded ones.
 
     In `width` cells: first without what the words mean, then without names, then without words.
+    The first `above` of the hidden rows are above those in view: if one is sick, the key is named
+    that goes to them.
     """
     sick: list[int] = []
     well = 0
@@ -87,6 +91,7 @@ def rest_line(
         sick = rows_out[is_sick].tolist()
         if facts.trends.cpu_change is not None:
             well = int((np.isfinite(facts.trends.cpu_change[rows_out]) & ~is_sick).sum())
+    is_above = not set(sick).isdisjoint(hidden[:above])
     others = len(hidden) - len(sick) - well
     named = dict.fromkeys(cpus.nf[row] or cpus.thread[row] or "" for row in sick)
     names = printable(" ".join(filter(None, named)))
@@ -98,6 +103,7 @@ def rest_line(
         parts: list[Line] = []
         if sick:
             text = f"{len(sick)} sick" if brief else f"{len(sick)} more sick"
+            text += " (g)" if is_above and brief else " (g: go to them)" if is_above else ""
             parts.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
         for count, what, short in (
             (well, f"well: within {NEAR:.0%} of usual", "well"),
@@ -134,23 +140,9 @@ def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> 
     return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
 
 
-def is_bound(metric: Metric, *, saturated: bool | None, clock: Clock | None) -> bool:
-    """Whether a value is an upper bound of a packet's cost: it may include empty polls.
-
-    Cycles of another clock than the core's are no bound: a core in turbo has more.
-    """
-    per_core_clock = not (metric.per_clock and is_other(clock))
-    return metric.bounded and saturated is not True and per_core_clock
-
-
 def saturated_text(by: Sequence[str]) -> str:
     """What shows that CPP has no empty polls in it, or ""."""
     return f"saturated ({', '.join(by)})" if by else ""
-
-
-def is_other(clock: Clock | None) -> bool:
-    """Whether cycles are of another clock than the core's."""
-    return clock not in (None, "core")
 
 
 def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | None) -> Tone:

@@ -12,7 +12,7 @@ from nftop.model.change import Cell, State, parts
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.metric import Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, CacheDomain
@@ -31,7 +31,6 @@ from nftop.render.cache.way_cells import (
     way_span,
     way_state,
 )
-from nftop.render.cores.table import is_bound, is_other
 from nftop.render.editor.change import limit
 from nftop.render.editor.model import EditorState, MaskRow, mask_text, shares_at
 from nftop.render.power.settings import LETTERS

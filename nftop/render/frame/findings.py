@@ -110,7 +110,7 @@ def _lead(finding: Finding) -> Line:
 
 def _age(frame: Frame, finding: Finding) -> str:
     """Duration: `12s`, `3m`, `5h`, `2d`."""
-    seconds = max(frame.wall_ns - finding.since_ns, 0) // 10**9
+    seconds = max(frame.monotonic_ns - finding.began_ns, 0) // 10**9
     for size, unit, until in ((1, "s", 120), (60, "m", 7200), (3600, "h", 172_800)):
         if seconds < until:
             return f"{seconds // size}{unit}"

@@ -12,6 +12,7 @@ from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
+from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import replace
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
@@ -65,7 +66,7 @@ def incident_line(
     ended = incident.until_ns is not None
     quiet = ended or incident.acknowledged
     tone = Tone.MUTED if quiet else TONES[incident.severity]
-    tail = f" {age_text(incident, frame.wall_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
+    tail = f" {age_text(incident, frame.monotonic_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
     tail += f" +{more}" if more else ""
     room = width - 3 - cells(tail)
     if room < 10:
@@ -120,9 +121,39 @@ def culprit_name(incident: Incident) -> str:
     return culprit.name
 
 
+# What titles and evidence say of the present, and of what has ended.
+_PAST = (
+    (re.compile(r"^takes "), "took "),
+    (re.compile(r"^keeps a poller "), "kept a poller "),
+    (re.compile(r"^runs beside "), "ran beside "),
+    (re.compile(r"^has (?=[0-9])"), "had "),
+    (
+        re.compile(r"^disagree: one of the two numbers is "),
+        "disagreed: one of the two numbers was ",
+    ),
+    (re.compile(r"(?<= of device writes) miss (?=the cache )"), " missed "),
+    (re.compile(r"^devices' writes miss "), "devices' writes missed "),
+    (re.compile(r"^a packet costs "), "a packet cost "),
+    (re.compile(r"^stopped or goes "), "stopped or went "),
+    (re.compile(r"^is gone: its source does not list it any more"), "was gone"),
+    # Texts of findings, with the place before them; what they end with is of the time after.
+    (re.compile(r"(: its sibling, cpu [0-9,-]+,) is "), r"\1 was "),
+    (re.compile(r"(: IPC [0-9.]+) is of "), r"\1 was of "),
+    (re.compile(r"; now [^;]*$|; no longer so[^;]*$|; its conditions are no longer met[^;]*$"), ""),
+)
+
+
+def past_text(text: str) -> str:
+    """A title or a text of evidence, of an incident that ended."""
+    for pattern, past in _PAST:
+        text = pattern.sub(past, text)
+    return text
+
+
 def title_text(incident: Incident) -> str:
-    """What the culprit does; or the victim, of which no cause is known."""
-    return f"{incident.title}{', cause not known' if incident.culprit is None else ''}"
+    """What the culprit does or did; or the victim, of which no cause is known."""
+    title = incident.title if incident.until_ns is None else past_text(incident.title)
+    return f"{title}{', cause not known' if incident.culprit is None else ''}"
 
 
 def _is_of_victim(incident: Incident) -> bool:
@@ -164,10 +195,13 @@ def _facts(culprit: Party, name: str) -> list[str]:
 
 
 def age_text(incident: Incident, now_ns: int) -> str:
-    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`."""
-    if incident.until_ns is None:
-        return duration_text((now_ns - incident.since_ns) / 1e9)
-    return f"ended {duration_text((now_ns - incident.until_ns) / 1e9)} ago"
+    """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`.
+
+    `now_ns`: CLOCK_MONOTONIC.
+    """
+    if incident.ended_ns is None:
+        return duration_text(incident.lasted_s(now_ns))
+    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def duration_text(seconds: float) -> str:
@@ -190,6 +224,11 @@ def change_text(change: Reading) -> str:
         return ""
     percent = round(100 * change)
     return f"{percent:+}%" if percent else "0%"
+
+
+def cost_label(victim: Victim) -> str:
+    """Column header of its cost: `bCPP` where it counts work alone, else `CPP`."""
+    return cpu_metric(victim.cost).label
 
 
 def price_text(incident: Incident) -> str:
@@ -247,12 +286,17 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     return fit(forms[-1], max(tight, room)).rstrip()
 
 
-def short_names(frame: Frame) -> Mapping[str, str]:
-    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique."""
-    plain = {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
-    short = {key: name.rpartition("/")[2].removeprefix("dpdk-") for key, name in plain.items()}
+def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
+    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique.
+
+    `plain`: with the prefix.
+    """
+    whole = {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
+    if plain:
+        return whole
+    short = {key: name.rpartition("/")[2].removeprefix("dpdk-") for key, name in whole.items()}
     counts = Counter(short.values())
-    return {key: short[key] if counts[short[key]] == 1 else plain[key] for key in plain}
+    return {key: short[key] if counts[short[key]] == 1 else whole[key] for key in whole}
 
 
 def _change(victim: Victim) -> str:
@@ -260,7 +304,7 @@ def _change(victim: Victim) -> str:
     if isinstance(victim.change, Missing) or abs(victim.change) < _LEAST_CHANGE:
         return ""
     if victim.metric.endswith("cpp"):
-        return f"CPP {change_text(victim.change)}"
+        return f"{cost_label(victim)} {change_text(victim.change)}"
     return change_text(victim.change) if _is_harmed(victim) else ""
 
 
@@ -275,9 +319,9 @@ def _is_harmed(victim: Victim) -> bool:
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
-    if incident.muted or incident.until_ns is None:
+    if incident.muted or incident.ended_ns is None:
         return False
-    return 0 <= frame.wall_ns - incident.until_ns <= _RECENT_S * 1e9
+    return 0 <= frame.monotonic_ns - incident.ended_ns <= _RECENT_S * 1e9
 
 
 def _well(frame: Frame, width: int) -> Line:
@@ -306,9 +350,9 @@ def _well(frame: Frame, width: int) -> Line:
 def _last(frame: Frame) -> str:
     """When the last harm ended; that there was none only where there is no incident at all."""
     past = frame.past_incidents
-    ends = [item.until_ns for item in past if item.until_ns and item.severity > Severity.INFO]
+    ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {duration_text((frame.wall_ns - max(ends)) / 1e9)}"
+        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

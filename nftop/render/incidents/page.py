@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -20,31 +21,37 @@ from nftop.model.incident import (
     Victim,
     VictimTrace,
 )
+from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
+from nftop.render.cache.way_cells import looks_of
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
     change_text,
     container_text,
+    cost_label,
     culprit_name,
     culprit_text,
     duration_text,
+    past_text,
     price_text,
+    short_names,
     title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
 
 _TWO_COLUMNS_FROM = 100
-_LEFT_SHARE = 3 / 5
+_LEFT_SHARE = 0.62
 _GRAPH_ROWS = 7
 _STEPS = {"change": ("◆", Tone.ACCENT), "cause": ("●", Tone.BAD), "effect": ("↓", Tone.WARN)}
 _KINDS = {
@@ -126,8 +133,8 @@ def _resampled(values: NDArray[np.float32], points: int) -> NDArray[np.float32]:
     return np.array([span.mean() if len(span) else np.nan for span in known], np.float32)
 
 
-def incident_page_lines(view: IncidentView, width: int) -> list[Line]:
-    """The whole page, of any height."""
+def incident_page_lines(view: IncidentView, width: int, height: int | None = None) -> list[Line]:
+    """The whole page; without blank lines if it has more than `height` with them."""
     lines = [_title(view, width), BLANK]
     left_width = int(width * _LEFT_SHARE) if width >= _TWO_COLUMNS_FROM else width
     left = [*_culprit(view, left_width), *_victims(view, left_width), *_price(view, left_width)]
@@ -136,7 +143,10 @@ def incident_page_lines(view: IncidentView, width: int) -> list[Line]:
         lines += _side_by_side(left, graph, left_width, width)
     else:
         lines += [*left, *graph]
-    return [*lines, BLANK, *_evidence(view, width), BLANK, *_remedy(view, width)]
+    lines += [BLANK, *_evidence(view, width), BLANK, *_remedy(view, width)]
+    if height is not None and len(lines) > height:
+        return [item for item in lines if item is not BLANK]
+    return lines
 
 
 def no_incident_lines(width: int) -> list[Line]:
@@ -148,8 +158,7 @@ def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
     since = f"since {clock_of(incident.since_ns)}"
-    until_ns = view.frame.wall_ns if incident.until_ns is None else incident.until_ns
-    lasted = duration_text((until_ns - incident.since_ns) / 1e9)
+    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
@@ -182,14 +191,23 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     if culprit is None:
         yield crop(line(" not known"), width)
         return
-    yield crop(line(" ", Span(culprit_text(incident), Tone.STRONG)), width)
-    facts = [_KINDS[culprit.kind], *_party_facts(culprit)]
+    known = culprit_text(incident)
+    mark = _class_mark(view, culprit)
+    yield crop(line(" ", mark, Span(known, Tone.STRONG)), width)
+    facts = [_KINDS[culprit.kind], *(fact for fact in _party_facts(culprit) if fact not in known)]
     facts += _class_facts(view)
     yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
     if incident.basis:
         how = "most likely" if incident.likely else "known by"
         how = "not narrowed down" if culprit.kind == "device" else how
         yield crop(line("   ", Span(f"{how}: {incident.basis}", Tone.MUTED)), width)
+
+
+def _class_mark(view: IncidentView, party: Party) -> Span:
+    """The hue of its cache class; blank without one."""
+    looks = {class_name(name): look for name, look in looks_of(view.frame.groups).items()}
+    look = looks.get(party.group)
+    return Span("  ", Tone.PLAIN) if look is None else Span("■ ", look.hue)
 
 
 def _party_facts(party: Party) -> list[str]:
@@ -205,6 +223,8 @@ def _party_facts(party: Party) -> list[str]:
 def _class_facts(view: IncidentView) -> Iterator[str]:
     """Occupancy and traffic of the culprit's class in its cache."""
     incident = view.incident
+    if incident.until_ns is not None:
+        return  # those of the frame are not its own any more
     for group in view.frame.groups:
         for cache in group.caches:
             if group.name != incident.group or cache.l3 != incident.l3:
@@ -221,14 +241,33 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     victims = view.incident.victims
     if not victims:
         return
-    yield _rule("VICTIMS", width, "before → now")
-    name_width = max(12, min(max(cells(item.party.name) for item in victims), width - 54))
-    head = f"{'Mpps':>18} {'CPP':>21} {'DROP/s':>9}"
-    yield crop(line(" " * (name_width + 2), Span(head, Tone.MUTED)), width)
-    for item in victims:
-        yield crop(_victim(item, name_width), width)
+    yield _rule("VICTIMS", width, f"before → {_when(view.incident)}")
+    labels = {cost_label(item): None for item in victims}
+    own_label = len(labels) > 1  # each row then has its own
+    cost_width = 19 + 5 * own_label
+    names = short_names(view.frame, plain=True)
+    called = [names.get(item.party.key, item.party.name) for item in victims]
+    room = width - 33 - cost_width
+    name_width = max(12, min(max(map(cells, called)), room))
+    head = f"{'Mpps':>18} {' or '.join(labels):>{cost_width}} {'DROP/s':>9}"
+    yield crop(line(" " * (name_width + 4), Span(head, Tone.MUTED)), width)
+    for item, name in zip(victims, called, strict=True):
+        mark = _class_mark(view, item.party)
+        shown = Span(fit(name, name_width), Tone.STRONG)
+        yield crop(line(" ", mark, shown, *_victim(item, own_label=own_label)), width)
     if text := _usual_text(view):
         yield from paragraph(text, width - 1, lead=line("   "), tone=Tone.MUTED)
+
+
+def _when(incident: Incident) -> str:
+    """The time that its numbers are of: now, or its worst tick if it ended."""
+    if incident.until_ns is None:
+        return "now"
+    price = incident.worst
+    cost = [price.drops_per_s, price.lost_packets_per_s]
+    if any(not isinstance(item, Missing) and item > 0 for item in cost):
+        return f"at its worst, {clock_of(incident.worst_ns)}"
+    return f"last, until {clock_of(incident.until_ns)}"
 
 
 def _usual_text(view: IncidentView) -> str:
@@ -238,40 +277,39 @@ def _usual_text(view: IncidentView) -> str:
         return ""
     renewed_ns = incident.since_ns + round(NEW_NORMAL_AFTER_S * 1e9)
     at = clock_of(renewed_ns)
-    if view.frame.wall_ns >= renewed_ns:
-        return f"vs.10m: its values are the usual ones since {at}, as it lasts"
-    return f"vs.10m leaves its values out until {at}; if it lasts, they are the usual ones then"
+    if incident.lasted_s(view.frame.monotonic_ns) >= NEW_NORMAL_AFTER_S:
+        return f"the new normal of vs.10m since {at}, as it lasts"
+    return f"left out of vs.10m; the new normal if it lasts until {at}"
 
 
-def _victim(victim: Victim, name_width: int) -> Line:
+def _victim(victim: Victim, *, own_label: bool) -> tuple[Span | str, ...]:
+    """Numbers of a victim; `own_label`: with the name of its cost."""
     is_rate = victim.metric.endswith("packets_per_s")
     # A victim by its cost has sent as much as before.
     same = "?" if isinstance(victim.change, Missing) else "unchanged"
-    sent = (_pair(victim.before, victim.now, 1e-6), change_text(victim.change)) if is_rate else (
-        same, "")  # fmt: skip
+    rates = _pair(victim.before, victim.now, Unit.PACKETS_PER_S)
+    sent = (rates, change_text(victim.change)) if is_rate else (same, "")
+    costs = _pair(victim.cpp_before, victim.cpp_now, Unit.CYCLES, victim.bounds)
+    costs = f"{cost_label(victim):<4} {costs:>13}" if own_label else f"{costs:>13}"
     cost = _ratio(victim.cpp_before, victim.cpp_now)
     drops = victim.drops_per_s
     dropped = "-" if isinstance(drops, Missing) else si(drops)
     loses = not isinstance(drops, Missing) and drops > 0
-    return line(
-        " ", Span(fit(victim.party.name, name_width), Tone.STRONG),
+    return (
         f" {sent[0]:>13} ", Span(f"{sent[1]:>4}", Tone.BAD if loses else Tone.PLAIN),
-        f" {_pair(victim.cpp_before, victim.cpp_now, 1.0):>15} ", Span(f"{cost:>5}", Tone.WARN),
+        f" {costs} ", Span(f"{cost:>5}", Tone.WARN),
         Span(f" {dropped:>9}", Tone.BAD if loses else Tone.PLAIN),
     )  # fmt: skip
 
 
-def _pair(before: Reading, now: Reading, scale: float) -> str:
-    return f"{_digits(before, scale)} → {_digits(now, scale)}"
-
-
-def _digits(reading: Reading, scale: float) -> str:
-    """Three significant digits, or the mark of the reason."""
-    if isinstance(reading, Missing):
-        return reading.reason.mark
-    value = reading * scale
-    places = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{places}f}"
+def _pair(
+    before: Reading, now: Reading, unit: Unit, bounds: tuple[bool, bool] = (False, False)
+) -> str:
+    texts = [
+        fmt.cell(reading, unit, 6, bound=bound)
+        for reading, bound in zip((before, now), bounds, strict=True)
+    ]
+    return " → ".join(texts)
 
 
 def _ratio(before: Reading, now: Reading) -> str:
@@ -283,22 +321,26 @@ def _ratio(before: Reading, now: Reading) -> str:
 def _price(view: IncidentView, width: int) -> Iterator[Line]:
     incident = view.incident
     yield _rule("PRICE", width)
-    texts = [price_text(incident) or _no_price(incident)]
-    worst = incident.worst.drops_per_s
-    if not isinstance(worst, Missing) and worst > 0:
-        texts.append(f"worst {si(worst)} at {clock_of(incident.worst_ns)}")
+    price, ended = price_text(incident), incident.until_ns is not None
+    worst, at = incident.worst.drops_per_s, f"at {clock_of(incident.worst_ns)}"
+    texts = [f"{price} {at}" if price and ended else price or _no_price(incident)]
+    if not ended and not isinstance(worst, Missing) and worst > 0:
+        texts.append(f"worst {si(worst)} {at}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
         least = "at least " if incident.uncounted else ""
-        texts.append(f"{least}{si(incident.dropped)} packets lost so far")
-    texts += map(_uncounted_text, incident.uncounted)
+        texts.append(
+            f"{least}{si(incident.dropped)} packets lost {'in all' if ended else 'so far'}"
+        )
+    texts += (_uncounted_text(item, ended=ended) for item in incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
 
 
-def _uncounted_text(item: Uncounted) -> str:
+def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
     name = printable(item.name)
     if item.seconds is None:
-        return f"what {name} drops is not counted: {printable(item.why)}"
+        what = "dropped was" if ended else "drops is"
+        return f"what {name} {what} not counted: {printable(item.why)}"
     seconds = duration_text(max(item.seconds, 1.0))
     return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
@@ -310,16 +352,18 @@ def _no_price(incident: Incident) -> str:
         for item in incident.victims
         if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
     ]
+    ended = incident.until_ns is not None
     if drops:
-        return f"its victims drop {si(sum(drops))}/s, not from this"
-    price = incident.price if incident.until_ns is None else incident.worst
+        return f"its victims drop{'ped' * ended} {si(sum(drops))}/s, not from this"
+    price = incident.worst if ended else incident.price
+    nothing = f"no packet {'was' if ended else 'is'} lost"
     if not isinstance(price.drops_per_s, Missing):
-        return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+        return nothing
     if not incident.victims:
-        return "no network function is known to be harmed"
+        return f"no network function is known to {'have been' if ended else 'be'} harmed"
     counted = [item for item in incident.victims if not isinstance(item.drops_per_s, Missing)]
     if incident.victims and len(counted) == len(incident.victims):
-        return "no packet is lost" if incident.until_ns is None else "no packet was lost"
+        return nothing
     return f"packets lost: {price.drops_per_s.message}"
 
 
@@ -342,9 +386,9 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         before = line_rows(onset.values / 1e6, low, top, _GRAPH_ROWS)
         size = len(before[0])
         rows = [f"{first}┊{rest}" for first, rest in zip(before, rows, strict=True)]
-    zero = "" if low == 0 else ", not from 0"
+    zero = "" if low == 0 else "; axis not from 0"
     unit = "sent Mpps" if trend.sent else "received Mpps"
-    head = f" {trend.name}, {unit}; axis {low:.3g} to {top:.3g}{zero}"
+    head = f" {trend.name}, {unit}{zero}"
     marks = {0: f"{top:.3g}", _GRAPH_ROWS - 1: f"{low:.3g}"}
     lines = [crop(line(Span(head, Tone.MUTED)), width)]
     lines += [
@@ -372,7 +416,9 @@ def _graph_axis(
     last_ns = trend.first_ns + round(trend.span_s * 1e9)
     axis = TimeAxis(trend.first_ns, last_ns, room)
     marks = Cells("─" * room, Tone.MUTED)
-    begun, ended = incident.since_ns, incident.until_ns
+    begun, ended = incident.since_ns, None
+    if incident.ended_ns is not None:
+        ended = begun + incident.ended_ns - incident.began_ns
     if ended is not None and trend.first_ns <= ended <= last_ns:
         marks.put(axis.cell(ended), "◀", TONES[incident.severity])
     if trend.first_ns <= begun <= last_ns:
@@ -400,9 +446,10 @@ def _side_by_side(
 
 
 def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
-    yield _rule("WHY IT IS BELIEVED", width)
+    ended = view.incident.until_ns is not None
+    yield _rule("WHY IT WAS BELIEVED" if ended else "WHY IT IS BELIEVED", width)
     for item in view.incident.chain:
-        yield from _link(item, width)
+        yield from _link(replace(item, text=past_text(item.text)) if ended else item, width)
     checks = view.incident.ruled_out
     if checks:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
@@ -416,11 +463,21 @@ def _link(link: EvidenceLink, width: int) -> Iterator[Line]:
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
     source = f" {link.source}"
-    if cells(link.text) + cells(source) <= room:
-        gap = " " * (room - cells(link.text) - cells(source))
-        yield crop(line(lead, link.text, gap, Span(source, Tone.MUTED)), width)
-    else:
-        yield from paragraph(f"{link.text} [{link.source}]", width, lead=lead)
+    label = f" {_LABELS.get(link.source, link.source)}"
+    short = _NAMES.sub("", link.text)
+    for text, tail in ((link.text, source), (link.text, label), (short, label)):
+        if (gap := room - cells(text) - cells(tail)) >= 0:
+            yield crop(line(lead, text, " " * gap, Span(tail, Tone.MUTED)), width)
+            return
+    yield from paragraph(f"{link.text} [{label.strip()}]", width, lead=lead)
+
+
+# At the end of a finding: the network functions that it is about.
+_NAMES = re.compile(r" \([^()]*\)$")
+
+
+# Names of metrics on screen, where their ids are too long.
+_LABELS = {metric.id: metric.label for metric in METRICS}
 
 
 def _remedy(view: IncidentView, width: int) -> Iterator[Line]:

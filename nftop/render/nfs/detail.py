@@ -14,7 +14,7 @@ from nftop.model.clock import clock_of
 from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.metric import BOUND, Metric, Unit, is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
@@ -34,7 +34,7 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.cache.panel import group_name
-from nftop.render.cores.table import estimates, is_bound, saturated_text
+from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
 from nftop.render.nfs.table import MARKS, class_text
@@ -406,11 +406,17 @@ def _value(reading: Reading, metric: Metric) -> str:
     return fmt.worded(reading, metric.unit)
 
 
+def _own_value(nf: NfRow, metric: Metric) -> str:
+    reading = nf.readings[metric.id]
+    bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
+    before = BOUND if bound and not isinstance(reading, Missing) else ""
+    return f"{before}{_value(reading, metric)}"
+
+
 def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     """Each metric with its value or absence, meaning and origin."""
     facts = [
-        (metric.label, f"{_value(nf.readings[metric.id], metric)}. {_meaning(metric)}")
-        for metric in NF_METRICS
+        (metric.label, f"{_own_value(nf, metric)}. {_meaning(metric)}") for metric in NF_METRICS
     ]
     return [
         *(crop(line, width) for line in badge_lines(frame.host)),

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from nftop.derive.nf.row import BY_CORE, MIXED, Here, here_of
 from nftop.model.frame import Frame, NfRow
+from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.papers.rows import PaperRow, matching, rows, workload_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import mark_cell, number_cell
 from nftop.render.base.text import fit
-from nftop.render.cores.table import is_bound
 
 # Label and width of the column, by metric of `BY_CORE`.
 _COLUMNS = {

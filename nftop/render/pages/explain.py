@@ -227,8 +227,16 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
         names = ", ".join(rule.normal_for)
         facts.append(("normal for", f"{names}: information there, unless something else is wrong"))
     if not rule.when:
-        facts.append(("setting", f"[rules.{rule.id}] limit = {rule.limit:g}, muted = true"))
+        facts.append(("setting", _setting(rule)))
     return facts + ([("note", rule.note)] if rule.note else [])
+
+
+def _setting(rule: Rule) -> str:
+    return (
+        f"nftop's own: limit {rule.printed(rule.limit)}, not muted. The findings page (F) sets "
+        "another limit (l) and mutes it (m), and keeps that in rules.toml; by hand in config.toml: "
+        f"limit and muted of rules.{rule.id}"
+    )
 
 
 def _computed(table: Uarch, name: str) -> str:

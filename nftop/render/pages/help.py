@@ -10,7 +10,7 @@ from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
@@ -29,13 +29,7 @@ from nftop.render.cores.detail import (
     process_texts,
     sibling_lines,
 )
-from nftop.render.cores.table import (
-    SIBLING_BUSY_RATIO,
-    SIBLING_MARK,
-    estimates,
-    is_bound,
-    saturated_text,
-)
+from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, saturated_text
 from nftop.render.editor.page import CHECK_MARKS
 from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
@@ -282,12 +276,13 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
     reading = frame.cpus.columns[metric.id][row]
     if isinstance(reading, Missing):
         return f"{reading.reason.mark} {reading.message}"
-    texts = [fmt.worded(reading, metric.unit)]
+    saturated = frame.cpus.saturated[row]
+    bound = is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row])
+    texts = [fmt.worded(reading, metric.unit, bound=bound)]
     origin = frame.cpus.origins.get(metric.id)
     if origin is not None and origin[row] is not None:
         texts.append(f"from {origin[row]}")
-    saturated = frame.cpus.saturated[row]
-    if is_bound(metric, saturated=saturated, clock=frame.cpus.cpp_clock[row]):
+    if bound:
         known = "known to be " if saturated is None else ""
         texts.append(f"an upper bound: the core is not {known}saturated")
     elif metric.bounded and saturated:

@@ -384,6 +384,15 @@ def _list(data: TimelineData, width: int, rows: int) -> list[Line]:
     return lines
 
 
+def _lasted_s(event: TimelineEvent, now: Frame) -> float:
+    """Seconds from its begin to its end; of an incident by CLOCK_MONOTONIC."""
+    incident = event.incident
+    if incident is not None and (incident.ended_ns is None) == (event.end_ns is None):
+        return incident.lasted_s(now.monotonic_ns)
+    last_ns = now.wall_ns if event.end_ns is None else event.end_ns
+    return (last_ns - event.begin_ns) / NS_PER_S
+
+
 def _row(
     event: TimelineEvent, data: TimelineData, what: int, *, wide: bool, widest: bool
 ) -> list[Span]:
@@ -391,10 +400,7 @@ def _row(
     tone = Tone.PLAIN if event.state in (EventState.OPEN, EventState.IN_FORCE) else Tone.MUTED
     glyph = glyph_of(event)
     end = "-" if event.end_ns is None else clock_of(event.end_ns)
-    last_ns = data.now.wall_ns if event.end_ns is None else event.end_ns
-    lasted = (
-        "" if event.state is EventState.MOMENT else age_text((last_ns - event.begin_ns) / NS_PER_S)
-    )
+    lasted = "" if event.state is EventState.MOMENT else age_text(_lasted_s(event, data.now))
     spans = [Span(f" {glyph.text} ", glyph.tone)]
     spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
     if widest:

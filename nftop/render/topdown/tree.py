@@ -8,7 +8,7 @@ from functools import lru_cache
 from nftop.model.frame import CoreDetail, CpuTable, Frame, TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.papers.printed import printed_tables
@@ -18,7 +18,7 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, pa
 from nftop.render.base.table import by_reason, reason_lines
 from nftop.render.base.text import fit
 from nftop.render.cores.detail import rule_line, sibling_lines
-from nftop.render.cores.table import estimates, is_bound
+from nftop.render.cores.table import estimates
 from nftop.render.topdown.peers import Peers, peers_of
 from nftop.uarch.table import NOT_LARGEST
 

@@ -20,8 +20,10 @@ from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
+from nftop.model.struct import replace
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
+from nftop.render.cores.layout import page_head
 from nftop.render.frame.findings import finding_page_lines
 from nftop.render.incidents.line import incident_text
 from nftop.render.incidents.page import (
@@ -242,12 +244,17 @@ class IncidentScreen(BannerScreen[int | None]):
         taken = self.show_banner()
         if taken is None:
             return
-        width, height = self.size.width, self.size.height - 1 - taken
-        lines = self._lines(width)
-        self._top = max(0, min(self._top, len(lines) - height))
-        shown = lines[self._top : self._top + max(0, height)]
+        width, height = self.size.width, max(0, self.size.height - 1 - taken)
+        frame, head = self._session.frame, list[Line]()
+        if frame is not None:
+            unlocked = self._options.rw and self.changes.gate is not None
+            head = page_head(frame, replace(self._session.status, unlocked=unlocked), width, height)
+        room = height - len(head)
+        lines = self._lines(width, room)
+        self._top = max(0, min(self._top, len(lines) - room))
+        shown = lines[self._top : self._top + max(0, room)]
         position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
-        self.query_one("#incident", Lines).show(shown, max(0, height))
+        self.query_one("#incident", Lines).show([*head, *shown], height)
         self.show_footer(position=position, message=self._message)
 
     @property
@@ -257,7 +264,7 @@ class IncidentScreen(BannerScreen[int | None]):
         chosen = next((item for item in listed if item.id == self._chosen), None)
         return chosen or next(iter(listed), None)
 
-    def _lines(self, width: int) -> list[Line]:
+    def _lines(self, width: int, height: int) -> list[Line]:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
             self._remedy_kind = "none"
@@ -275,7 +282,7 @@ class IncidentScreen(BannerScreen[int | None]):
             self._trend(frame, incident, trend_points(width)),
             ascii_only=self._options.ascii_only,
         )
-        return incident_page_lines(view, width)
+        return incident_page_lines(view, width, height)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
         """As computed last while nothing that it depends on has changed."""
@@ -295,12 +302,11 @@ class IncidentScreen(BannerScreen[int | None]):
         if trace is not None and self._begin_has_left(frame, incident):
             return trend_of_trace(party.name, trace, points)
         age_ns, span_s = 0, _TREND_S
-        if incident.until_ns is not None:
-            lasted_s = (incident.until_ns - incident.since_ns) / 1e9
-            margin_s = max(_LEAST_MARGIN_S, lasted_s / 4)
-            age_ns = max(frame.wall_ns - incident.until_ns - round(margin_s * 1e9), 0)
-            begin_ns = incident.since_ns - round(margin_s * 1e9)
-            span_s = (frame.wall_ns - age_ns - begin_ns) / 1e9
+        if incident.ended_ns is not None:
+            margin_s = max(_LEAST_MARGIN_S, incident.lasted_s(frame.monotonic_ns) / 4)
+            age_ns = max(frame.monotonic_ns - incident.ended_ns - round(margin_s * 1e9), 0)
+            begin_ns = incident.began_ns - round(margin_s * 1e9)
+            span_s = (frame.monotonic_ns - age_ns - begin_ns) / 1e9
         history, until_ns = self._session.history, frame.monotonic_ns - age_ns
         # No more parts than ticks, else there are gaps between them.
         parts = min(points, max(2, int(span_s / self._session.feed.interval_s)))
@@ -308,13 +314,14 @@ class IncidentScreen(BannerScreen[int | None]):
             values = history.nf_matrix(metric, [party.key], parts, span_s, until_ns)[0]
             values = values[np.arange(points) * parts // points]
             if np.isfinite(values).any():
-                first_ns = frame.wall_ns - age_ns - round(span_s * 1e9)
+                # By the clock at its begin, which is marked in the graph.
+                first_ns = until_ns - round(span_s * 1e9) - incident.began_ns + incident.since_ns
                 return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
         return None
 
     def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:
         """Whether a graph of the history would not have its begin any more."""
-        age_ns = frame.wall_ns - incident.since_ns + round(_LEAST_MARGIN_S * 1e9)
+        age_ns = frame.monotonic_ns - incident.began_ns + round(_LEAST_MARGIN_S * 1e9)
         oldest_ns = self._session.history.oldest_ns
         kept_ns = 0 if oldest_ns is None else frame.monotonic_ns - oldest_ns
         is_open = incident.until_ns is None

@@ -421,11 +421,12 @@ class MainScreen(BannerScreen[None]):
             return None if frame is None else text_of(frame)
 
         page = PageScreen(source, self._options, self.changes, toggle=toggle)
+        self._session.pinned = True
         self.app.push_screen(page, self._back)
 
     def _back(self, number: int | None) -> None:
         """Return from a page, to another screen if `number` is given."""
-        self._counting = False
+        self._counting = self._session.pinned = False
         self._request_focus()
         if number is not None:
             self._show(number)

@@ -216,7 +216,7 @@ class NfsView(ScreenView):
             infos = session.frame.cpus.topology.cpus
             shown = {infos[row].cpu for row in session.rows.shown}
             cpu = next((cpu for cpu in nf.cpus if cpu in shown), None)
-            session.cursor = session.cursor if cpu is None else Cursor(cpu)
+            session.cursor = session.cursor if cpu is None else Cursor(cpu, held=True)
 
     def _settle(self) -> None:
         """Keep the selection; follow a CPU selected on another screen."""
@@ -231,7 +231,7 @@ class NfsView(ScreenView):
         chosen = cpu != self._seen_cpu and index is not None
         if index is not None and chosen and cpu not in self._rows[self._at].cpus:
             self._at, self._key = index, keys[index]
-        self.session.settle(self.session.page)
+        self.session.settle(self.session.page, pinned=True)
         self._seen_cpu = self.session.cursor.cpu
 
     def _order(self) -> NfOrder:

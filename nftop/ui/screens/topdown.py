@@ -41,7 +41,7 @@ class TopdownView(ScreenView):
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
         session.arrange()
-        session.settle(session.page)
+        session.settle(session.page, pinned=True)
         self._columns = tuple(col.key for col in columns_for(layout.width, frame.cpus))
         above, self._room, footer = above_text(
             frame, status, width=layout.width, height=layout.height

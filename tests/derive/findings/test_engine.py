@@ -58,7 +58,7 @@ class Bench:
         self.now_s += self.pace_s if after_s is None else after_s
         self.reading = reading
         at_ns = int(self.now_s * S)
-        frame = replace(a_frame(), wall_ns=at_ns, monotonic_ns=at_ns)
+        frame = replace(a_frame(), wall_ns=at_ns, monotonic_ns=at_ns + 7 * S)
         self.state, result = step_findings(
             self.state, frame, {}, pace_s=self.pace_s, rules=[self.rule()]
         )
@@ -82,7 +82,9 @@ def test_it_has_to_last_and_says_since_when() -> None:
     bench = Bench()
     assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
     (result,) = bench.tick(8)
-    assert result == Finding("made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S)
+    assert result == Finding(
+        "made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S, began_ns=109 * S
+    )
     (result,) = bench.tick(7)
     assert (result.text, result.since_ns) == ("7 is above 5 at 10", 102 * S)
 

@@ -11,7 +11,7 @@ from nftop.derive.incidents.causes import Cause, CauseKey
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.incident import RuledOut
-from tests.frames import SECOND_NS
+from tests.frames import SECOND_NS, WALL_NS
 from tests.render.incidents.scenes import frame_with, incident, victim
 
 BEGAN_NS = 20 * SECOND_NS
@@ -69,5 +69,22 @@ def test_only_higher_costs_that_a_cause_explains_are_effects(
     one = replace(one, victims=tuple(replace(item, cpp_now=now) for item in one.victims))
     cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), (),
                   takes_effects=takes_effects)  # fmt: skip
-    links = chain_of(frame_with(one), cause, one)
+    links = chain_of(frame_with(one), cause, one, {})
     assert sum(link.source == "cpp" for link in links) == costs
+
+
+def test_a_cost_has_the_time_of_the_first_tick_that_shows_it_and_keeps_it() -> None:
+    began_ns = 20 * SECOND_NS
+    one = replace(incident(), victims=(replace(victim(), bounds=(True, False)),),
+                  began_ns=began_ns, since_ns=WALL_NS)  # fmt: skip
+    costs = [210.0] * 23 + [230.0] * 5
+    points = [RecentPoint(second * SECOND_NS, 1e6, 1e6, 0.0, cost)
+              for second, cost in enumerate(costs)]  # fmt: skip
+    cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), ())
+    [link] = chain_of(frame_with(one), cause, one, {"key fwd": RecentRates(tuple(points))})
+    assert (link.text, link.wall_ns) == (
+        "fwd: <210 -> 230 cycles per packet",
+        WALL_NS + 3 * SECOND_NS,
+    )
+    [later] = chain_of(frame_with(one), cause, one, {}, [link])
+    assert later.wall_ns == link.wall_ns

@@ -27,7 +27,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
-from tests.frames import SECOND_NS, WALL_NS, frame
+from tests.frames import SECOND_NS, START_NS, WALL_NS, frame
 from tests.samples import thread
 
 # In `tests.frames.frame` fwd polls on CPUs 1 and 2, vpp on CPU 3.
@@ -41,6 +41,11 @@ class Fold:
 
     def __init__(self) -> None:
         self.state, self.recent, self.second = IncidentState(), RecentState(), 0
+        self.stepped_ns, self.stepped_at = 0, 0  # the wall clock was set by this, in this second
+
+    def wall_ns(self, second: int) -> int:
+        stepped_ns = self.stepped_ns if second >= self.stepped_at else 0
+        return WALL_NS + second * SECOND_NS + stepped_ns
 
     def tick(
         self,
@@ -60,9 +65,14 @@ class Fold:
             *base.nfs[1:],
         )
         result = tuple(
-            replace(item, since_ns=WALL_NS + item.since_ns * SECOND_NS) for item in findings
+            replace(
+                item,
+                since_ns=self.wall_ns(item.since_ns),
+                began_ns=START_NS + item.since_ns * SECOND_NS,
+            )
+            for item in findings
         )
-        now = replace(base, nfs=nfs, findings=result)
+        now = replace(base, wall_ns=self.wall_ns(self.second), nfs=nfs, findings=result)
         columns = parties.pop("columns", {})
         now = replace(now, cpus=replace(now.cpus, columns={**now.cpus.columns, **columns}))
         self.recent = step_recent(self.recent, now)
@@ -157,6 +167,28 @@ def test_effects_that_clear_after_their_cause_stay_with_it_and_count_once() -> N
     output = fold.tick()
     assert output.active == () and [item.id for item in output.past] == [one.id]
     assert output.past[0].dropped == pytest.approx(6 * 5.0 + 3.0, abs=0.1)
+
+
+@pytest.mark.parametrize("stepped_s", [3600, -3600])
+def test_a_wall_clock_that_is_set_ends_begins_and_prolongs_nothing(stepped_s: int) -> None:
+    def outcome(stepped_s: int) -> tuple[object, ...]:
+        fold = Fold()
+        fold.stepped_at, fold.stepped_ns = 26, stepped_s * SECOND_NS
+        for _ in range(20):
+            fold.tick()
+        fold.repeat(6, since(WAITS, 20), since(DROPS, 20), drops=5.0)
+        # The cause is over; its effects clear, and new ones begin.
+        shown = [
+            [(item.id, item.lasted_s(fold.last.monotonic_ns), item.dropped, item.title)
+             for item in fold.tick(since(DROPS, 20), since(LOW_IPC, 26), drops=4.0 - tick).active]
+            for tick in range(4)
+        ]  # fmt: skip
+        fold.tick()
+        [past] = fold.last.past_incidents
+        [trace] = [item for item in past.traces if item.sent]
+        return shown, past.id, past.lasted_s(0), past.dropped, trace.onset, trace.since
+
+    assert outcome(stepped_s) == outcome(0)
 
 
 def test_drops_that_outlast_their_cause_begin_anew_when_its_incident_ends() -> None:

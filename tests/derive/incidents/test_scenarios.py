@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from nftop.derive.fold import lasting
@@ -147,6 +148,29 @@ def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
         "libvirt-qemu",
         "vm neighbour",
     )
+
+
+@pytest.mark.parametrize("stepped_s", [7200, -7200])
+def test_a_wall_clock_that_is_set_changes_neither_incidents_nor_what_is_usual(
+    stepped_s: int,
+) -> None:
+    host, other = Frozen("noisy", traffic=None), Frozen("noisy", traffic=None)
+    for one in (host, other):
+        one.tick(0)
+        one.tick(40 * S)
+    for _ in range(30):
+        host.tick(S)
+        other.tick(S)
+    host.stepped_ns = stepped_s * S
+    frame, plain = [(host.tick(S), other.tick(S)) for _ in range(6)][-1]
+    assert frame.wall_ns - plain.wall_ns == stepped_s * S
+    ages = [
+        [(item.id, item.lasted_s(now.monotonic_ns), item.dropped) for item in now.incidents]
+        for now in (frame, plain)
+    ]
+    assert ages[0] == ages[1] and len(ages[0]) > 0
+    for table, usual in ((frame.usual.cpus, plain.usual.cpus), (frame.usual.nfs, plain.usual.nfs)):
+        np.testing.assert_array_equal(table.values, usual.values)
 
 
 def test_what_recovers_after_the_neighbour_is_off_its_ways_stays_one_incident() -> None:

@@ -33,9 +33,20 @@ def test_the_selection_follows_its_cpu_when_the_order_changes() -> None:
 
 
 def test_a_cpu_that_is_gone_gives_way_to_the_row_where_it_was() -> None:
-    location = Cursor(Cpu(40), index=40, top=35)
+    location = Cursor(Cpu(40), index=40, top=35, held=True)
     folded = arrange(CPUS, CpuView())
-    assert settle(location, CPUS, folded, 10) == Cursor(Cpu(3), 2, 0)
+    assert settle(location, CPUS, folded, 10) == Cursor(Cpu(3), 2, 0, held=True)
+
+
+def test_without_a_selection_the_worst_row_is_selected_and_on_top() -> None:
+    start = settle(Cursor(), CPUS, ALL, 10)
+    harm = np.zeros(len(CPUS))
+    harm[40] = 4.0
+    worse = arrange(CPUS, CpuView(folded=False), harm)
+    assert settle(start, CPUS, worse, 10) == Cursor(Cpu(40), 0, 0)
+    assert settle(start, CPUS, worse, 10, pinned=True).cpu == start.cpu == 1
+    chosen = move(start, 0, CPUS, ALL, 10)
+    assert chosen.held and settle(chosen, CPUS, worse, 10).cpu == 1
 
 
 @given(

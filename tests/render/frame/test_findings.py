@@ -14,13 +14,14 @@ from nftop.render.frame.findings import (
 )
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.explain import explain_rule
-from tests.frames import HOSTILE, frame
+from tests.frames import HOSTILE, frame, monotonic_of
 
 NOW_NS = frame().wall_ns
 
 
 def result(rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45", **of: bool) -> Finding:
-    return Finding(rule, "ipc", where, text, NOW_NS - age_s * 10**9, **of)
+    since_ns = NOW_NS - age_s * 10**9
+    return Finding(rule, "ipc", where, text, since_ns, began_ns=monotonic_of(since_ns), **of)
 
 
 RESULT = (

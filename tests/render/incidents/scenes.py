@@ -16,7 +16,7 @@ from nftop.model.incident import (
     Severity,
     Victim,
 )
-from tests.frames import HOSTILE, SECOND_NS, WALL_NS, frame
+from tests.frames import HOSTILE, SECOND_NS, WALL_NS, frame, monotonic_of
 
 CULPRIT = Party(
     "process", "qemu-system-x86", cpus=(Cpu(5), Cpu(6)), group="tenant", pid=4242,
@@ -60,7 +60,14 @@ def incident(number: int = 1, **changes: Any) -> Incident:
         group="tenant",
         l3=L3Domain(0),
     )
-    return replace(plain, **changes)
+    return timed(replace(plain, **changes))
+
+
+def timed(incident: Incident) -> Incident:
+    """With the CLOCK_MONOTONIC of its wall times."""
+    until_ns = incident.until_ns
+    ended_ns = None if until_ns is None else monotonic_of(until_ns)
+    return replace(incident, began_ns=monotonic_of(incident.since_ns), ended_ns=ended_ns)
 
 
 def frame_with(*incidents: Incident, past: tuple[Incident, ...] = ()) -> Frame:

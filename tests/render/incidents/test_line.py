@@ -17,8 +17,8 @@ from nftop.render.incidents.line import (
     duration_text,
     incident_lines,
 )
-from tests.frames import SECOND_NS, WALL_NS
-from tests.render.incidents.scenes import frame_with, hostile, incident, victim
+from tests.frames import SECOND_NS, START_NS, WALL_NS
+from tests.render.incidents.scenes import frame_with, hostile, incident, timed, victim
 
 SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 3)]
 
@@ -115,7 +115,7 @@ def test_drops_are_never_below_a_line_that_all_is_well() -> None:
 
 def test_notes_and_what_ended_are_not_called_no_incident() -> None:
     note = incident(severity=Severity.INFO)
-    for frame in (frame_with(note), frame_with(past=(replace(note, until_ns=WALL_NS),))):
+    for frame in (frame_with(note), frame_with(past=(timed(replace(note, until_ns=WALL_NS)),))):
         text = incident_lines(frame, 120, 1)[0].text
         assert text.startswith(" ✔ no harm") and "incident" not in text
     assert "; 1 note" in incident_lines(frame_with(note), 120, 1)[0].text
@@ -186,8 +186,8 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 
 
 def test_ages_and_changes() -> None:
-    assert age_text(incident(), WALL_NS) == "2m00s"
-    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), WALL_NS) == "ended 1s ago"
+    assert age_text(incident(), START_NS) == "2m00s"
+    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), START_NS) == "ended 1s ago"
     assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12)] == [
         "-9%", "0%", "0%", "+12%",
     ]  # fmt: skip

@@ -9,10 +9,11 @@ import pytest
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.model.clock import clock_of
-from nftop.model.incident import Incident, Price, Uncounted, VictimTrace
+from nftop.model.incident import EvidenceLink, Incident, Price, Uncounted, VictimTrace
 from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
 from nftop.render.base.text import ascii_only, cells
+from nftop.render.incidents.line import past_text
 from nftop.render.incidents.page import (
     IncidentView,
     VictimTrend,
@@ -53,7 +54,7 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
 def test_the_page_has_the_story_in_its_order() -> None:
     text = "\n".join(item.text for item in incident_page_lines(view(incident(), 120), 120))
     wanted = (
-        "1 of 2", "CULPRIT", "pid 4242", "user libvirt-qemu", "vm gw1", "VICTIMS", "before → now",
+        "1 of 2", "CULPRIT", "vm gw1", "pid 4242", "user libvirt-qemu", "VICTIMS", "before → now",
         "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
         "936M packets lost", "WHY IT IS BELIEVED", "3 -> fe", "48.0 GB/s of traffic",
         "MBM of COS3", "also checked", "✔ arriving load 0%", "? wait not counted",
@@ -87,7 +88,7 @@ def test_the_onset_is_drawn_for_as_long_as_an_incident_lasts() -> None:
     step = (*(42e6,) * 30, *(38e6,) * 30)
     trace = VictimTrace("key fwd", WALL_NS - 7260 * SECOND_NS, 2.0, 64.0, onset=step,
                         since=(38e6,) * 111)  # fmt: skip
-    one = replace(incident(), since_ns=WALL_NS - 7200 * SECOND_NS)
+    one = incident(since_ns=WALL_NS - 7200 * SECOND_NS)
     for width in (80, 120, 200):
         trend = trend_of_trace("fwd", trace, trend_points(width))
         whole = replace(view(one, width), trend=trend)
@@ -115,6 +116,64 @@ def price_of(one: Incident) -> str:
     return rows[next(at for at, row in enumerate(rows) if row.startswith(" PRICE")) + 1].strip()
 
 
+def text_of(one: Incident, width: int = 120) -> str:
+    """Words of the page, with single blanks."""
+    lines = incident_page_lines(view(one, width), width)
+    return " ".join(" ".join(item.text for item in lines).split())
+
+
+def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time() -> None:
+    chain = (EvidenceLink(WALL_NS, "cause", "cpu 1: waited 30.0%; now 4.0%, ending", "wait_ratio"),)
+    uncounted = (Uncounted("ovs", None, "no counter"),)
+    open_ = incident(title="takes 30% of cpu 1", chain=chain, uncounted=uncounted)
+    ended = incident(
+        title="takes 30% of cpu 1", chain=chain, uncounted=uncounted,
+        until_ns=WALL_NS - 30 * SECOND_NS,
+    )  # fmt: skip
+    at = clock_of(ended.worst_ns)
+    for text in (
+        "takes 30%",
+        "before → now",
+        "so far",
+        "; now 4.0%",
+        "drops is not",
+        "IS BELIEVED",
+    ):
+        assert text in text_of(open_, 90)
+        assert text not in text_of(ended, 90), text
+    for text in ("took 30%", f"before → at its worst, {at}", f"dropped up to 7.35M/s at {at}",
+                 "packets lost in all", "1m30s, ended"):  # fmt: skip
+        assert text in text_of(ended, 90)
+    nothing = incident(worst=Price(0.0), victims=(victim("fwd", 0.0, 0.0),), until_ns=WALL_NS)
+    assert f"before → last, until {clock_of(WALL_NS)}" in text_of(nothing)
+    assert "no packet was lost" in text_of(nothing)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["takes 3% of cpu 1", "keeps a poller waiting for cpu 1, 3%", "runs beside cpu 1, its",
+     "has 40% of its memory on another socket", "3% of device writes miss the cache of socket 0",
+     "devices' writes miss the cache of socket 0", "a packet costs 614 cycles, was 398",
+     "stopped or goes elsewhere", "is gone: its source does not list it any more",
+     "disagree: one of the two numbers is not true"],
+)  # fmt: skip
+def test_no_title_stays_in_the_present(text: str) -> None:
+    present = ("takes", "keeps", "runs", "has", "miss", "costs", "goes", "is", "disagree")
+    assert not set(past_text(text).replace(":", "").split()) & set(present)
+    assert past_text("48.0 GB/s through 6 shared ways") == "48.0 GB/s through 6 shared ways"
+
+
+def test_costs_have_their_name_and_the_mark_of_a_bound() -> None:
+    bound = replace(victim(), bounds=(True, False))
+    work = replace(victim("vpp"), cost="busy_cpp")
+    assert "<210 → 230" in text_of(incident(victims=(bound,)))
+    assert " CPP" in text_of(incident(victims=(bound,)))
+    assert "bCPP" not in text_of(incident(victims=(bound,)))
+    assert " bCPP " in text_of(incident(victims=(work,)))
+    both = text_of(incident(victims=(bound, work)))
+    assert "CPP or bCPP" in both and "CPP <210 → 230" in both and "bCPP 210 → 230" in both
+
+
 def test_a_price_that_is_not_counted_is_not_nothing() -> None:
     unknown = Missing(Reason.SOURCE, "no victim counts drops")
     bare = replace(incident(), worst=Price(), dropped=unknown, price=Price(unknown, unknown))
@@ -139,14 +198,14 @@ def test_a_graph_needs_two_numbers() -> None:
     bare = IncidentView(frame_with(one), one, DRAFT)
     few = VictimTrend("fwd", np.full(40, np.nan, np.float32), 300.0, 0)
     for item in (bare, IncidentView(frame_with(one), one, DRAFT, trend=few)):
-        assert not any("axis" in row.text for row in incident_page_lines(item, 120))
+        assert not any("└" in row.text for row in incident_page_lines(item, 120))
 
 
 def graph_axis(one: Incident, trend: VictimTrend) -> tuple[str, str, str]:
     """Head, marks and ends of the graph."""
     rows = [item.text for item in incident_page_lines(replace(view(one, 80), trend=trend), 80)]
     at = next(number for number, text in enumerate(rows) if "└" in text)
-    head = next(text for text in rows if "Mpps; axis" in text)
+    head = next(text for text in rows if " Mpps; " in text or text.endswith(" Mpps"))
     return head, rows[at].split("└")[1], rows[at + 1]
 
 

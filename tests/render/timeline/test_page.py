@@ -42,6 +42,7 @@ def incident() -> Incident:
     return Incident(
         "i1", Severity.BAD, "48.0 GB/s through shared ways", tenant, (victim,), Price(7.2e6),
         at(130), None, worst=Price(7.35e6), worst_ns=at(100),
+        began_ns=frame(8, 9).monotonic_ns - 130 * S,
     )  # fmt: skip
 
 

@@ -33,7 +33,9 @@ def noisy() -> tuple[Frozen, Frame]:
 
 
 def title(run: Running) -> str:
-    return run.text.splitlines()[0]
+    """Title of the page, which is below header and strip."""
+    rows = [row for row in run.text.splitlines() if row]
+    return rows[next(at for at, row in enumerate(rows) if row.startswith(" CULPRIT")) - 1]
 
 
 @pytest.mark.parametrize("size", [(40, 8), (80, 24), (120, 36), (200, 50), (400, 100)])
@@ -212,7 +214,10 @@ async def test_the_graph_is_of_what_the_victim_sent_in_the_time_of_the_incident(
         trend = page._trend(frames[-1], one, 600)
         assert trend is not None and trend.sent
         assert trend.values[-1] == pytest.approx(nf.readings["tx_packets_per_s"])
-        over = replace(one, until_ns=frames[40].wall_ns, since_ns=frames[30].wall_ns)
+        over = replace(
+            one, until_ns=frames[40].wall_ns, since_ns=frames[30].wall_ns,
+            ended_ns=frames[40].monotonic_ns, began_ns=frames[30].monotonic_ns,
+        )  # fmt: skip
         trend = page._trend(frames[-1], over, 140)
         assert trend is not None and trend.span_s == pytest.approx(70.0)
         assert trend.first_ns == over.since_ns - 30 * S
