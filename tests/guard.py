@@ -20,8 +20,8 @@ from fnmatch import fnmatchcase
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
     "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
-    "enum errno functools http.HTTPStatus ipaddress itertools json locale math re select shlex "
-    "stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
+    "enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale math re select "
+    "shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
     "rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
@@ -178,7 +178,7 @@ MAY: Mapping[str, str] = {
     # The files of an export: new ones, and those go again where it fails.
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
-    "cli/commands/export.py": "os.environ pathlib.Path signal.SIG* sys.stdout",
+    "cli/commands/export.py": "os.environ os.fdopen pathlib.Path signal.SIG* sys.stdout",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
     # What reading a recording in the background costs.

@@ -1,9 +1,10 @@
-"""`compare` and `export`: evaluate recordings."""
+"""`compare`, `export` and `report`: evaluate recordings."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from contextlib import AbstractContextManager
@@ -14,6 +15,8 @@ from nftop.derive.compare.intervals_report import comparison
 from nftop.derive.compare.metric import SAMPLES_NEEDED
 from nftop.export.json.compare import comparison_json
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.report.content import report_blocks
+from nftop.export.report.pages import html_report, markdown_report
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
 from nftop.render.base.text import printable
@@ -21,9 +24,11 @@ from nftop.render.pages.compare import comparison_text, interval_line
 from nftop.session.compare import notes, side
 from nftop.session.interval import Cut, named, opened, ticks
 from nftop.session.reader import NoMomentError, NoRecordingError
-from nftop.store.folders import caller
+from nftop.session.report import collect
+from nftop.store.folders import caller, open_file, write_new
 
 BAD_RECORDING = 4
+_MOST_DOCTOR = 1 << 20
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -121,6 +126,46 @@ def _exported(cut: Cut, outputs: Outputs) -> int:
         say(f"nftop: {cut.unfinished}")
     for name, count in rows.items():
         say(f"nftop: {count} rows in {printable(name)}")
+    return BAD_RECORDING if cut.damaged else OK
+
+
+def report(options: argparse.Namespace) -> int:
+    form = options.form or ("html" if Path(options.output).suffix in (".html", ".htm") else "md")
+    doctor = ""
+    if options.doctor is not None:
+        try:
+            with os.fdopen(
+                open_file(Path(options.doctor)), encoding="utf-8", errors="replace"
+            ) as file:
+                doctor = file.read(_MOST_DOCTOR)
+        except OSError as error:
+            return fail(f"{printable(options.doctor)}: {error.strerror}", FAILURE)
+    cut = _opened(options.file)
+    if isinstance(cut, int):
+        return cut
+    ended: list[int] = []
+    try:
+        with _ending(ended, cut):
+            data = collect(cut)
+    except InterruptedError:
+        return 128 + ended[0]
+    finally:
+        cut.data.close()
+    if data is None:
+        return fail(f"{printable(cut.file)}: no tick is in that interval", BAD_RECORDING)
+    blocks = report_blocks(data, f"nftop report {shlex.quote(options.file)}", doctor)
+    text = html_report(blocks) if form == "html" else markdown_report(blocks)
+    for _, loss in cut.losses:
+        say(f"nftop: {loss.sentence}")
+    if cut.unfinished:
+        say(f"nftop: {cut.unfinished}")
+    if options.output == "-":
+        put(sys.stdout, text)
+    else:
+        try:
+            write_new(Path(options.output).absolute(), text)
+        except OSError as error:
+            return fail(f"{printable(options.output)}: {error.strerror}", FAILURE)
     return BAD_RECORDING if cut.damaged else OK
 
 

@@ -123,7 +123,7 @@ def _size(text: str) -> int:
     return size
 
 
-INTERVAL_NAMES = ("compare", "export")
+INTERVAL_NAMES = ("compare", "export", "report")
 FORMATS = ("csv", "jsonl", "parquet")
 _TIMES = f"""\
 FROM and TO are {FORMS}, or the name of a marker; + counts from the recording's start, - from
@@ -156,6 +156,22 @@ examples:
 """
 
 
+_REPORT = f"""\
+What happened in an interval, in one file: incidents with their evidence, changes of cache classes
+and their verdicts, means and graphs of network functions, classes and sockets, markers, sources,
+and the commands that show or do the same. HTML has no script and fetches nothing; Markdown, for
+tickets, has no graphs. No file is overwritten.
+
+{_TIMES}
+exit codes: 0 complete; 1 an error; 2 usage, or times that were not recorded; 4 no recording, or a
+damaged one: what could be read is in the report, which says so
+
+examples:
+  nftop report edge.nftop@03:00,03:10 -o report.html
+  sudo nftop doctor > doctor.txt; nftop report edge.nftop --doctor doctor.txt -o report.md
+"""
+
+
 def add_interval_commands(commands: Commands) -> None:
     compare = _add(commands, "compare", "compare two intervals of recordings", _COMPARE)
     for name in ("a", "b"):
@@ -170,6 +186,14 @@ def add_interval_commands(commands: Commands) -> None:
     export.add_argument("-o", dest="output", metavar="PATH", required=True,
                         help="a folder, created if needed; with --table a file, or - for standard "
                         "output")  # fmt: skip
+    report = _add(commands, "report", "what happened in an interval, as HTML or Markdown", _REPORT)
+    report.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
+    report.add_argument("-o", dest="output", metavar="FILE", required=True,
+                        help="a new file, .html or .md; - is standard output")  # fmt: skip
+    report.add_argument("--format", dest="form", choices=("html", "md"), default=None,
+                        help="format (default: by the file's name, else md)")  # fmt: skip
+    report.add_argument("--doctor", metavar="FILE", default=None,
+                        help="include this output of nftop doctor")  # fmt: skip
 
 
 def _add(commands: Commands, name: str, text: str, epilog: str) -> argparse.ArgumentParser:

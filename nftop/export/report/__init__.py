@@ -1,0 +1,1 @@
+"""Reports of an interval of a recording."""

@@ -1,0 +1,201 @@
+"""`nftop report`: an interval as HTML and as Markdown."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from nftop.export.report.content import (
+    Graph,
+    Heading,
+    Items,
+    Text,
+    TextTable,
+    change_commands,
+    report_blocks,
+)
+from nftop.export.report.pages import html_report, markdown_report
+from nftop.model.change import Cell, Change
+from nftop.session.interval import named, opened
+from nftop.session.report import POINTS, ReportData, SubjectKey, collect
+from nftop.store.format.encoder import Encoder
+from nftop.store.format.records import Marker
+from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.seekpoint import packed
+from tests.bench.scenes import Clocked
+from tests.command import called
+from tests.recordings import header_of, joined
+
+HOSTILE = (
+    '"><script>alert(1)</script><img src=http://x/ onerror=x>|`*_[a](http://x)\u202e\x1b]0;x\x07'
+)
+TENANT = Cell("schemata", "tenant", "L3", 0)
+CHANGED_AT, TICKS = 110, 200
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The noisy neighbour, off its victims' ways from second 110 on, with a hostile marker."""
+    clocked = Clocked(88, scenario="noisy", now_ns=0)
+    encoder = Encoder(header_of(clocked))
+    chunks = []
+    for number in range(TICKS):
+        if number == CHANGED_AT:
+            clocked.host.world.change(
+                lambda classes: replace(classes, state={**classes.state, TENANT: "2"})
+            )
+        sample = clocked.sample()
+        if number % 60 == 0:
+            encoder.restart()
+        if number == 30:
+            note = Marker("marker", sample.wall_ns - 1, sample.monotonic_ns - 1, HOSTILE)
+            chunks.append(encoder.note(note, note.wall_ns, note.monotonic_ns))
+        chunks.append(encoder.tick(number, sample))
+    path = tmp_path_factory.mktemp("report") / "noisy.nftop"
+    path.write_bytes(joined(chunks) + FRAME_END + packed(chunks[-1].after))
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(recording: Path) -> ReportData:
+    cut = opened(named(str(recording)))
+    result = collect(cut)
+    cut.data.close()
+    assert result is not None
+    return result
+
+
+class Tags(HTMLParser):
+    """Every start tag with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_means_are_those_of_the_frames(data: ReportData) -> None:
+    assert data.ticks == TICKS
+    vpp = next(means for means in data.subjects.values() if means.name == "vpp")
+    series = vpp.series("cpp")
+    assert len(series) == POINTS
+    before, later = series[20:60], series[90:125]
+    assert abs(before[before > 0].mean() / 210 - 1) < 0.01
+    assert abs(later[later > 0].mean() / 231 - 1) < 0.02
+    mean = vpp.mean("drop_packets_per_s")
+    assert mean is not None and 0.5e6 < mean < 2e6
+    assert SubjectKey("class", "tenant", 0) in data.subjects
+    assert vpp.mean("ipp") == pytest.approx(496, rel=0.01)
+
+
+def test_it_has_the_incident_the_change_and_its_verdict(data: ReportData) -> None:
+    kinds = [event.kind for event in data.events]
+    assert kinds.count("change") == 1 and kinds.count("marker") == 1
+    incidents = [event for event in data.events if event.incident and event.severity == 2]
+    assert [event.incident.kind for event in incidents if event.incident] == ["neighbour"]
+    assert incidents[0].begin_ns < data.events[kinds.index("change")].begin_ns
+    (judged,) = data.verdicts
+    words = {item.name: item.word for item in judged.verdict.parts if item.kind == "nf"}
+    assert words["vpp"] == "better"
+
+
+def test_html_fetches_nothing_and_texts_stay_text(data: ReportData) -> None:
+    page = html_report(report_blocks(data, f"nftop report {HOSTILE}", HOSTILE))
+    tags = Tags(page).tags
+    assert not {tag for tag, _ in tags} & {"script", "img", "link", "iframe", "object", "a", "form"}
+    for _, attributes in tags:
+        assert not {name for name in attributes if name.startswith("on")}
+        assert not {"src", "href", "action", "data", "srcset"} & attributes.keys()
+    assert "url(" not in page and "@import" not in page
+    assert "default-src 'none'" in page
+    assert page.count("&lt;script&gt;alert(1)") == 3  # marker, command, doctor
+    assert "\u202e" not in page and "\x1b" not in page
+
+
+def test_graphs_are_well_formed(data: ReportData) -> None:
+    page = html_report(report_blocks(data, "x"))
+    pictures = re.findall(r"<svg.*?</svg>", page)
+    assert len(pictures) >= 4 * 2 + 4 + 2
+    for picture in pictures:
+        tree = ET.fromstring(picture)
+        for path in tree.iter("path"):
+            coordinates = [float(x) for x in re.findall(r"-?\d+\.?\d*", path.get("d") or "0")]
+            assert all(-1 <= x <= 701 for x in coordinates)
+    assert page.count('class="moment"') == len(pictures)
+
+
+def test_blocks_without_values() -> None:
+    empty = Graph("a", "b", (("c", np.full(4, np.nan)),))
+    single = Graph("a", "b", (("c", np.array([np.nan, 3.0])),))
+    page = html_report((Heading("x", 1), empty, single))
+    assert "no values" in page and page.count("<svg") == 1
+
+
+def test_markdown_escapes_markup() -> None:
+    blocks = (
+        Heading(HOSTILE, 1), Text(HOSTILE, is_alert=True), Items((HOSTILE,)),
+        TextTable(("a", "b"), ((HOSTILE, "1"),)), Items((HOSTILE,), is_code=True),
+    )  # fmt: skip
+    lines = markdown_report(blocks).splitlines()
+    for line in lines:
+        if not line.startswith("    "):
+            assert "<" not in line and not re.search(r"(?<!\\)[`\[]", line)
+    row = next(line for line in lines if line.startswith("| ") and "script" in line)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 3
+
+
+def test_commands_of_changes_are_quoted() -> None:
+    changes = (
+        Change(TENANT, "fe", "2"), Change(TENANT._replace(name="MB"), "100", "50"),
+        Change(Cell("schemata", "a b;$(x)", "L3", 1), "1", "3"),
+        Change(Cell("cpu", "", "", 4), "vpp", "/"),
+    )  # fmt: skip
+    assert change_commands(changes) == [
+        "cat set --group tenant --l3 0=2 --mba 0=50",
+        "cat set --group 'a b;$(x)' --l3 1=3",
+    ]
+
+
+def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = called("report", f"{recording}@+60s,+150s", "-o", str(page))
+    assert done.returncode == 0 and not done.stderr
+    assert page.read_text().startswith("<!doctype html>")
+    again = called("report", str(recording), "-o", str(page))
+    assert again.returncode == 1 and "exists" in again.stderr
+    ticket = called("report", str(recording), "-o", "-")
+    assert ticket.returncode == 0 and ticket.stdout.startswith("# SIMULATED")
+    assert "cat set --group tenant --l3 0=2" in ticket.stdout
+    assert called("report", "absent.nftop", "-o", "-").returncode == 1
+    assert called("report", f"{recording}@+10m,", "-o", "-").returncode == 2
+    assert called("report", str(page), "-o", "-").returncode == 4
+
+
+@pytest.mark.real
+def test_a_browser_shows_it_and_asks_nobody(recording: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    page, picture, log = tmp_path / "r.html", tmp_path / "r.png", tmp_path / "net.json"
+    assert called("report", str(recording), "-o", str(page)).returncode == 0
+    subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={picture}",
+         f"--log-net-log={log}", "--window-size=1000,3000", page.as_uri()],
+        check=True, capture_output=True, timeout=180,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert picture.stat().st_size > 50_000
+    urls = set(re.findall(r'"url":"(https?://[^"]+)"', log.read_text()))
+    assert not {url for url in urls if "x/" in url or str(tmp_path) in url}
