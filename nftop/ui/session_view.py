@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+
+import numpy as np
 
 from nftop.model.change import OwnChange
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu, Package
+from nftop.model.incident import Severity
 from nftop.model.missing import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.cores.columns import is_column
 from nftop.render.cores.harm import (
+    SICK,
     RowFacts,
     RowPast,
     RowTrend,
@@ -22,6 +26,7 @@ from nftop.render.cores.harm import (
     merged_culprits,
     row_facts,
     trends_of,
+    values_before,
 )
 from nftop.render.cores.layout import Histories
 from nftop.render.cores.resources import PackagePast
@@ -42,6 +47,7 @@ from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
 from nftop.ui.keys import MOST
 
+_BEFORE_PARTS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.
 _LEAST_GRAPH_NS = 60 * NS_PER_S
 _SPANS_NS = (
@@ -102,6 +108,7 @@ class SessionView:
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: RowFacts = field(default_factory=RowFacts)
     _facts_of: Frame | None = None
+    _before: dict[object, Mapping[Cpu, Mapping[str, float]]] = field(default_factory=dict)
 
     @cached_property  # checking a protocol costs as much as a line of the screen
     def player(self) -> Player | None:
@@ -187,13 +194,53 @@ class SessionView:
         frame = self.frame
         if frame is None:
             return
-        if frame is not self._facts_of:
-            self._facts_of = frame
-            self.facts = row_facts(frame, self._trends(frame))
+        self.compare(frame)
         rows = arrange(frame.cpus, self.view, self.facts.harm)
         merged = merged and self.view.folded and not self.view.filter
         self.facts = replace(self.facts, merged=merged_culprits(frame) if merged else {})
         self.rows = self._merge(frame, rows)
+
+    def compare(self, frame: Frame) -> None:
+        """Compute `facts` of a frame, once."""
+        if frame is not self._facts_of:
+            self._facts_of = frame
+            self.facts = row_facts(frame, self._trends(frame), self._values_before(frame))
+
+    @property
+    def sick(self) -> tuple[int, int] | None:
+        """Pollers of the frame that are harmed, and all of them; None without any."""
+        frame = self.frame
+        if frame is None:
+            return None
+        self.compare(frame)
+        rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
+        if not rows:
+            return None
+        harm = self.facts.harm
+        return (0 if harm is None else int((harm[rows] >= SICK).sum())), len(rows)
+
+    def _values_before(self, frame: Frame) -> dict[Cpu, Mapping[str, float]]:
+        """Values of victims' CPUs before their incident; the history has them once for each."""
+        known, self._before = self._before, {}
+        values: dict[Cpu, Mapping[str, float]] = {}
+        for item in frame.incidents:
+            if item.severity is Severity.INFO:
+                continue
+            cpus = tuple(dict.fromkeys(cpu for one in item.victims for cpu in one.party.cpus))
+            key = item.id, item.began_ns, cpus
+            if (own := known.get(key)) is None:
+                own = values_before(cpus, partial(self._median_before, item.began_ns - NS_PER_S))
+            self._before[key] = own
+            values = {**own, **values}  # the worst incident comes first
+        return values
+
+    def _median_before(
+        self, until_ns: int, metric: str, cpus: Sequence[Cpu], span_s: float
+    ) -> HistorySeries:
+        values = self.history.cpu_matrix(metric, cpus, _BEFORE_PARTS, span_s, until_ns)
+        ordered = np.sort(values, axis=1)  # NaN last
+        middle = np.maximum(np.isfinite(values).sum(axis=1) - 1, 0) // 2
+        return ordered[np.arange(len(cpus)), middle]
 
     def _merge(self, frame: Frame, rows: CpuRows) -> CpuRows:
         """Rows of which the first of a culprit stands for all of its CPUs."""

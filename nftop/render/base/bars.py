@@ -29,20 +29,48 @@ PARTS: tuple[tuple[str, Tone, str], ...] = (
 _LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
 _LEVEL_2 = ("memory_bound", "core_bound")
 _NAMES = (*_LEVEL_1, *_LEVEL_2)
+METRICS = tuple(f"tma.{name}" for name in _NAMES)
+# Letters of lost slots: more of them than before are lit.
+_LOST = len(PARTS) - 1
 
 
-def bars(cpus: CpuTable, rows: Sequence[int], cells: int, bases: Sequence[Tone]) -> list[Line]:
+def bars(
+    cpus: CpuTable,
+    rows: Sequence[int],
+    cells: int,
+    bases: Sequence[Tone],
+    before: Sequence[Mapping[str, float]] = (),
+) -> list[Line]:
     """The bar of each row in `cells` cells, or the mark of why level 1 has no number.
 
-    `bases`: tone of each row; other than `PLAIN` it replaces the colours.
+    `bases`: tone of each row; other than `PLAIN` it replaces the colours. `before`: of each row
+    earlier values of `METRICS`: letters that it has more of than then are lit.
     """
     at = np.array(rows, np.intp)
     counts = apportion(shares(cpus, at), cells)
+    grown = _grown(counts, before, cells) if any(before) else None
     gone = np.array([cpus.columns[f"tma.{name}"].reasons[at] for name in _LEVEL_1])
     # The first node without a number says why there is no bar.
     first = gone[np.argmax(gone != Reason.PRESENT, axis=0), np.arange(len(at))]
     triples = zip(counts.tolist(), first.tolist(), bases, strict=True)
-    return [_bar(count, reason, base, cells) for count, reason, base in triples]
+    if grown is None:
+        return [_bar(count, reason, base, cells) for count, reason, base in triples]
+    return [
+        _bar(count, reason, base, cells, lit)
+        for (count, reason, base), lit in zip(triples, grown.tolist(), strict=True)
+    ]
+
+
+def _grown(
+    counts: NDArray[np.int64], before: Sequence[Mapping[str, float]], cells: int
+) -> NDArray[np.int64]:
+    """int64 of the shape of `counts`: letters of lost slots that were not there before."""
+    values = {name: np.array([row.get(f"tma.{name}", np.nan) for row in before]) for name in _NAMES}
+    earlier = apportion(_shares(values), cells)
+    grown = np.maximum(counts - earlier, 0)
+    grown[~earlier.any(axis=1)] = 0
+    grown[:, _LOST:] = 0
+    return grown
 
 
 def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
@@ -107,12 +135,20 @@ def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
     return (whole + (rank < left[:, None])).astype(np.int64)
 
 
-def _bar(counts: Sequence[int], reason: int, base: Tone, cells: int) -> Line:
+def _bar(
+    counts: Sequence[int], reason: int, base: Tone, cells: int, lit: Sequence[int] = ()
+) -> Line:
     if not any(counts):
         # No slots used: no work, so no ratio.
         why = Reason(reason) if reason else Reason.IDLE
         return Line((Span(f"{fmt.mark(why, cells):<{cells}}", Tone.MISSING),))
     runs = _runs(base, cells)
+    if any(lit):
+        spans = []
+        for kind, (count, more) in enumerate(zip(counts, lit, strict=True)):
+            spans += [runs[kind][count - more]] if count > more else []
+            spans += [Span(PARTS[kind][0] * more, Tone.LIT)] if more else []
+        return Line(tuple(spans))
     return Line(tuple([runs[kind][count] for kind, count in enumerate(counts) if count]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -81,8 +81,16 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
     return [*head, *cut_lines(notes, room - len(graph), width, "press x"), *graph][: max(0, height)]
 
 
-def detail_line(cpus: CpuTable, row: int, usual: Reading, width: int) -> Line:
-    """What the cost of this CPU is made of, in one line, and the first number that is missing."""
+_NOTHING: Mapping[str, float] = {}
+
+
+def detail_line(
+    cpus: CpuTable, row: int, usual: Reading, width: int, before: Mapping[str, float] = _NOTHING
+) -> Line:
+    """What the cost of this CPU is made of, in one line, and the first number that is missing.
+
+    `before`: values before the incident that it is a victim of: those that changed have both.
+    """
     head = line(
         Span(f" cpu {cpus.topology.cpus[row].cpu} ", Tone.STRONG),
         f"{cpus.thread[row] or ''} ",
@@ -107,13 +115,20 @@ def detail_line(cpus: CpuTable, row: int, usual: Reading, width: int) -> Line:
         if not isinstance(reading, Missing):
             metric = cpu_metric(name)
             label = Span(f"{metric.label} ", Tone.MUTED)
-            parts.append(line(label, fmt.number(reading, metric.unit, 6)))
+            now = fmt.number(reading, metric.unit, 6)
+            was = fmt.number(before[name], metric.unit, 6) if name in before else now
+            changed = (Span(f"{was} → ", Tone.MUTED), Span(now, Tone.STRONG))
+            parts.append(line(label, *(changed if was != now else (now,))))
     gone = absences(cpus, row)
     if gone:
         why, labels = next(iter(gone.items()))
         text = f"{why.reason.mark} {', '.join(labels)}: {why.message}"
         parts.append(line(Span(text, Tone.MISSING)))
-    return crop(line(head, *(item for fact in parts for item in ("  ", fact))), width)
+    shown = line(head)
+    for fact in parts:
+        if shown.width + fact.width + 2 <= width or fact is parts[0]:
+            shown = line(shown, "  ", fact)
+    return crop(shown, width)
 
 
 _LINE_METRICS = (

@@ -20,9 +20,11 @@ from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import UsualTable
+from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
 from nftop.render.cache.way_cells import ClassLook, looks_of
+from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
@@ -125,6 +127,8 @@ class RowFacts:
         culprits: CPUs of culprits.
         looks: hue and letter of each class, by its group.
         merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
+        names: of culprits that are no network function, by CPU: container, else process.
+        before: values of victims' CPUs before their incident.
     """
 
     trends: RowTrends = field(default_factory=RowTrends)
@@ -132,11 +136,51 @@ class RowFacts:
     culprits: frozenset[Cpu] = frozenset()
     merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
     looks: Mapping[str, ClassLook] = field(default_factory=dict)
+    names: Mapping[Cpu, str] = field(default_factory=dict)
+    before: BeforeValues = field(default_factory=dict)
 
 
-def row_facts(frame: Frame, trends: RowTrends) -> RowFacts:
+# Values of each CPU by metric; only those that are known.
+BeforeValues: TypeAlias = Mapping[Cpu, Mapping[str, float]]
+BEFORE_METRICS = ("ipc", "llc_misses_per_packet", *BAR_METRICS)
+_BEFORE_S = 60.0
+
+
+def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts:
     """Facts of all rows of a frame."""
-    return RowFacts(trends, cpu_harm(frame, trends), culprits(frame), {}, looks_of(frame.groups))
+    looks = looks_of(frame.groups)
+    harm = cpu_harm(frame, trends)
+    names = culprit_names(frame)
+    return RowFacts(trends, harm, culprits(frame), looks=looks, names=names, before=before)
+
+
+def culprit_names(frame: Frame) -> dict[Cpu, str]:
+    """`RowFacts.names` of a frame."""
+    cpus = frame.cpus
+    row_of = cpus.topology.row_of
+    names: dict[Cpu, str] = {}
+    for item in frame.incidents:
+        party = item.culprit
+        if party is None or party.kind != "process" or item.severity is Severity.INFO:
+            continue
+        for cpu in party.cpus:
+            if cpu in row_of and cpus.nf[row_of[cpu]] is None:
+                names.setdefault(cpu, container_text(party) or party.name)
+    return names
+
+
+def values_before(
+    cpus: Sequence[Cpu], past: Callable[[str, Sequence[Cpu], float], NDArray[np.float32]]
+) -> dict[Cpu, dict[str, float]]:
+    """Medians of the minute before an incident.
+
+    `past`: by metric, CPUs and seconds; float32 (n,), NaN where it is unknown.
+    """
+    columns = {name: past(name, cpus, _BEFORE_S).tolist() for name in BEFORE_METRICS}
+    return {
+        cpu: {name: values[at] for name, values in columns.items() if np.isfinite(values[at])}
+        for at, cpu in enumerate(cpus)
+    }
 
 
 def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:

@@ -53,11 +53,11 @@ def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> l
     right = max((item.width for item in sockets), default=0)
     joined = bool(sockets) and bool(domains) and width >= map_width(domains[0]) + _GAP + right
     room = width - (right + _GAP if joined else 0)
-    blocks: list[list[Line]] = []
-    for domain in domains:
-        if not blocks or map_width(domain) + _GAP <= room:
-            blocks.append(map_lines(frame, domain))
-            room -= map_width(domain) + _GAP
+    shown = _that_fit(domains, room)
+    widest = next(
+        (cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1
+    )  # wider cells leave out no cache
+    blocks = [map_lines(frame, domain, way_cells(domain, widest)) for domain in shown]
     if joined:
         blocks.append(sockets)
     tall = max((len(block) for block in blocks), default=0)
@@ -69,6 +69,19 @@ def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> l
     if not joined and len(lines) + len(sockets) <= limit:
         lines += [crop(item, width) for item in sockets]
     return lines
+
+
+def _that_fit(
+    domains: Sequence[CacheDomain], room: int, cells: int | None = None
+) -> list[CacheDomain]:
+    """The first cache, and those whose maps fit beside it; `cells`: of a way."""
+    shown = []
+    for domain in domains:
+        width = map_width(domain, cells) + _GAP
+        if (not shown and cells is None) or width <= room:
+            shown.append(domain)
+            room -= width
+    return shown
 
 
 def _abreast(blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
@@ -90,52 +103,54 @@ def _abreast(blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
     return lines
 
 
-def way_cells(domain: CacheDomain) -> int:
-    """Cells of a way in the map."""
+def way_cells(domain: CacheDomain, least: int = 1) -> int:
+    """Cells of a way in the map, at least so many."""
     ways = domain.ways or 0
-    return 3 if ways <= 12 else 2 if ways <= 16 else 1
+    return max(least, 3 if ways <= 12 else 2 if ways <= 16 else 1)
 
 
-def map_width(domain: CacheDomain) -> int:
-    """Cells of the map of a cache."""
-    return 1 + _NAME + (domain.ways or 0) * way_cells(domain) + _USED + 1 + _GAUGE + _RATE
+def map_width(domain: CacheDomain, cells: int | None = None) -> int:
+    """Cells of the map of a cache; `cells`: of a way, at least."""
+    ways = (domain.ways or 0) * way_cells(domain, cells or 1)
+    return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-def map_lines(frame: Frame, domain: CacheDomain) -> list[Line]:
+def map_lines(frame: Frame, domain: CacheDomain, cells: int) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
     looks = looks_of(frame.groups)
-    cells, ways = way_cells(domain), domain.ways or 0
+    ways = domain.ways or 0
     numbers = way_numbers(ways, cells)[-1]
     head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
     rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
     lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
     lines += [
-        _class_line(group, domain, shares.get(group.name), looks[group.name]) for group in used
+        _class_line(group, domain, shares.get(group.name), looks[group.name], cells)
+        for group in used
     ]
     lines.append(_io_line(domain, cells))
     if shared := shared_text(used, shares):
         lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
-    width = map_width(domain)
+    width = map_width(domain, cells)
     return [crop(item, width) for item in lines]
 
 
 def _class_line(
-    group: GroupRow, domain: CacheDomain, share: Shares | None, look: ClassLook
+    group: GroupRow, domain: CacheDomain, share: Shares | None, look: ClassLook, cells: int
 ) -> Line:
     cache = cache_of(group, domain.l3)
     name = (Span(" ", Tone.PLAIN), *class_spans(group.name, look.number, _NAME, Tone.PLAIN))
     if cache is None:
         return Line(name)
     mask = ways_of(cache)
-    width = (domain.ways or 0) * way_cells(domain)
+    width = (domain.ways or 0) * cells
     if mask is None:
         why = cache.cbm.reason if isinstance(cache.cbm, Missing) else Reason.UNDEFINED
         drawn: tuple[Span, ...] = (Span(f"{why.mark:<{width}}", Tone.MISSING),)
     else:
         shared = 0 if share is None else share.shared.bits | share.io.bits
-        drawn = _way_spans(mask.bits, shared, domain.ways or 0, look)
+        drawn = _way_spans(mask.bits, shared, domain.ways or 0, look, cells)
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     full = (
         0.0
@@ -156,9 +171,8 @@ def _class_line(
 
 
 @lru_cache(maxsize=256)  # masks seldom change
-def _way_spans(bits: int, shared: int, ways: int, look: ClassLook) -> tuple[Span, ...]:
+def _way_spans(bits: int, shared: int, ways: int, look: ClassLook, cells: int) -> tuple[Span, ...]:
     """A cell per way, the highest first: held alone, shared, or not held."""
-    cells = 3 if ways <= 12 else 2 if ways <= 16 else 1
     states: list[WayState] = [
         "empty" if not bits >> way & 1 else "shared" if shared >> way & 1 else "alone"
         for way in reversed(range(ways))

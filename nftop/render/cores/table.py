@@ -19,6 +19,7 @@ from nftop.render.base import table
 from nftop.render.base.bars import bars
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
+from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
 from nftop.render.cache.way_cells import ClassLook
@@ -60,7 +61,9 @@ def body_lines(
     `width`: cells of that last line; None: any.
     """
     room = rows_in_view(rows, height)
-    shown = _shown(cpus, rows, top, room, facts)
+    columns = tuple(columns)
+    nf_cells = next((col.width - 1 for col in columns if col.key == "nf"), 0)
+    shown = _shown(cpus, rows, top, room, facts)._replace(nf_cells=nf_cells)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
@@ -187,6 +190,7 @@ class _Shown(NamedTuple):
     # Which values are estimates, by (coverage, per_clock) of their metric.
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
     facts: RowFacts
+    nf_cells: int = 0  # of the column of network functions
 
 
 def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts) -> _Shown:
@@ -220,22 +224,7 @@ def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
         return _text_cells(cpus, shown, col)
     if col.metric:
         return _metric_cells(cpus, shown, col.width - 1, col.metric)
-    if col.key == "cpu" and shown.facts.merged:
-        return _cpu_cells(cpus, shown, col)
-    if col.key in _CELLS:
-        return _CELLS[col.key](cpus, shown, col)
-    text_of = _LABEL_TEXTS[col.key]
-    return [
-        (
-            Span(
-                _padded(
-                    text_of(cpus, row) or Reason.UNDEFINED.mark, col.width - 1, right=col.right
-                ),
-                base,
-            ),
-        )
-        for row, base in zip(shown.rows, shown.bases, strict=True)
-    ]
+    return _CELLS[col.key](cpus, shown, col)
 
 
 @lru_cache(maxsize=2048)  # names and CPUs seldom change
@@ -245,9 +234,7 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 _cpu_list = lru_cache(maxsize=1024)(format_cpu_list)
 
-_LABEL_TEXTS: Mapping[str, Callable[[CpuTable, int], str | None]] = {
-    "cpu": lambda cpus, row: str(cpus.topology.cpus[row].cpu),
-    "smt": lambda cpus, row: _cpu_list(cpus.topology.cpus[row].siblings),
+_NAMES: Mapping[str, Callable[[CpuTable, int], str | None]] = {
     "thread": lambda cpus, row: cpus.thread[row] if cpus.online[row] else "offline",
     "nf": lambda cpus, row: cpus.nf[row],
 }
@@ -320,6 +307,26 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
     return cells
 
 
+def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
+    """Thread and network function; of a culprit its container or process, in its class's hue.
+
+    The name stands for the network function where it fits there, else for the thread.
+    """
+    text_of = _NAMES[col.key]
+    cells: list[TableCell] = []
+    for row, base in zip(shown.rows, shown.bases, strict=True):
+        name = shown.facts.names.get(cpus.topology.cpus[row].cpu)
+        text, tone = text_of(cpus, row) or Reason.UNDEFINED.mark, base
+        if name is not None:
+            group = cpus.group[row]
+            look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)
+            tone = Tone.STRONG if look is None else look.hue
+            if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
+                text = name
+        cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))
+    return cells
+
+
 def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """CPP against its median of the last minutes."""
     cells: list[TableCell] = []
@@ -355,6 +362,9 @@ _CELLS: Mapping[str, Callable[[CpuTable, _Shown, TableColumn], list[TableCell]]]
     USUAL.key: _usual_cells,
     TREND.key: _trend_cells,
     "smt": _sibling_cells,
+    "cpu": _cpu_cells,
+    "thread": _name_cells,
+    "nf": _name_cells,
 }
 
 
@@ -378,11 +388,17 @@ def _marks(width: int) -> tuple[TableCell, ...]:
     return tuple((table.mark_cell(item, width + 1),) for item in Reason)
 
 
+_NOTHING: Mapping[str, float] = {}
+
+
 def _bar_cells(cpus: CpuTable, shown: _Shown, cells: int) -> list[TableCell]:
     """The bars, each with its `~` where it is an estimate."""
     after = [
         Span(fmt.ESTIMATE if estimate else " ", Tone.PLAIN)
         for estimate in estimates(cpus, shown.rows, cpu_metric("tma.retiring"))
     ]
-    drawn = bars(cpus, shown.rows, cells, shown.bases)
+    values = shown.facts.before
+    infos = cpus.topology.cpus
+    before = [values.get(infos[row].cpu, _NOTHING) for row in shown.rows] if values else ()
+    drawn = bars(cpus, shown.rows, cells, shown.bases, before)
     return [(*bar.spans, mark) for bar, mark in zip(drawn, after, strict=True)]

@@ -99,6 +99,7 @@ class Tabs:
         sort: label of the column that rows are sorted by; "": none is; None: they cannot be sorted.
         descending: high first.
         search: the filter; None: the screen has none.
+        sick: pollers that are harmed, and all; None: not counted on this screen.
     """
 
     tabs: tuple[Tab, ...]
@@ -106,16 +107,19 @@ class Tabs:
     sort: str | None = None
     descending: bool = True
     search: str | None = None
+    sick: tuple[int, int] | None = None
 
 
 @lru_cache(maxsize=8)  # drawn every tick
 def tabs_line(tabs: Tabs, width: int) -> Line:
-    """The screens with their keys; at the right order and filter, as far as they fit."""
+    """The screens with their keys; at the right order, filter and the sick, as far as they fit."""
     sort = (_sort_text(tabs),) if tabs.sort is not None else ()
     used = (_filter_text(tabs.search),) if tabs.search else ()
     unused = (_filter_text(""),) if tabs.search == "" else ()
+    sick = () if tabs.sick is None else (_sick_text(*tabs.sick),)
     for short, parts in (
-        (False, (*sort, *used, *unused)), (False, (*sort, *used)), (True, (*sort, *used)),
+        (False, (*sort, *used, *unused, *sick)), (False, (*sort, *used, *sick)),
+        (False, (*sort, *used)), (True, (*sort, *used, *sick)), (True, (*sort, *used)),
         (True, used or sort), (True, ()),
     ):  # fmt: skip
         left = _names(tabs, short=short)
@@ -141,6 +145,12 @@ def _sort_text(tabs: Tabs) -> Line:
     arrow = "▼" if tabs.descending else "▲"
     order = f"{tabs.sort}{arrow}" if tabs.sort else "-"
     return line(Span("sort ", Tone.MUTED, click), Span(order, Tone.PLAIN, click))
+
+
+def _sick_text(count: int, pollers: int) -> Line:
+    """`sick 11 of 13`."""
+    tone = Tone.WARN if count else Tone.MUTED
+    return line(Span("sick ", Tone.MUTED), Span(f"{count} of {pollers}", tone))
 
 
 def _filter_text(search: str) -> Line:

@@ -233,7 +233,7 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
 
 def _setting(rule: Rule) -> str:
     return (
-        f"nftop's own: limit {rule.printed(rule.limit)}, not muted. The findings page (F) sets "
+        f"limit {rule.printed(rule.limit)}, not muted. The findings page (F) sets "
         "another limit (l) and mutes it (m), and keeps that in rules.toml; by hand in config.toml: "
         f"limit and muted of rules.{rule.id}"
     )

@@ -34,8 +34,10 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
+from nftop.model.metrics.metric import Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason
 
 # What a network function sends; changes of classes are judged without it.
@@ -365,6 +367,11 @@ KEPT = tuple(
     for metric in CPU_METRICS
     if metric.priority is not None or metric in (*PCM_CPU_METRICS, *FREQUENCY_METRICS)
 )
+# Issue slots are kept of few ticks: only a minute of them is compared.
+_SLOTS = tuple(
+    metric.id for metric in TMA_METRICS if metric.unit is Unit.RATIO and metric.id not in KEPT
+)
+_SLOT_TICKS, _SLOT_SPACING_NS = 60, 10_000_000_000
 _OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
 _UNTOLD = Missing(Reason.SOURCE)
 
@@ -378,6 +385,8 @@ class TickHistory:
 
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:
         self._cpus = Ring(metrics, ticks)
+        self._slots = Ring(_SLOTS, _SLOT_TICKS)
+        self._slots_ns: int | None = None
         self._packages = Ring(_OF_PACKAGES, ticks)
         self._samples = SampleRings(ticks)
 
@@ -394,7 +403,13 @@ class TickHistory:
         covers_ns = round((frame.interval_s or 0.0) * 1e9)
         columns = Block.of(frame.cpus.columns)
         values = columns.floats[columns.rows_of(tuple(self._cpus.metrics))]
-        self._cpus.append(frame.monotonic_ns, covers_ns, frame.cpus.topology.row_of, values)
+        row_of = frame.cpus.topology.row_of
+        self._cpus.append(frame.monotonic_ns, covers_ns, row_of, values)
+        last_ns = self._slots_ns
+        if last_ns is None or not 0 <= frame.monotonic_ns - last_ns < _SLOT_SPACING_NS:
+            self._slots_ns = frame.monotonic_ns
+            slots = columns.floats[columns.rows_of(_SLOTS)]
+            self._slots.append(frame.monotonic_ns, covers_ns, row_of, slots)
         self._samples.append(frame, covers_ns)
         rows = frame.packages
         if rows:
@@ -448,8 +463,12 @@ class TickHistory:
         span_s: float,
         until_ns: int | None = None,
     ) -> HistorySeries:
-        """One metric of several CPUs: float32 (len(cpus), points); parts without a tick are NaN."""
-        return self._cpus.matrix(metric, cpus, points, span_s, until_ns)
+        """One metric of several CPUs: float32 (len(cpus), points); parts without a tick are NaN.
+
+        Shares of issue slots have a tick of every ten seconds.
+        """
+        ring = self._slots if metric in self._slots.metrics else self._cpus
+        return ring.matrix(metric, cpus, points, span_s, until_ns)
 
     def nf_matrix(
         self, metric: str, keys: Sequence[str], points: int, span_s: float, until_ns: int | None

@@ -30,6 +30,7 @@ class CoresView(ScreenView):
         *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *EDIT, *ALWAYS,
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "cores"
+    COUNTS_SICK: ClassVar[bool] = True
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
@@ -103,6 +104,7 @@ class CoresView(ScreenView):
                 session.view.sort,
                 session.history,
                 usual=session.usual,
+                before=session.facts.before.get(session.cpu, {}) if session.cpu else {},
                 interval_s=session.feed.interval_s,
                 width=layout.width,
                 height=parts.detail,

@@ -473,10 +473,11 @@ class MainScreen(BannerScreen[None]):
         tabs = tuple(Tab(row.keys[0], row.title, row.short or row.title) for row in self._rows)
         filters = any(key.action == "ask_filter" for key in self._view.KEYS)
         search = self._session.view.filter if filters else None
+        sick = self._session.sick if self._view.COUNTS_SICK else None
         order = self._view.sorting
         if order is None:
-            return Tabs(tabs, self._up, search=search)
-        return Tabs(tabs, self._up, order.label, order.descending, search)
+            return Tabs(tabs, self._up, search=search, sick=sick)
+        return Tabs(tabs, self._up, order.label, order.descending, search, sick)
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:

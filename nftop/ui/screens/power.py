@@ -28,6 +28,7 @@ class PowerView(CoresView):
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "power"
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
+    COUNTS_SICK: ClassVar[bool] = False
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session

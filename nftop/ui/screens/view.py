@@ -72,6 +72,8 @@ class ScreenView(Protocol):
     KEYS: ClassVar[tuple[KeyRow, ...]]
     # Editor opened by `e`.
     EDITS: ClassVar[Literal["classes", "priority"]] = "classes"
+    # Whether the line of screens has how many pollers are sick.
+    COUNTS_SICK: ClassVar[bool] = False
     # Whether `R` keeps the past as a recording instead of beginning one.
     KEEPS_PAST: ClassVar[bool] = False
 

@@ -7,7 +7,7 @@ the escape codes of each tone prepared; only a strip that is cut becomes a list 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol
@@ -360,16 +360,17 @@ class CpuDetail(Lines):
         history: TickHistory,
         *,
         usual: Reading,
+        before: Mapping[str, float],
         interval_s: float,
         width: int,
         height: int,
     ) -> None:
         """Draw one row of `frame`, with its history up to that frame.
 
-        `usual`: its usual cost.
+        `usual`: its usual cost. `before`: as `detail_line`.
         """
         if height == 1:
-            self.show([detail_line(frame.cpus, row, usual, width)], 1)
+            self.show([detail_line(frame.cpus, row, usual, width, before)], 1)
             return
         metric = trend_metric(frame.cpus, row, sort)
         points = graph_points(width)

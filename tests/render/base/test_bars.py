@@ -34,6 +34,20 @@ def _bar(cpus: CpuTable, cells: int, base: Tone = Tone.PLAIN) -> str:
     return bars(cpus, [1], cells, [base])[0].text
 
 
+def test_letters_of_lost_slots_that_were_not_there_before_are_lit() -> None:
+    cpus = _cpus([0.1, 0.1, 0.4, 0.4], column(np.full(8, 0.3)), column(np.full(8, 0.1)))
+    before = {
+        "tma.frontend_bound": 0.1, "tma.bad_speculation": 0.0, "tma.backend_bound": 0.2,
+        "tma.retiring": 0.7, "tma.memory_bound": 0.1, "tma.core_bound": 0.1,
+    }  # fmt: skip
+    [lit] = bars(cpus, [1], 10, [Tone.PLAIN], [before])
+    assert lit.text == "FbMMMCRRRR"
+    assert [span.text for span in lit.spans if span.tone is Tone.LIT] == ["b", "MM"]
+    for known in ((), [{}], [{"tma.retiring": 0.7}]):
+        [plain] = bars(cpus, [1], 10, [Tone.PLAIN], known)
+        assert plain == bars(cpus, [1], 10, [Tone.PLAIN])[0]
+
+
 @given(
     st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=5),
     st.integers(1, 60),

@@ -13,7 +13,13 @@ from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.render.cores.resources import compact_lines, shared_text, socket_lines
+from nftop.render.cores.resources import (
+    compact_lines,
+    map_width,
+    resource_lines,
+    shared_text,
+    socket_lines,
+)
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table
 
@@ -59,6 +65,21 @@ def test_every_way_counts_once_with_all_classes_that_may_fill_it(
     assert shared_text(shown.groups, shares) == snapshot
     alone = classes(root=0x800, vpp=0b0011)
     assert shared_text(alone.groups, shares_of(alone.groups, alone.domains[0])) == ""
+
+
+def test_cells_of_ways_are_wider_where_there_is_room_and_no_cache_is_left_out() -> None:
+    shown = classes(root=0x7FF, vpp=0x0FF)
+    shown = replace(shown, domains=tuple(replace(item, ways=20) for item in shown.domains))
+    assert len(shown.domains) == 2
+
+    def heads(width: int) -> list[str]:
+        """Header of each map, up to the ways' end."""
+        lines = resource_lines(shown, width, 20, lambda *_: np.zeros(12, np.float32))
+        return lines[0].text.split(" MiB used/cap")[:-1]
+
+    narrow, wide = heads(map_width(shown.domains[0], 1)), heads(400)
+    assert (len(narrow), len(wide)) == (1, 2)
+    assert len(wide[0]) - len(narrow[0]) == 2 * 20
 
 
 def test_the_map_in_two_lines_shows_that_more_share_a_way() -> None:

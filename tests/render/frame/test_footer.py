@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.render.base.line import Click
+from nftop.model.struct import replace
+from nftop.render.base.line import Click, Tone
 from nftop.render.frame.footer import Hint, Tab, Tabs, footer_line, tabs_line
 
 HINTS = (
@@ -65,6 +66,15 @@ def test_every_hint_is_clicked_where_it_stands() -> None:
 def test_the_line_of_screens_at_its_widths(width: int, text: str) -> None:
     drawn = tabs_line(TABS, width)
     assert (drawn.text.rstrip(), drawn.width) == (text.rstrip(), width)
+
+
+def test_the_sick_are_counted_where_there_is_room() -> None:
+    tabs = replace(TABS, sick=(11, 13))
+    assert tabs_line(tabs, 80).text.endswith("filter -  sick 11 of 13")
+    assert tabs_line(tabs, 51) == tabs_line(TABS, 51)
+    for count, tone in ((0, Tone.MUTED), (11, Tone.WARN)):
+        spans = tabs_line(replace(TABS, sick=(count, 13)), 80).spans
+        assert [span.tone for span in spans if f"{count} of 13" in span.text] == [tone]
 
 
 def test_screens_order_and_filter_are_clicked_where_they_stand() -> None:

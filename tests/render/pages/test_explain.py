@@ -75,6 +75,16 @@ def test_every_label_of_the_detail_line_is_explained() -> None:
     assert [label for label in drawn if not is_explained(label)] == []
 
 
+def test_what_changed_since_before_an_incident_has_both_values() -> None:
+    cpus = frame(8).cpus
+    row = cpus.topology.row_of[Cpu(1)]
+    before = {"ipc": 2.39, "wait_ratio": 0.0}
+    text = detail_line(cpus, row, 180.0, 200, before).text
+    assert "IPC 2.39 → 1.05" in text and "WAIT 0%" in text and text.count("→") == 1
+    for width in (60, 80):
+        assert "…" not in detail_line(cpus, row, 180.0, width, before).text
+
+
 def test_words_are_offered_too() -> None:
     assert "vs.10m" in near_names("vs.10") and "culprit" in near_names("culprits")
     assert words_called("no such word") == ""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nftop.model.column import column
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Missing, Reason
@@ -71,6 +72,19 @@ def test_a_tick_speaks_for_the_time_since_the_one_before_and_no_more() -> None:
 def test_several_ticks_a_point_are_their_mean() -> None:
     history = _history(_at(1, 0.0), _at(2, 0.5), _at(3, None), _at(4, 0.25))
     assert _is(_busy(history, 2, 4.0), 0.25, 0.25)
+
+
+def test_issue_slots_are_kept_every_ten_seconds() -> None:
+    history = TickHistory()
+    for second in range(60):
+        values = column(np.full(8, second / 100))
+        base = frame(8, second, tma=True)
+        columns = {**base.cpus.columns, "tma.memory_bound": values}
+        history.append(replace(base, cpus=replace(base.cpus, columns=columns)))
+    until = START_NS + 59 * SECOND_NS
+    [kept] = history.cpu_matrix("tma.memory_bound", [Cpu(1)], 60, 60.0, until)
+    assert kept[np.isfinite(kept)].tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    assert "tma.memory_bound" not in history
 
 
 def test_the_ring_forgets_the_oldest() -> None:

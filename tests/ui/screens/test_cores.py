@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.render.base.line import Tone
 from nftop.render.cores.harm import SICK
 from tests.frames import frame, with_cells
+from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
 from tests.ui.test_matrix import sick
 
@@ -50,6 +52,25 @@ async def test_what_the_operator_scrolled_off_is_counted_and_one_key_brings_it_b
         session = run.app._main._session
         assert rows_in_view(run)[:3] == list(session.rows.shown)[:3]
         assert "(g" not in text and not session.cursor.held
+
+
+async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
+    host = Frozen("noisy", traffic=None)
+    frames = [host.tick(0), host.tick(15 * S), *(host.tick(S) for _ in range(65))]
+    for size, name in (((120, 36), "vm neighbour"), ((80, 24), "vm neighbour")):
+        async with running(*frames, size=size) as run:
+            session = run.app._main._session
+            row = next(row for row in run.rows if any("11-14" in text for text, _ in row))
+            assert f"11-14 {name}" in "".join(text for text, _ in row)
+            sick, pollers = session.sick or (0, 0)
+            assert (sick, pollers) == (len(sick_rows(run) - session.facts.culprits), 11)
+            lit = [
+                text for row in run.rows for text, style in row
+                if run.has_ground(style, Tone.LIT) and set(text) <= set("FbBMC")
+            ]  # fmt: skip
+            assert lit and set("".join(lit)) == {"M"}
+            if size == (120, 36):
+                assert "BE.mem 18% → 26%" in run.text and f"sick {sick} of 11" in run.text
 
 
 async def test_a_selection_keeps_its_cpu_and_a_page_about_it_does_too() -> None:
