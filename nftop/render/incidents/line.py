@@ -27,6 +27,8 @@ WELL = "✔"
 _RECENT_S = 120
 _KEYS = " Tab"
 _MOST_FACTS = 5
+# Cells of a screen below which the age is short, and of effects that say anything.
+_NARROW, _LEAST_EFFECTS = 60, 6
 _LEAST_CHANGE = 0.005
 # Smaller changes without drops are noise: the NF is no victim worth a name.
 _NOISE = 0.02
@@ -49,7 +51,8 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     past_harm = [item for item in recent if item.severity > Severity.INFO]
     past_notes = [item for item in recent if item.severity is Severity.INFO]
     shown = [*harm, *past_harm, *notes, *past_notes]
-    lines: list[Line] = [] if harm else [_well(frame, width)]
+    # Where there is one line, what ended a moment ago has it.
+    lines: list[Line] = [] if harm or (rows == 1 and past_harm) else [_well(frame, width)]
     room = rows - len(lines)
     for number, item in enumerate(shown[:room], 1):
         hidden = len(shown) - number if number == room else 0
@@ -66,14 +69,17 @@ def incident_line(
     ended = incident.until_ns is not None
     quiet = ended or incident.acknowledged
     tone = Tone.MUTED if quiet else TONES[incident.severity]
-    tail = f" {age_text(incident, frame.monotonic_ns):>6}{_KEYS if first else ' ' * len(_KEYS)}"
+    age = age_text(incident, frame.monotonic_ns)
+    age = age.removeprefix("ended ") if width < _NARROW else age
+    tail = f" {age:>6}{_KEYS if first else ' ' * len(_KEYS)}"
     tail += f" +{more}" if more else ""
     room = width - 3 - cells(tail)
     if room < 10:
         short = line(" ", Span(GLYPHS[incident.severity], tone), " ", culprit_text(incident))
         return crop(short, width)
     least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
-    right = _effects(frame, incident, room - least - 1, room // 2)
+    own = cells(printable(culprit_text(incident, 0)))
+    right = _effects(frame, incident, room - least - 1, min(room // 2, room - own - 2))
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
     strong = Tone.MUTED if quiet else Tone.STRONG
@@ -283,7 +289,11 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
         fitting = next((text for text in named if cells(text) <= limit), None)
         if fitting is not None:
             return fitting
-    return fit(forms[-1], max(tight, room)).rstrip()
+    # The first victim alone is more than a price that is cut.
+    short = f"→ {printable(called[0])}" if victims and not own else ""
+    if short and cells(short) <= max(tight, room):
+        return short
+    return fit(forms[-1], max(tight, room)).rstrip() if max(tight, room) >= _LEAST_EFFECTS else ""
 
 
 def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
